@@ -16,15 +16,22 @@ pub(crate) fn data_dir(named: Option<&Path>) -> Result<PathBuf, Failure> {
 /// Whether a server keeps a file or directory of this name in its data directory: a directory that holds no others was created
 /// for one.
 pub(crate) fn is_data_file(name: &OsStr) -> bool {
-    const NAMES: [&str; 6] = [
+    const NAMES: [&str; 10] = [
         "admin.kubeconfig",
+        "controller-server",
         "databases",
+        "format",
         "node",
+        "node-server",
         "objects",
+        "scheduler-server",
         "tls",
         "volumes",
     ];
-    NAMES.iter().any(|known| name == *known)
+    let name = name.to_string_lossy();
+    let is_temporary = name.starts_with('.') && name.ends_with(".new");
+    let is_snapshot = name.starts_with("snapshot-") && name.ends_with(".k3");
+    is_temporary || is_snapshot || NAMES.contains(&&*name)
 }
 
 /// The folder: the system's for root, else the user's own.

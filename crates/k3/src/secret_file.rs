@@ -7,10 +7,11 @@ use std::{
     fs::{self, File, OpenOptions},
     io::{self, Read, Write},
     path::{Path, PathBuf},
-    process,
 };
 
 use k3_files::Contents;
+
+use crate::random;
 
 /// A file that could not be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -73,9 +74,11 @@ impl Fresh {
     pub(crate) fn begin(wanted: &Path) -> Result<Self, FileError> {
         let begun = || {
             let name = wanted.file_name().unwrap_or_default().to_string_lossy();
-            let path = folder_of(wanted)?.join(format!(".{name}.{}.new", process::id()));
+            // A name that nobody can guess, and a file that was not there: another user may have put links into the directory.
+            let unique = random::digits::<8>().map_err(|failure| io::Error::other(failure.to_string()))?;
+            let path = folder_of(wanted)?.join(format!(".{name}.{unique}.new"));
             let mut options = OpenOptions::new();
-            options.read(true).write(true).create(true).truncate(true);
+            options.read(true).write(true).create_new(true);
             let file = k3_files::open(&path, &mut options)?;
             Ok(Self {
                 file,

@@ -3,6 +3,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use futures_util::future::BoxFuture;
+use k3_api::rules::User;
 use serde_json::Value;
 
 type Figures = Arc<dyn Fn() -> String + Send + Sync>;
@@ -17,7 +18,20 @@ pub(super) struct Setting {
     pub(super) get: Arc<dyn Fn() -> String + Send + Sync>,
     /// Changes it, and says what was done; or why not.
     pub(super) set: Arc<Change>,
+    /// Whether a role that grants the path is not enough.
+    pub(super) only_masters: bool,
 }
+
+// --- Setting ---
+
+impl Setting {
+    /// Whether a user whom roles grant the path may use it.
+    pub(super) fn is_open_to(&self, user: &User) -> bool {
+        !self.only_masters || user.groups.iter().any(|group| group == MASTERS)
+    }
+}
+
+const MASTERS: &str = "system:masters";
 
 /// What was added. It is asked for when somebody looks.
 #[derive(Default)]

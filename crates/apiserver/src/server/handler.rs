@@ -291,6 +291,11 @@ impl Handler {
                 _ => self.nowhere(head),
             },
             Route::Other => match self.annex.setting(&head.path) {
+                Some(setting) if !setting.is_open_to(&identity.user) => Err(Status::forbidden(
+                    Grouped::new("", ""),
+                    "",
+                    "only members of system:masters may use this path",
+                )),
                 Some(setting) => self.setting(head, &setting, body).await,
                 None => self.document(head).await,
             },

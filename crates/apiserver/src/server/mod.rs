@@ -214,6 +214,22 @@ impl Server {
         let setting = Setting {
             get: Arc::new(get),
             set: Arc::new(set),
+            only_masters: false,
+        };
+        self.handler.annex.add_setting(path, setting);
+    }
+
+    /// Does something when a member of system:masters asks for it with PUT. No role grants the path to others. It says what
+    /// was done, or why it was not.
+    pub fn add_masters_action(
+        &self,
+        path: &'static str,
+        action: impl Fn(&str) -> Result<String, String> + Send + Sync + 'static,
+    ) {
+        let setting = Setting {
+            get: Arc::new(String::new),
+            set: Arc::new(action),
+            only_masters: true,
         };
         self.handler.annex.add_setting(path, setting);
     }

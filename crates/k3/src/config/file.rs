@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    io::Read,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
@@ -22,33 +23,48 @@ const VARIABLE: &str = "CONFIG_PATH";
 /// The files that are looked for where none is named.
 const USUAL: [&str; 2] = [".config.yaml", "configs/config-example.yaml"];
 
+/// A file of settings that was read.
+pub(super) struct ConfigFile {
+    pub(super) path: PathBuf,
+    text: String,
+}
+
 /// The file that is meant: the one that is named, else the first one there is. A file that is only found must belong to
 /// this user or to root, and must not be writable for everybody: in a shared directory it could be another user's, and what
 /// it says (a kubeconfig, a store, a runtime) is used with the rights of this one.
-pub(super) fn find(named: Option<&PathBuf>, world: &World<'_>) -> Result<Option<PathBuf>, Failure> {
-    if let Some(path) = named {
-        return Ok(Some(path.clone()));
-    }
-    if let Some(path) = (world.variable)(VARIABLE).filter(|path| !path.is_empty()) {
-        return Ok(Some(path.into()));
+///
+/// The owner is asked of the open file that is read then: a path can lead to another file a moment later.
+pub(super) fn find(named: Option<&PathBuf>, world: &World<'_>) -> Result<Option<ConfigFile>, Failure> {
+    let by_variable = || {
+        let path = (world.variable)(VARIABLE).filter(|path| !path.is_empty());
+        path.map(PathBuf::from)
+    };
+    if let Some(path) = named.cloned().or_else(by_variable) {
+        let text = fs::read_to_string(&path).map_err(|error| cannot_read(&path, error))?;
+        return Ok(Some(ConfigFile { path, text }));
     }
     let mut usual = USUAL.iter().map(|name| world.folder.join(name));
     let Some(path) = usual.find(|path| path.exists()) else {
         return Ok(None);
     };
-    match fs::metadata(&path) {
-        Ok(file) => {
-            check_owner(
-                &path,
-                file.uid(),
-                file.mode(),
-                rustix::process::geteuid().as_raw(),
-            )?;
-        }
-        // Reading it fails with the reason.
-        Err(_) => return Ok(Some(path)),
-    }
-    Ok(Some(path))
+    let unreadable = |error| cannot_read(&path, error);
+    let mut file = fs::File::open(&path).map_err(unreadable)?;
+    let metadata = file.metadata().map_err(unreadable)?;
+    let user = rustix::process::geteuid().as_raw();
+    check_owner(&path, metadata.uid(), metadata.mode(), user)?;
+    let mut text = String::new();
+    file.read_to_string(&mut text).map_err(unreadable)?;
+    Ok(Some(ConfigFile { path, text }))
+}
+
+fn cannot_read(path: &Path, error: std::io::Error) -> Failure {
+    let advice = "name a file with --config or CONFIG_PATH, or none: then .config.yaml and\n\
+                  configs/config-example.yaml are looked for, and there are defaults";
+    Failure::usage(
+        format!("cannot read the configuration {}", path.display()),
+        advice,
+    )
+    .because(error)
 }
 
 fn check_owner(path: &Path, owner: u32, mode: u32, user: u32) -> Result<(), Failure> {
@@ -66,17 +82,8 @@ fn check_owner(path: &Path, owner: u32, mode: u32, user: u32) -> Result<(), Fail
 }
 
 /// What a file says. `args` are the arguments that take its keys.
-pub(super) fn read(path: &Path, args: &[(&'static Key, Arg)]) -> Result<Vec<Given>, Failure> {
-    let text = fs::read_to_string(path).map_err(|error| {
-        let advice = "name a file with --config or CONFIG_PATH, or none: then .config.yaml and\n\
-                      configs/config-example.yaml are looked for, and there are defaults";
-        Failure::usage(
-            format!("cannot read the configuration {}", path.display()),
-            advice,
-        )
-        .because(error)
-    })?;
-    checked(&path.display().to_string(), &text, args).map_err(|faults| bad(&faults))
+pub(super) fn read(file: &ConfigFile, args: &[(&'static Key, Arg)]) -> Result<Vec<Given>, Failure> {
+    checked(&file.path.display().to_string(), &file.text, args).map_err(|faults| bad(&faults))
 }
 
 /// What is wrong with settings, as a user is told.

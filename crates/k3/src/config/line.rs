@@ -121,8 +121,8 @@ pub(crate) fn read_server_location(command: &Command, world: &World<'_>) -> Resu
         },
         file: None,
     };
-    if let Some(path) = file::find(None, world)? {
-        let set = file::read(&path, &args(command))?;
+    if let Some(file) = file::find(None, world)? {
+        let set = file::read(&file, &args(command))?;
         let value = |name: &str| {
             let found = set.iter().find(|set| set.key.name == name);
             found.map(|set| PathBuf::from(set.values.concat()))
@@ -177,7 +177,7 @@ fn settings(
         .fold(first, |at, name| at.subcommand_matches(name).unwrap_or(at));
     let found = file::find(matches.try_get_one::<PathBuf>("config").ok().flatten(), world)?;
     let in_file = match &found {
-        Some(path) => file::read(path, &args(all))?,
+        Some(file) => file::read(file, &args(all))?,
         None => Vec::new(),
     };
     let mut given = Vec::new();
@@ -202,7 +202,10 @@ fn settings(
         return Err(file::bad(&faults));
     }
     contradiction::resolve(&mut given, command)?;
-    Ok(Settings { file: found, given })
+    Ok(Settings {
+        file: found.map(|file| file.path),
+        given,
+    })
 }
 
 fn by_flag(key: &'static Key, arg: &Arg, matches: &ArgMatches) -> Option<Given> {

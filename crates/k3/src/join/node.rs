@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use super::{JoinToken, NodeIdentity, Pin, Servers, authority, renewal::Renewal, servers::Current};
 use crate::{
     certificates,
+    data_dir::is_data_file,
     failure::{Failure, advice_for_status},
     file_format, secret_file,
     server::{self, Api, NodeSettings},
@@ -30,7 +31,7 @@ pub(crate) enum Way {
 
 /// Makes the data directory, or refuses one of a newer version.
 fn claim(data_dir: &Path) -> Result<(), Failure> {
-    secret_file::make_folder(data_dir).map_err(|error| {
+    secret_file::protect_folder(data_dir, is_data_file).map_err(|error| {
         let advice = "choose one that this user may write to with --data-dir";
         Failure::new("cannot use the data directory", advice).because(error)
     })?;

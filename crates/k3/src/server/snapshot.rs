@@ -4,8 +4,9 @@
 //! its owner alone. Only members of system:masters may ask for it: no role grants the path.
 
 use std::{
+    fs,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex},
 };
 
 use k3_apiserver::Server;
@@ -23,13 +24,29 @@ pub(crate) const INCLUDE_KEYS: &str = "include-keys";
 
 /// Lets the server write snapshots of its store.
 pub(super) fn offer_snapshots(server: &Server, store: Arc<dyn Store>, data_dir: &Path) {
+    remove_leftovers(data_dir);
     let data_dir = data_dir.to_path_buf();
-    let get = || "PUT asks for a snapshot of the store".to_owned();
-    server.add_setting(SNAPSHOT_PATH, get, move |body| {
+    let running = Mutex::new(());
+    server.add_masters_action(SNAPSHOT_PATH, move |body| {
+        let Ok(_guard) = running.try_lock() else {
+            return Err("another snapshot is being saved; try again when it is done".to_owned());
+        };
         let saved =
             block_in_place(|| Handle::current().block_on(save(&*store, &data_dir, body == INCLUDE_KEYS)));
         saved.map(|path| path.display().to_string())
     });
+}
+
+/// Removes snapshots that no client has taken away.
+fn remove_leftovers(data_dir: &Path) {
+    for entry in fs::read_dir(data_dir).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with("snapshot-") && name.ends_with(".k3") {
+            // What cannot be removed is tried again at the next start.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
 }
 
 async fn save(store: &dyn Store, data_dir: &Path, includes_keys: bool) -> Result<PathBuf, String> {

@@ -60,7 +60,7 @@ impl Failure {
         match &error {
             sqlx::Error::Database(said) => {
                 let Some(number) = number(&error) else {
-                    return Self::Lasting(from_driver(error, place));
+                    return Self::Lasting(from_driver(&error, place));
                 };
                 let message = said.message();
                 let no_space =
@@ -75,13 +75,13 @@ impl Failure {
                     return Self::Lasting(StoreError::Corrupt(format!("{place}: {message}")));
                 }
                 if PASSING.contains(&number) {
-                    return Self::Passing(from_driver(error, place));
+                    return Self::Passing(from_driver(&error, place));
                 }
-                Self::Lasting(from_driver(error, place))
+                Self::Lasting(from_driver(&error, place))
             }
             // After these the stream of packets is in an unknown state, or has ended.
             sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::Protocol(_) => {
-                Self::Passing(from_driver(error, place))
+                Self::Passing(from_driver(&error, place))
             }
             sqlx::Error::ColumnDecode { .. }
             | sqlx::Error::ColumnIndexOutOfBounds { .. }
@@ -92,7 +92,7 @@ impl Failure {
                     "{place}: the tables do not have the rows or columns that they should"
                 )))
             }
-            _ => Self::Lasting(from_driver(error, place)),
+            _ => Self::Lasting(from_driver(&error, place)),
         }
     }
 }
@@ -126,8 +126,8 @@ fn number(error: &sqlx::Error) -> Option<u16> {
     Some(said.try_downcast_ref::<MySqlDatabaseError>()?.number())
 }
 
-fn from_driver(error: sqlx::Error, place: &str) -> StoreError {
-    let message = match (&error, number(&error)) {
+fn from_driver(error: &sqlx::Error, place: &str) -> StoreError {
+    let message = match (error, number(error)) {
         (_, Some(ACCESS_DENIED | ACCESS_DENIED_TO_DATABASE)) => {
             "access denied; check the user, the password and the user's grants".to_owned()
         }
@@ -138,7 +138,7 @@ fn from_driver(error: sqlx::Error, place: &str) -> StoreError {
             "the server does not speak the MySQL protocol; check the port".to_owned()
         }
         (sqlx::Error::Tls(cause), _) => plain_error::describe(&**cause),
-        _ => plain_error::describe(&error),
+        _ => plain_error::describe(error),
     };
     tracing::debug!(%error, "MySQL request failed");
     unavailable(format!("{place}: {message}"))
