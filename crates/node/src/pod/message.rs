@@ -16,6 +16,8 @@ use crate::runtime::{self, ContainerState, LogOptions, Mount, MountSource, Propa
 
 /// What of the file is read, from its end.
 const MOST: u64 = 4 << 10;
+/// The same as a length.
+const MOST_BYTES: usize = 4 << 10;
 /// What of the log is read, from its end.
 const MOST_OF_LOG: usize = 2048;
 const LINES: u64 = 80;
@@ -99,7 +101,7 @@ fn read_file(path: &Path) -> io::Result<String> {
     file.seek(SeekFrom::Start(size.saturating_sub(MOST)))?;
     let mut bytes = Vec::new();
     file.take(MOST).read_to_end(&mut bytes)?;
-    Ok(text(&bytes, MOST as usize))
+    Ok(text(&bytes, MOST_BYTES))
 }
 
 /// Bytes as text of so many bytes at most: what is not text gets longer when it is replaced.

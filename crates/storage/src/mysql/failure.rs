@@ -56,6 +56,7 @@ impl Failure {
     }
 
     /// The meaning of a driver's error. `place` names the server in messages.
+    #[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` gives")]
     pub(super) fn of(error: sqlx::Error, place: &str) -> Self {
         match &error {
             sqlx::Error::Database(said) => {
