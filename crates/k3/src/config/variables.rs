@@ -5,7 +5,7 @@
 
 use kubecontroller::manager::config::nearest;
 
-use super::keys::KEYS;
+use super::keys::{KEYS, Key};
 
 /// Beginnings of variables that are read elsewhere: by other flags, by tests, or set by Kubernetes in the containers of
 /// a pod for a Service that is named `k3`.
@@ -29,7 +29,7 @@ const OTHER_USES: &[&str] = &[
 /// What is wrong with a variable's name, if it was meant as a setting.
 pub(super) fn fault(name: &str) -> Option<String> {
     let rest = name.strip_prefix("K3_")?;
-    let known: Vec<String> = KEYS.iter().flat_map(|key| key.variables()).collect();
+    let known: Vec<String> = KEYS.iter().flat_map(Key::variables).collect();
     if known.iter().any(|known| known == name) || OTHER_USES.iter().any(|other| name.starts_with(other)) {
         return None;
     }

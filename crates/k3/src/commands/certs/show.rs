@@ -81,20 +81,19 @@ fn text(held: &[Held]) -> String {
 
 /// A title, and words below it in lines that fit a terminal.
 fn wrapped<'a>(title: &str, words: impl Iterator<Item = &'a str>) -> String {
-    let mut text = format!("{title}\n");
-    let mut line = String::new();
+    let mut lines = vec![String::new()];
     for word in words {
+        let line = lines.last_mut().expect("there is always a line");
         if !line.is_empty() && line.len() + 1 + word.len() > WIDTH {
-            text.push_str(&format!("  {line}\n"));
-            line.clear();
+            lines.push(word.to_owned());
+            continue;
         }
         if !line.is_empty() {
             line.push(' ');
         }
         line.push_str(word);
     }
-    text.push_str(&format!("  {line}\n"));
-    text
+    format!("{title}\n  {}\n", lines.join("\n  "))
 }
 
 /// The day of a moment, in seconds since 1970.

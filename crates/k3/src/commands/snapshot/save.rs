@@ -52,34 +52,31 @@ pub(super) async fn run(flags: &SaveFlags) -> Result<(), Failure> {
     let fresh = Fresh::begin(file).map_err(unwritten)?;
     let out = fresh.handle().map(File::from_std).map_err(unwritten)?;
     let mut progress = Progress::new("saved");
-    let saved = match store {
-        Some(store) => {
-            let is_included = |key: &Key| flags.include_keys || !server::holds_private_keys(key);
-            let saved = transfer::backup_where(is_included, &*store, out, SystemClock.now(), |moved| {
-                progress.tell(moved);
-            })
-            .await;
-            store.close().await;
-            let saved = saved.map_err(|error| {
-                Failure::new(
-                    "no snapshot was made",
-                    "correct the cause and try again; nothing was left behind",
-                )
-                .because(error)
-            })?;
-            // What a disk has taken is not always what it gives back.
-            if inspect::check(fresh.path()).await? != saved {
-                return Err(Failure::new(
-                    format!("{} does not hold what was written to it", file.display()),
-                    "check the disk, and write to another one",
-                ));
-            }
-            saved
+    let saved = if let Some(store) = store {
+        let is_included = |key: &Key| flags.include_keys || !server::holds_private_keys(key);
+        let saved = transfer::backup_where(is_included, &*store, out, SystemClock.now(), |moved| {
+            progress.tell(moved);
+        })
+        .await;
+        store.close().await;
+        let saved = saved.map_err(|error| {
+            Failure::new(
+                "no snapshot was made",
+                "correct the cause and try again; nothing was left behind",
+            )
+            .because(error)
+        })?;
+        // What a disk has taken is not always what it gives back.
+        if inspect::check(fresh.path()).await? != saved {
+            return Err(Failure::new(
+                format!("{} does not hold what was written to it", file.display()),
+                "check the disk, and write to another one",
+            ));
         }
-        None => {
-            save_through_server(flags, out).await?;
-            inspect::check(fresh.path()).await?
-        }
+        saved
+    } else {
+        save_through_server(flags, out).await?;
+        inspect::check(fresh.path()).await?
     };
     fresh.keep().map_err(unwritten)?;
     let spent = progress.end();
