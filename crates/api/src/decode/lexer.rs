@@ -4,7 +4,7 @@ use super::fault::DecodeError;
 use std::borrow::Cow;
 
 /// How deep values may stand within values. Go allows 10,000 on a stack that grows; this one does not.
-pub(super) const MAX_DEPTH: usize = 400;
+pub(crate) const MAX_DEPTH: usize = 400;
 
 /// Reads a text from the front.
 pub(super) struct Lexer<'b> {

@@ -4,13 +4,15 @@
 //! replacing a field that is not there adds it; a missing field is as good as null to `test` and `copy`.
 //!
 //! Promises: an operation costs its own length and what it copies, wherever in a long list it inserts or removes.
+//! No operation nests the document deeper than bodies are decoded.
 
+mod depth;
 mod document;
 mod pointer;
 
 use serde_json::{Map, Value};
 
-use self::document::Part;
+use self::{depth::Depth, document::Part};
 use super::json_kind;
 use crate::status::Status;
 
@@ -90,6 +92,7 @@ impl Patch {
 
     /// The document after all operations. If one does not apply, none does.
     pub fn apply(&self, document: Value) -> Result<Value, Error> {
+        let mut depth = Depth::new(&document);
         let mut document = Part::Whole(document);
         let mut copied = 0;
         for operation in &self.operations {
@@ -97,12 +100,11 @@ impl Patch {
                 fields: operation,
                 document: &mut document,
                 copied: &mut copied,
+                depth: &mut depth,
             }
             .apply()?;
         }
-        document
-            .into_value()
-            .ok_or_else(|| Error::Operation("exceeded max depth".to_owned()))
+        Ok(document.into_value())
     }
 }
 
@@ -112,6 +114,8 @@ struct Operation<'o> {
     document: &'o mut Part,
     /// How much was copied so far.
     copied: &'o mut usize,
+    /// How deep the document is.
+    depth: &'o mut Depth,
 }
 
 // --- Operation ---
@@ -122,13 +126,17 @@ impl<'o> Operation<'o> {
         match kind {
             "add" => {
                 let value = self.value();
-                self.add("path", value)
+                self.add_value(value)
             }
             "remove" => self.take("path").map(drop),
             "replace" => self.replace(),
             "move" => {
                 let value = self.take("from")?;
-                self.add("path", value)
+                let checked = self
+                    .depth
+                    .check_moved(self.path("from")?, self.path("path")?, &value);
+                checked.ok_or_else(too_deep)?;
+                self.add(value)
             }
             "copy" => self.copy(),
             "test" => self.test(),
@@ -136,8 +144,8 @@ impl<'o> Operation<'o> {
         }
     }
 
-    fn value(&self) -> Part {
-        Part::Whole(self.fields.get("value").cloned().unwrap_or_default())
+    fn value(&self) -> Value {
+        self.fields.get("value").cloned().unwrap_or_default()
     }
 
     fn path(&self, field: &str) -> Result<&'o str, Error> {
@@ -145,8 +153,15 @@ impl<'o> Operation<'o> {
         path.ok_or_else(|| Error::Operation(format!("operation missing {field} field")))
     }
 
-    fn add(self, field: &str, value: Part) -> Result<(), Error> {
-        let path = self.path(field)?;
+    fn add_value(self, value: Value) -> Result<(), Error> {
+        let checked = self.depth.check_added(self.path("path")?, &value);
+        checked.ok_or_else(too_deep)?;
+        self.add(Part::Whole(value))
+    }
+
+    /// Adds what is known not to nest too deeply.
+    fn add(self, value: Part) -> Result<(), Error> {
+        let path = self.path("path")?;
         let holder = self.document.holder(path);
         holder
             .and_then(|holder| holder.add(value))
@@ -163,7 +178,8 @@ impl<'o> Operation<'o> {
 
     fn replace(self) -> Result<(), Error> {
         let path = self.path("path")?;
-        let value = self.fields.get("value").cloned().unwrap_or_default();
+        let value = self.value();
+        self.depth.check_added(path, &value).ok_or_else(too_deep)?;
         if path.is_empty() {
             if !value.is_object() && !value.is_array() {
                 let message = "replace operation value must be object or array";
@@ -179,13 +195,13 @@ impl<'o> Operation<'o> {
     }
 
     fn copy(mut self) -> Result<(), Error> {
-        let value = self.get("from")?.map(|part| part.to_value()).unwrap_or_default();
+        let value = self.get("from")?.map(Part::to_value).unwrap_or_default();
         let bytes = pointer::json_length(&value);
         *self.copied = self.copied.saturating_add(bytes);
         if *self.copied > MOST_COPIED_BYTES {
             return Err(Error::CopiesTooMuch(*self.copied));
         }
-        self.add("path", Part::Whole(value))
+        self.add_value(value)
     }
 
     fn test(mut self) -> Result<(), Error> {
@@ -223,6 +239,10 @@ fn missing(path: &str) -> Error {
     Error::Operation(format!(
         "operation does not apply: doc is missing path: \"{path}\""
     ))
+}
+
+fn too_deep() -> Error {
+    Error::Operation("exceeded max depth".to_owned())
 }
 
 fn mistyped(value: &Value, wanted: &str, before: &str) -> String {

@@ -3,9 +3,12 @@
 //! Lists are kept in pieces, so that to insert or to remove an item moves a piece and not the rest of the list. A part is
 //! opened when an operation first goes through it; the rest stays as it is.
 
-use std::{collections::BTreeMap, mem};
+use std::{
+    collections::{BTreeMap, btree_map},
+    iter, mem, vec,
+};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::pointer::{index, unescape};
 
@@ -31,13 +34,24 @@ pub(super) struct Items {
 /// Items of a piece.
 const MOST_ITEMS: usize = 512;
 
-/// How deep operations may nest parts. Bodies are decoded down to fewer levels.
-const MOST_DEPTH: usize = 1000;
-
 /// What holds a place, and the name of the place in it.
 pub(super) struct Holder<'d> {
     part: &'d mut Part,
     name: String,
+}
+
+/// An object or a list that becomes a tree, while one of its parts does.
+enum Unfinished {
+    Fields {
+        done: Map<String, Value>,
+        /// The field whose value comes next.
+        name: String,
+        rest: btree_map::IntoIter<String, Part>,
+    },
+    Items {
+        done: Vec<Value>,
+        rest: iter::Flatten<vec::IntoIter<Vec<Part>>>,
+    },
 }
 
 // --- Part ---
@@ -61,41 +75,55 @@ impl Part {
         }
     }
 
-    /// The document as a tree; `None` if operations nested it too deeply. No such document can be decoded.
-    pub(super) fn into_value(self) -> Option<Value> {
-        self.into_tree(MOST_DEPTH)
-    }
-
-    fn into_tree(self, depth: usize) -> Option<Value> {
-        let below = depth.checked_sub(1)?;
-        match self {
-            Part::Whole(value) => Some(value),
-            Part::Fields(fields) => {
-                let fields = fields
-                    .into_iter()
-                    .map(|(name, part)| Some((name, part.into_tree(below)?)));
-                Some(Value::Object(fields.collect::<Option<_>>()?))
-            }
-            Part::Items(items) => {
-                let items = items.pieces.into_iter().flatten();
-                let items = items.map(|part| part.into_tree(below));
-                Some(Value::Array(items.collect::<Option<_>>()?))
-            }
+    /// The part as a tree. It takes no more of the stack for a deep part than for a flat one.
+    pub(super) fn into_value(self) -> Value {
+        let mut above = Vec::new();
+        let mut part = self;
+        loop {
+            let mut value = match part {
+                Part::Whole(value) => value,
+                Part::Fields(fields) => {
+                    let mut rest = fields.into_iter();
+                    if let Some((name, first)) = rest.next() {
+                        let done = Map::new();
+                        above.push(Unfinished::Fields { done, name, rest });
+                        part = first;
+                        continue;
+                    }
+                    Value::Object(Map::new())
+                }
+                Part::Items(items) => {
+                    let mut rest = items.pieces.into_iter().flatten();
+                    if let Some(first) = rest.next() {
+                        let done = Vec::with_capacity(items.len);
+                        above.push(Unfinished::Items { done, rest });
+                        part = first;
+                        continue;
+                    }
+                    Value::Array(Vec::new())
+                }
+            };
+            // What is finished may finish what is above it.
+            part = loop {
+                let Some(unfinished) = above.pop() else {
+                    return value;
+                };
+                match unfinished.take(value) {
+                    Ok((unfinished, next)) => {
+                        above.push(unfinished);
+                        break next;
+                    }
+                    Err(finished) => value = finished,
+                }
+            };
         }
     }
 
     /// A copy as a tree.
-    pub(super) fn to_value(&self) -> Value {
-        match self {
-            Part::Whole(value) => value.clone(),
-            Part::Fields(fields) => Value::Object(
-                fields
-                    .iter()
-                    .map(|(name, part)| (name.clone(), part.to_value()))
-                    .collect(),
-            ),
-            Part::Items(items) => Value::Array(items.pieces.iter().flatten().map(Part::to_value).collect()),
-        }
+    pub(super) fn to_value(&mut self) -> Value {
+        let value = mem::replace(self, Part::Whole(Value::Null)).into_value();
+        *self = Part::Whole(value.clone());
+        value
     }
 
     /// Whether it is this value.
@@ -145,6 +173,36 @@ impl Part {
                 Some(items.get_mut(at))
             }
             Part::Whole(_) => None,
+        }
+    }
+}
+
+// --- Unfinished ---
+
+impl Unfinished {
+    /// Takes in the tree of the part that it waited for, and gives the part it waits for next; `Err` if that was the last.
+    fn take(self, mut value: Value) -> Result<(Self, Part), Value> {
+        match self {
+            Unfinished::Fields {
+                mut done,
+                mut name,
+                mut rest,
+            } => loop {
+                done.insert(name, value);
+                match rest.next() {
+                    None => return Err(Value::Object(done)),
+                    Some((next, Part::Whole(whole))) => (name, value) = (next, whole),
+                    Some((name, part)) => return Ok((Unfinished::Fields { done, name, rest }, part)),
+                }
+            },
+            Unfinished::Items { mut done, mut rest } => loop {
+                done.push(value);
+                match rest.next() {
+                    None => return Err(Value::Array(done)),
+                    Some(Part::Whole(whole)) => value = whole,
+                    Some(part) => return Ok((Unfinished::Items { done, rest }, part)),
+                }
+            },
         }
     }
 }
@@ -207,6 +265,11 @@ impl Items {
             }
             pieces.push(piece);
         }
+    }
+
+    /// The items in their order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Part> {
+        self.pieces.iter().flatten()
     }
 
     /// The piece in which an item stands, and where in it. Behind the last item: the end of the last piece.

@@ -202,6 +202,115 @@ fn copies_cannot_make_a_document_explode() {
     assert_eq!(error.status().code, 422);
 }
 
+/// Objects within objects, and a number in the innermost.
+fn nested(levels: usize) -> Value {
+    (0..levels).fold(json!(1), |value, _| {
+        Value::Object([("n".to_owned(), value)].into_iter().collect())
+    })
+}
+
+fn is_too_deep(outcome: &Result<Value, Error>) -> bool {
+    matches!(outcome, Err(error @ Error::Operation(message))
+        if message == "exceeded max depth" && error.status().code == 422)
+}
+
+#[test]
+fn adding_and_replacing_nest_as_deep_as_bodies_and_no_deeper() {
+    for op in ["add", "replace"] {
+        let patch = |levels| json!([{"op": op, "path": "/a/b", "value": nested(levels)}]);
+        let outcome = apply(json!({"a": {}}), patch(398)).unwrap();
+        assert_eq!(outcome, json!({"a": {"b": nested(398)}}));
+        assert!(is_too_deep(&apply(json!({"a": {}}), patch(399))), "{op}");
+    }
+    let patch = |levels| json!([{"op": "replace", "path": "", "value": nested(levels)}]);
+    assert_eq!(apply(json!({}), patch(400)).unwrap(), nested(400));
+    assert!(is_too_deep(&apply(json!({}), patch(401))));
+}
+
+#[test]
+fn moving_nests_as_deep_as_bodies_and_no_deeper() {
+    let inner = "/n".repeat(100);
+    let mut operations = Vec::new();
+    for round in 1..=100 {
+        operations.push(json!({"op": "add", "path": "/n", "value": nested(99)}));
+        operations.push(json!({"op": "replace", "path": inner, "value": {}}));
+        operations.push(json!({"op": "move", "from": "/d", "path": format!("{inner}/d")}));
+        operations.push(json!({"op": "move", "from": "/n", "path": "/d"}));
+        let outcome = apply(json!({"d": 1}), Value::Array(operations.clone()));
+        if round > 3 {
+            assert!(is_too_deep(&outcome), "{round}");
+        } else {
+            assert!(outcome.is_ok(), "{round}");
+        }
+    }
+    // One level with each move.
+    let rounds = |count: usize| {
+        let steps = (0..count).flat_map(|_| {
+            [
+                json!({"op": "add", "path": "/n", "value": []}),
+                json!({"op": "move", "from": "/d", "path": "/n/0"}),
+                json!({"op": "move", "from": "/n", "path": "/d"}),
+            ]
+        });
+        steps.collect::<Value>()
+    };
+    assert!(apply(json!({"d": 1}), rounds(398)).is_ok());
+    for count in [400, 500, 3000] {
+        assert!(is_too_deep(&apply(json!({"d": 1}), rounds(count))), "{count}");
+    }
+}
+
+#[test]
+fn copying_nests_as_deep_as_bodies_and_no_deeper() {
+    // Each copy within itself doubles the depth.
+    let mut path = String::from("/n");
+    let mut operations = Vec::new();
+    for round in 1..=12 {
+        operations.push(json!({"op": "copy", "from": "/n", "path": format!("{path}/n")}));
+        path = path.repeat(2);
+        let outcome = apply(json!({"n": {}}), Value::Array(operations.clone()));
+        assert_eq!(is_too_deep(&outcome), round > 8, "{round}");
+    }
+}
+
+#[test]
+fn what_moves_back_and_forth_never_becomes_too_deep() {
+    let steps = (0..2000).flat_map(|_| {
+        [
+            json!({"op": "move", "from": "/a", "path": "/b/a"}),
+            json!({"op": "move", "from": "/b/a", "path": "/a"}),
+            json!({"op": "move", "from": "/b", "path": "/a/b"}),
+            json!({"op": "move", "from": "/a/b", "path": "/b"}),
+        ]
+    });
+    let document = json!({"a": {"x": [1, {"y": 2}]}, "b": {"z": [[]]}});
+    assert_eq!(apply(document.clone(), steps.collect()).unwrap(), document);
+}
+
+#[test]
+fn copies_and_originals_change_independently() {
+    let patch = json!([
+        {"op": "add", "path": "/a/l/1", "value": {"x": []}},
+        {"op": "add", "path": "/a/l/1/x/-", "value": 7},
+        {"op": "copy", "from": "/a", "path": "/b"},
+        {"op": "add", "path": "/a/l/1/x/-", "value": 8},
+        {"op": "remove", "path": "/b/l/0"},
+        {"op": "add", "path": "/c", "value": {}},
+        {"op": "add", "path": "/c/d", "value": []},
+        {"op": "add", "path": "/c/d/0", "value": 1},
+        {"op": "remove", "path": "/c/d/0"},
+    ]);
+    let expected = json!({
+        "a": {"l": [0, {"x": [7, 8]}, 2], "m": {}},
+        "b": {"l": [{"x": [7]}, 2], "m": {}},
+        "c": {"d": []},
+    });
+    assert_eq!(
+        apply(json!({"a": {"l": [0, 2], "m": {}}}), patch).unwrap(),
+        expected
+    );
+}
+
 proptest! {
     #[test]
     fn what_is_added_is_found_and_can_be_removed(key in "[a-z~/ ]{0,6}", value in any::<i32>()) {
