@@ -4,7 +4,7 @@ use std::{
     collections::{BTreeSet, HashMap},
     sync::{
         Arc, Mutex, PoisonError, RwLock,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -28,8 +28,8 @@ use crate::custom::{self, Definitions};
 const LOOKS: usize = 20;
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// How long it is waited for a proof that no request waits for.
-const PROOF_TIME: Duration = Duration::from_secs(10);
+/// How long the store may take to prove that the caches are recent.
+pub(crate) const PROOF_TIME: Duration = Duration::from_secs(10);
 
 /// The caches of all resources, fed from one watch of the store.
 ///
@@ -50,14 +50,25 @@ pub(crate) struct Caches {
     /// Whether the caches follow the store; false while they are loaded after events were lost.
     follows: watch::Sender<bool>,
     freshness: Freshness,
-    /// Held by the request that asks the store for the others.
-    proof: tokio::sync::Mutex<()>,
+    /// Held by the request that asks the store for the others; with the last question that got no answer.
+    proof: tokio::sync::Mutex<Option<(Moment, NotProven)>>,
     /// Somebody should ask the store soon, so that no request has to wait for it.
     proof_due: Notify,
     /// The kinds that users define.
     definitions: Definitions,
     /// Which fields objects can be selected by, by the prefix of their keys.
     selectable: fn(&str) -> Arc<[Selectable]>,
+    /// The server stops: watches end as soon as they begin. Changes under the lock of `resources`.
+    closed: AtomicBool,
+}
+
+/// Why it is not known whether the caches are recent.
+#[derive(Clone, Debug)]
+pub(crate) enum NotProven {
+    /// The store failed.
+    Failed(StoreError),
+    /// The store did not answer in time, or the caches did not get everything that is stored in time.
+    Late,
 }
 
 // --- Caches ---
@@ -78,10 +89,11 @@ impl Caches {
             waiters: RevisionWaiters::default(),
             follows: watch::Sender::new(true),
             freshness: Freshness::unknown(),
-            proof: tokio::sync::Mutex::new(()),
+            proof: tokio::sync::Mutex::new(None),
             proof_due: Notify::new(),
             definitions: Definitions::default(),
             selectable,
+            closed: AtomicBool::new(false),
         });
         let revision = caches.load().await?;
         let feed = Feed::start(Arc::clone(&caches), revision);
@@ -125,8 +137,7 @@ impl Caches {
         let mut resources = self.resources.write().unwrap_or_else(PoisonError::into_inner);
         for prefix in loaded.resources.keys() {
             if !resources.contains_key(prefix) {
-                let cache = ResourceCache::new((self.selectable)(prefix), revision);
-                resources.insert(prefix.clone(), Arc::new(cache));
+                resources.insert(prefix.clone(), self.create(prefix, revision));
             }
         }
         let mut replacements: Vec<_> = resources
@@ -220,8 +231,17 @@ impl Caches {
         let began = self.began.load(Ordering::Acquire);
         let cache = resources
             .entry(prefix.into())
-            .or_insert_with(|| Arc::new(ResourceCache::new((self.selectable)(prefix), began)));
+            .or_insert_with(|| self.create(prefix, began));
         Arc::clone(cache)
+    }
+
+    /// A cache to be put into `resources`, whose lock the caller holds.
+    fn create(&self, prefix: &str, revision: u64) -> Arc<ResourceCache> {
+        let cache = ResourceCache::new((self.selectable)(prefix), revision);
+        if self.closed.load(Ordering::Acquire) {
+            cache.close();
+        }
+        Arc::new(cache)
     }
 
     fn existing(&self, prefix: &str) -> Option<Arc<ResourceCache>> {
@@ -320,12 +340,28 @@ impl Caches {
 
     /// Makes sure that what decides about requests (roles, bindings, policies, webhooks, definitions) is not older than some
     /// seconds: waits for what other servers have stored if that has not been proven for a while.
-    pub(crate) async fn ensure_recent(&self) -> Result<(), StoreError> {
-        let _proof = self.proof.lock().await;
-        if self.is_recent() {
+    ///
+    /// Requests share the questions: each waits for the answer to one that was asked after it arrived, however long that takes up
+    /// to [`PROOF_TIME`], and before that for one that is on its way.
+    pub(crate) async fn ensure_recent(&self) -> Result<(), NotProven> {
+        let arrived = Moment::now();
+        let mut unanswered = self.proof.lock().await;
+        if self.is_recent() || self.freshness.covers(arrived) {
             return Ok(());
         }
-        self.fresh().await.map(drop)
+        if let Some((asked, error)) = &*unanswered
+            && asked.is_since(arrived)
+        {
+            return Err(error.clone());
+        }
+        let asked = Moment::now();
+        let error = match tokio::time::timeout(PROOF_TIME, self.fresh()).await {
+            Ok(Ok(_)) => return Ok(()),
+            Ok(Err(error)) => NotProven::Failed(error),
+            Err(_) => NotProven::Late,
+        };
+        *unanswered = Some((asked, error.clone()));
+        Err(error)
     }
 
     /// How many objects each resource has, by group and name.
@@ -350,9 +386,10 @@ impl Caches {
         &self.store
     }
 
-    /// Ends all watches.
+    /// Ends all watches, also those that begin later.
     pub(crate) fn close(&self) {
-        let resources = self.resources.read().unwrap_or_else(PoisonError::into_inner);
+        let resources = self.resources.write().unwrap_or_else(PoisonError::into_inner);
+        self.closed.store(true, Ordering::Release);
         for cache in resources.values() {
             cache.close();
         }

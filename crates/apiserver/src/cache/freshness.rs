@@ -12,6 +12,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// For so long after a proof the caches count as current.
 const RECENT: Duration = Duration::from_secs(2);
+/// A proof that was asked for after a request arrived is good enough for that request, unless it is older than this.
+const LONGEST: Duration = Duration::from_secs(20);
 /// After this time another proof is worth having.
 const AGING: Duration = Duration::from_secs(1);
 
@@ -50,6 +52,11 @@ impl Moment {
             wall: read(ClockId::Realtime),
         }
     }
+
+    /// Whether it is not before another moment.
+    pub(super) fn is_since(self, other: Moment) -> bool {
+        self.since_boot >= other.since_boot
+    }
 }
 
 fn read(clock: ClockId) -> i64 {
@@ -72,9 +79,22 @@ impl Freshness {
 
     /// The caches have everything that was stored at a moment.
     pub(super) fn prove(&self, at: Moment) {
-        // Moments may get mixed up when two are stored at once: both are true, and so is the older of each.
-        self.since_boot.store(at.since_boot, Ordering::Release);
-        self.wall.store(at.wall, Ordering::Release);
+        // A slow answer must not replace that to a later question.
+        let before = self.since_boot.fetch_max(at.since_boot, Ordering::AcqRel);
+        if before <= at.since_boot {
+            // Moments may get mixed up when two are stored at once: both are true, and so is the older of each.
+            self.wall.store(at.wall, Ordering::Release);
+        }
+    }
+
+    /// Whether the last proof was asked for at this moment or later: a request that arrived then needs no other, however long the
+    /// store took to answer.
+    pub(super) fn covers(&self, arrived: Moment) -> bool {
+        self.covers_at(arrived, Moment::now())
+    }
+
+    fn covers_at(&self, arrived: Moment, now: Moment) -> bool {
+        self.since_boot.load(Ordering::Acquire) >= arrived.since_boot && self.elapsed(now) <= LONGEST
     }
 
     /// How long ago that was, by the clock that says more.
@@ -83,9 +103,7 @@ impl Freshness {
     }
 
     fn age_at(&self, now: Moment) -> Age {
-        let since_boot = now.since_boot.abs_diff(self.since_boot.load(Ordering::Acquire));
-        let wall = now.wall.abs_diff(self.wall.load(Ordering::Acquire));
-        let age = Duration::from_millis(since_boot.max(wall));
+        let age = self.elapsed(now);
         if age <= AGING {
             Age::Recent
         } else if age <= RECENT {
@@ -93,6 +111,12 @@ impl Freshness {
         } else {
             Age::Old
         }
+    }
+
+    fn elapsed(&self, now: Moment) -> Duration {
+        let since_boot = now.since_boot.abs_diff(self.since_boot.load(Ordering::Acquire));
+        let wall = now.wall.abs_diff(self.wall.load(Ordering::Acquire));
+        Duration::from_millis(since_boot.max(wall))
     }
 }
 
@@ -119,5 +143,26 @@ mod tests {
         assert_eq!(freshness.age_at(later(2_100, 0)), Age::Old);
         assert_eq!(freshness.age_at(later(0, 600_000)), Age::Old);
         assert_eq!(freshness.age_at(later(0, -600_000)), Age::Old);
+    }
+
+    #[test]
+    fn a_request_accepts_a_proof_that_was_asked_for_after_it_arrived() {
+        let freshness = Freshness::unknown();
+        let at = |millis: i64| Moment {
+            since_boot: 50_000 + millis,
+            wall: 1_000_000 + millis,
+        };
+        assert!(!freshness.covers_at(at(0), at(0)));
+        // Asked for at 100, answered at 8000.
+        freshness.prove(at(100));
+        assert_eq!(freshness.age_at(at(8_000)), Age::Old);
+        assert!(freshness.covers_at(at(0), at(8_000)));
+        assert!(freshness.covers_at(at(100), at(8_000)));
+        assert!(!freshness.covers_at(at(101), at(8_000)));
+        // The machine was suspended after the answer.
+        assert!(!freshness.covers_at(at(0), at(600_000)));
+        // An earlier question is answered later.
+        freshness.prove(at(50));
+        assert!(freshness.covers_at(at(100), at(8_000)));
     }
 }

@@ -38,7 +38,7 @@ mod waiters;
 mod watcher;
 
 pub(crate) use self::{
-    caches::Caches,
+    caches::{Caches, NotProven, PROOF_TIME},
     event::{Delivery, EventType, Wire, frame},
     feed::Feed,
     object::Object,

@@ -51,6 +51,8 @@ struct State {
     kept: VecDeque<(Instant, Snapshot)>,
     /// The bytes of the objects in `events`; of no meaning while there are none.
     event_bytes: usize,
+    /// The server stops: watches end as soon as they begin.
+    closed: bool,
 }
 
 /// A watch cannot begin so far back: events are missing.
@@ -90,6 +92,7 @@ impl ResourceCache {
             by_field: 0,
             kept: VecDeque::new(),
             event_bytes: 0,
+            closed: false,
         };
         ResourceCache {
             state: Mutex::new(state),
@@ -272,17 +275,9 @@ impl ResourceCache {
             Since::Now => 0,
         };
         let (outlet, watcher) = watcher::queue(backlog, after);
-        if matches!(interest, Interest::Field(..)) {
-            state.by_field += 1;
-        }
-        let outlets = state.watchers.entry(interest.clone()).or_default();
-        // Watchers of what never changes would pile up after they are gone.
-        let before = outlets.len();
-        outlets.retain(|outlet| !outlet.is_closed());
-        let gone = before - outlets.len();
-        outlets.push(outlet);
-        if matches!(interest, Interest::Field(..)) {
-            state.by_field -= gone;
+        // Without its sending end, the queue has ended.
+        if !state.closed {
+            state.add_watcher(interest, outlet);
         }
         let snapshot = Snapshot {
             revision: state.revision.max(applied),
@@ -316,9 +311,10 @@ impl ResourceCache {
         *self.selectable.write().unwrap_or_else(PoisonError::into_inner) = selectable;
     }
 
-    /// Ends all watches.
+    /// Ends all watches, also those that begin later.
     pub(super) fn close(&self) {
         let mut state = self.lock();
+        state.closed = true;
         state.watchers.clear();
         state.by_field = 0;
     }
@@ -382,6 +378,19 @@ impl CacheReplacement<'_> {
 // --- State ---
 
 impl State {
+    fn add_watcher(&mut self, interest: &Interest, outlet: Outlet) {
+        let outlets = self.watchers.entry(interest.clone()).or_default();
+        // Watchers of what never changes would pile up after they are gone.
+        let before = outlets.len();
+        outlets.retain(|outlet| !outlet.is_closed());
+        let gone = before - outlets.len();
+        outlets.push(outlet);
+        if matches!(interest, Interest::Field(..)) {
+            self.by_field += 1;
+            self.by_field -= gone;
+        }
+    }
+
     fn keep(&mut self, event: Arc<Event>, now: Instant) {
         if self.events.is_empty() {
             self.event_bytes = 0;

@@ -4,21 +4,29 @@ use std::{
     borrow::Cow,
     collections::BTreeMap,
     future::poll_fn,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     task::{Context, Poll, Waker},
 };
 
+use async_trait::async_trait;
 use bytes::Bytes;
+use futures_util::future::join_all;
 use k3_api::{
     rules::{Selectable, Tree},
     selector::label::Labels,
 };
-use k3_storage::{Change, Key, Store, Write, memory::MemoryStore};
+use k3_storage::{
+    Change, CommitError, Entry, Events, Health, Import, ImportError, Key, Page, Prefix, Range, ReadError,
+    Revision, Store, StoreError, WatchError, Write, memory::MemoryStore,
+};
 use proptest::prelude::*;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::{Caches, Interest, Object, ResourceCache, Since, TooOld, Watcher};
+use super::{Caches, Interest, NotProven, Object, ResourceCache, Since, TooOld, Watcher};
 
 const PODS: &str = "/registry/core/pods/";
 
@@ -270,4 +278,91 @@ async fn a_cache_that_nobody_asked_for_knows_that_there_were_no_events() {
             .watch(&Interest::Everything, Since::Revision(began), now)
             .is_ok()
     );
+}
+
+#[tokio::test]
+async fn a_watch_that_begins_after_the_close_has_ended() {
+    let store = MemoryStore::new();
+    let (caches, _feed) = Caches::fill(store, |_| [].into()).await.unwrap();
+    let pods = caches.resource(PODS);
+    let watch = |cache: &ResourceCache| cache.watch(&Interest::Everything, Since::Now, 0).unwrap().0;
+    let mut before = watch(&pods);
+    assert_eq!(drain(&mut before), (vec![], false));
+    caches.close();
+    assert_eq!(drain(&mut before), (vec![], true));
+    assert_eq!(drain(&mut watch(&pods)), (vec![], true));
+    // A cache that is created later is closed too.
+    let mut other = watch(&caches.resource("/registry/core/nodes/"));
+    assert_eq!(drain(&mut other), (vec![], true));
+    assert_eq!(other.lost_history(), None);
+}
+
+/// A store that does not say how far it is.
+struct SilentStore {
+    inner: Arc<dyn Store>,
+    /// How often it was asked.
+    asked: AtomicUsize,
+}
+
+#[async_trait]
+impl Store for SilentStore {
+    async fn get(&self, key: &Key) -> Result<Option<Entry>, ReadError> {
+        self.inner.get(key).await
+    }
+
+    async fn range(&self, prefix: &Prefix, page: Page) -> Result<Range, ReadError> {
+        self.inner.range(prefix, page).await
+    }
+
+    async fn commit(&self, write: Write) -> Result<Revision, CommitError> {
+        self.inner.commit(write).await
+    }
+
+    async fn watch(&self, prefix: &Prefix, after: Revision) -> Result<Events, WatchError> {
+        self.inner.watch(prefix, after).await
+    }
+
+    async fn compact(&self, upto: Revision) -> Result<(), StoreError> {
+        self.inner.compact(upto).await
+    }
+
+    async fn current_revision(&self) -> Result<Revision, StoreError> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        std::future::pending().await
+    }
+
+    async fn health(&self) -> Result<Health, StoreError> {
+        self.inner.health().await
+    }
+
+    async fn begin_import(&self, source: Revision) -> Result<Box<dyn Import>, ImportError> {
+        self.inner.begin_import(source).await
+    }
+
+    async fn discard(&self) -> Result<(), ImportError> {
+        self.inner.discard().await
+    }
+
+    async fn close(&self) {
+        self.inner.close().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_share_a_question_that_the_store_does_not_answer() {
+    let store = Arc::new(SilentStore {
+        inner: MemoryStore::new(),
+        asked: AtomicUsize::new(0),
+    });
+    let (caches, _feed) = Caches::fill(Arc::clone(&store) as Arc<dyn Store>, |_| [].into())
+        .await
+        .unwrap();
+    let outcomes = join_all((0..50).map(|_| caches.ensure_recent())).await;
+    assert!(
+        outcomes
+            .iter()
+            .all(|outcome| matches!(outcome, Err(NotProven::Late)))
+    );
+    // One is asked by the first, and one by the next, who arrived after that.
+    assert!(store.asked.load(Ordering::Relaxed) <= 2);
 }

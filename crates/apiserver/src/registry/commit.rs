@@ -58,11 +58,7 @@ impl Registry {
     /// The answer when the cache did not get everything that is stored in time.
     pub(super) async fn describe_lag(&self) -> Status {
         if !self.caches.follows() {
-            let mut status = Status::service_unavailable(
-                "the server missed events of the store and loads its watch cache again; try again",
-            );
-            status.details.get_or_insert_default().retry_after_seconds = 1;
-            return status;
+            return loads_again();
         }
         match tokio::time::timeout(ONE_ANSWER, self.caches.current_revision()).await {
             Ok(Ok(current)) => too_large_version(current, self.caches.applied()),
@@ -70,6 +66,15 @@ impl Registry {
             Err(_) => Status::timeout("the store does not answer", 1),
         }
     }
+}
+
+/// The answer while the watch cache is loaded again.
+pub(super) fn loads_again() -> Status {
+    let mut status = Status::service_unavailable(
+        "the server missed events of the store and loads its watch cache again; try again",
+    );
+    status.details.get_or_insert_default().retry_after_seconds = 1;
+    status
 }
 
 /// The answer to a request for a resource version that the cache does not have, and did not get in time.

@@ -1,7 +1,8 @@
 //! What a request costs, estimated before it is carried out: by the bytes it brings, and by what is stored.
 
-use super::{Ask, Registry, Resource};
+use super::{Ask, Registry, Resource, delete};
 use crate::{
+    cache::ResourceCache,
     http::{Accepted, Form, Format},
     server::Verb,
 };
@@ -18,6 +19,9 @@ const YAML: usize = 4;
 /// Custom objects are validated by the schema and the expressions of their definition.
 const CUSTOM: usize = 4;
 
+/// So many objects of a namespace are counted at most: more of them would take up more of a thread than the estimate is worth.
+const MOST_COUNTED: usize = 16 * 1024;
+
 /// An estimate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cost {
@@ -32,46 +36,57 @@ pub(crate) struct Cost {
 impl Registry {
     /// What a request costs.
     pub(crate) fn cost(&self, ask: &Ask, verb: Verb) -> Cost {
-        let resource = Resource::of(ask.target.kind.clone(), &self.caches);
-        let weight = if resource.custom.is_some() { CUSTOM } else { 1 };
-        match verb {
-            Verb::List | Verb::Watch | Verb::DeleteCollection => {
-                let objects = objects_processed(ask, &resource);
-                let is_streamed = ask.accepted.format == Format::Json && !ask.accepted.pretty;
-                let each = match verb {
-                    Verb::Watch => SELECTED,
-                    Verb::List if is_streamed => STREAMED,
-                    _ => CONVERTED,
-                };
-                Cost {
-                    bytes: objects * each + ask.body.len(),
-                    objects,
-                }
-            }
-            Verb::Get => Cost {
-                bytes: if is_written_as_stored(ask.accepted) && !resource.converts() {
-                    0
-                } else {
-                    stored_bytes(ask, &resource) * weight
-                },
-                objects: 1,
-            },
-            Verb::Create | Verb::Update | Verb::Patch | Verb::Delete => Cost {
-                bytes: (body_bytes(ask) + stored_bytes(ask, &resource)) * weight,
-                objects: 1,
-            },
-        }
+        estimate(ask, verb, &Resource::of(ask.target.kind.clone(), &self.caches))
     }
 }
 
-/// How many objects a list processes: all that are stored, for selectors look at each; with a limit and no selector, as many as the
+fn estimate(ask: &Ask, verb: Verb, resource: &Resource) -> Cost {
+    let weight = if resource.custom.is_some() { CUSTOM } else { 1 };
+    match verb {
+        Verb::List | Verb::Watch | Verb::DeleteCollection => {
+            let mut objects = objects_processed(ask, resource);
+            if verb == Verb::DeleteCollection {
+                // One chunk after the other.
+                objects = objects.min(delete::AT_ONCE);
+            }
+            let is_streamed = ask.accepted.format == Format::Json && !ask.accepted.pretty;
+            let each = match verb {
+                Verb::Watch => SELECTED,
+                Verb::List if is_streamed => STREAMED,
+                _ => CONVERTED,
+            };
+            Cost {
+                bytes: objects * each + ask.body.len(),
+                objects,
+            }
+        }
+        Verb::Get => Cost {
+            bytes: if is_written_as_stored(ask.accepted) && !resource.converts() {
+                0
+            } else {
+                stored_bytes(ask, resource) * weight
+            },
+            objects: 1,
+        },
+        Verb::Create | Verb::Update | Verb::Patch | Verb::Delete => Cost {
+            bytes: (body_bytes(ask) + stored_bytes(ask, resource)) * weight,
+            objects: 1,
+        },
+    }
+}
+
+/// How many objects a list processes: all that are stored in its namespace, for selectors look at each; with a limit and no selector, as many as the
 /// limit says.
 // upstream: staging/src/k8s.io/apiserver/pkg/util/flowcontrol/request/list_work_estimator.go seatsBasedOnObjectCount
 fn objects_processed(ask: &Ask, resource: &Resource) -> usize {
     if !ask.target.name.is_empty() || ask.query.text("fieldSelector").starts_with("metadata.name=") {
         return 1;
     }
-    let stored = resource.cache.count();
+    let stored = if ask.target.namespace.is_empty() {
+        resource.cache.count()
+    } else {
+        count_under(&resource.cache, &resource.under(&ask.target.namespace))
+    };
     let selects = ["labelSelector", "fieldSelector"]
         .iter()
         .any(|selector| !ask.query.text(selector).is_empty());
@@ -79,6 +94,12 @@ fn objects_processed(ask: &Ask, resource: &Resource) -> usize {
         Ok(limit) if limit > 0 && !selects => stored.min(limit),
         _ => stored,
     }
+}
+
+/// How many objects there are under a prefix, up to [`MOST_COUNTED`].
+fn count_under(cache: &ResourceCache, prefix: &str) -> usize {
+    let snapshot = cache.snapshot(0);
+    snapshot.under(prefix, None).take(MOST_COUNTED).count()
 }
 
 /// Whether stored objects are answered with as they are.
@@ -105,4 +126,45 @@ fn stored_bytes(ask: &Ask, resource: &Resource) -> usize {
     let key = resource.key(&ask.target.namespace, &ask.target.name);
     let object = key.ok().and_then(|key| resource.cache.get(&key));
     object.map_or(0, |object| object.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use k3_api::{kinds::builtin, time::Time};
+    use k3_storage::{Key, Store, Write, memory::MemoryStore};
+
+    use super::*;
+    use crate::{cache::Caches, registry::own_user};
+
+    #[tokio::test]
+    async fn a_namespace_is_not_charged_for_the_objects_of_others() {
+        let store = MemoryStore::new();
+        let (caches, _feed) = Caches::fill(store.clone(), |_| [].into()).await.unwrap();
+        for (namespace, count) in [("large", 100), ("small", 3)] {
+            for number in 0..count {
+                let key = format!("/registry/core/configmaps/{namespace}/{number}");
+                let write = Write::create(Key::try_new(key).unwrap(), Bytes::from_static(b"{}"));
+                store.commit(write).await.unwrap();
+            }
+        }
+        caches.fresh().await.unwrap();
+        let kind = builtin().kind("", "v1", "ConfigMap").unwrap();
+        let resource = Resource::of(kind, &caches);
+        let cost = |namespace, verb| {
+            let ask = Ask::own(kind, namespace, own_user(), Time::from_unix(0, 0));
+            estimate(&ask, verb, &resource)
+        };
+        assert_eq!(cost("small", Verb::List).objects, 3);
+        assert_eq!(cost("small", Verb::List).bytes, 3 * STREAMED);
+        assert_eq!(cost("none", Verb::Watch).objects, 0);
+        assert_eq!(cost("", Verb::List).objects, 103);
+        assert_eq!(cost("small", Verb::DeleteCollection).bytes, 3 * CONVERTED);
+        // Deleted in chunks, and charged for one.
+        for namespace in ["large", ""] {
+            let deletion = cost(namespace, Verb::DeleteCollection);
+            assert_eq!(deletion.objects, delete::AT_ONCE);
+            assert_eq!(deletion.bytes, delete::AT_ONCE * CONVERTED);
+        }
+    }
 }

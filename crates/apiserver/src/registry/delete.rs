@@ -31,7 +31,7 @@ use crate::{
 
 const TRIES: usize = 10;
 /// How many of a collection are deleted at once: a store makes the writes of many durable in the time of one.
-const AT_ONCE: usize = 32;
+pub(super) const AT_ONCE: usize = 32;
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 

@@ -7,10 +7,15 @@ use std::time::Duration;
 
 use k3_api::status::Status;
 
-use super::{Registry, commit::unavailable};
+use super::{
+    Registry,
+    commit::{loads_again, unavailable},
+};
+use crate::cache::{Caches, NotProven, PROOF_TIME};
 
-/// How long a request waits for what other servers have stored: as upstream waits for a resource version.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// How long a request waits: for the answer of a store that is slow, and before that for one to a question that was asked before
+/// the request arrived.
+const PATIENCE: Duration = PROOF_TIME.saturating_mul(2);
 
 /// What shows the state of the server itself, and must do so when the store is lost.
 const ALWAYS: [&str; 5] = ["healthz", "livez", "metrics", "readyz", "version"];
@@ -25,8 +30,8 @@ impl Registry {
         }
         let mut refusal = match tokio::time::timeout(PATIENCE, self.caches.ensure_recent()).await {
             Ok(Ok(())) => return Ok(()),
-            Ok(Err(error)) => unavailable(&error),
-            Err(_) => self.describe_lag().await,
+            Ok(Err(NotProven::Failed(error))) => unavailable(&error),
+            Ok(Err(NotProven::Late)) | Err(_) => describe_late_proof(&self.caches),
         };
         refusal.details.get_or_insert_default().retry_after_seconds = 1;
         Err(refusal)
@@ -36,4 +41,16 @@ impl Registry {
 fn is_always_answered(path: &str) -> bool {
     let first = path.split('/').nth(1);
     first.is_some_and(|first| ALWAYS.contains(&first))
+}
+
+/// The answer when the caches are not known to be recent. The store is not asked once more: it has just failed to answer.
+fn describe_late_proof(caches: &Caches) -> Status {
+    if !caches.follows() {
+        return loads_again();
+    }
+    let applied = caches.applied();
+    let why = format!(
+        "the store did not confirm in time that the watch cache, at revision {applied}, is up to date; try again"
+    );
+    Status::timeout(why, 1)
 }

@@ -1,7 +1,8 @@
 //! Large requests, which run on threads of their own: the threads that serve connections never wait for them.
 //!
 //! Promises: no more large requests run at once than there are processors, less one; what they work on at once has a bounded number
-//! of bytes; those that wait are bounded too, and one more is refused with 429. A thread is used only while a request computes, not
+//! of bytes; those that wait are bounded too, in number and in time, and are refused with 429 beyond that. Users that are exempt from
+//! limits never wait for the input of others. A thread is used only while a request computes, not
 //! while it waits for the store or a webhook. A request whose client left is not begun.
 
 use std::{
@@ -12,12 +13,14 @@ use std::{
     sync::Arc,
     task::{Context, Poll, Wake, Waker},
     thread::available_parallelism,
+    time::Duration,
 };
 
 use k3_api::status::Status;
 use tokio::{
     sync::{Notify, OwnedSemaphorePermit, Semaphore},
     task::spawn_blocking,
+    time::timeout,
 };
 
 /// Requests that cost less run where they are: on a thread that serves connections, for some milliseconds at most.
@@ -28,6 +31,12 @@ const MOST_REQUESTS: usize = 128;
 const MOST_ORDINARY: usize = 96;
 /// How many KiB of input are worked on at once. A tree of values takes up to forty times its text.
 const MOST_INPUT: u32 = 24 * 1024;
+/// How many KiB more are worked on for users that are exempt from limits.
+const EXEMPT_INPUT: u32 = MOST_INPUT / 2;
+/// No request counts for more KiB of input: costs are estimates, and one request must not keep all others out.
+const MOST_CHARGE: u32 = MOST_INPUT / 4;
+/// How long a request waits for its turn, if its own time limit is not shorter.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The threads and the queue before them.
 pub(super) struct WorkPool {
@@ -35,6 +44,8 @@ pub(super) struct WorkPool {
     threads: Arc<Semaphore>,
     /// A permit for each KiB of input of the requests that have begun.
     input: Arc<Semaphore>,
+    /// The same for users that are exempt from limits.
+    exempt_input: Arc<Semaphore>,
     /// A permit for each large request.
     requests: Arc<Semaphore>,
 }
@@ -67,6 +78,7 @@ impl WorkPool {
         WorkPool {
             threads: Arc::new(Semaphore::new(threads)),
             input: Arc::new(Semaphore::new(MOST_INPUT as usize)),
+            exempt_input: Arc::new(Semaphore::new(EXEMPT_INPUT as usize)),
             requests: Arc::new(Semaphore::new(MOST_REQUESTS)),
         }
     }
@@ -74,7 +86,7 @@ impl WorkPool {
     /// Waits until a request of this cost in bytes may begin.
     ///
     /// # Errors
-    /// Too many wait already: 429.
+    /// Too many wait already, or this one has waited too long: 429.
     pub(super) async fn enter(&self, cost: usize, is_exempt: bool) -> Result<WorkPermit, Status> {
         let reserved = MOST_REQUESTS - MOST_ORDINARY;
         let has_room = is_exempt || self.requests.available_permits() > reserved;
@@ -82,10 +94,16 @@ impl WorkPool {
             .then(|| Arc::clone(&self.requests).try_acquire_owned().ok())
             .flatten()
             .ok_or_else(too_many)?;
-        let cost = u32::try_from(cost / 1024).unwrap_or(MOST_INPUT);
-        let input = Arc::clone(&self.input)
-            .acquire_many_owned(cost.clamp(1, MOST_INPUT))
+        let cost = u32::try_from(cost / 1024).unwrap_or(MOST_CHARGE);
+        let input = if is_exempt {
+            &self.exempt_input
+        } else {
+            &self.input
+        };
+        let input = Arc::clone(input).acquire_many_owned(cost.clamp(1, MOST_CHARGE));
+        let input = timeout(PATIENCE, input)
             .await
+            .map_err(|_| too_many())?
             .expect("the semaphore is never closed");
         Ok(WorkPermit {
             threads: Arc::clone(&self.threads),
@@ -151,10 +169,7 @@ impl Wake for Wakeup {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        sync::{Barrier, mpsc},
-        time::Duration,
-    };
+    use std::sync::{Barrier, mpsc};
 
     use futures_util::FutureExt;
     use tokio::sync::oneshot;
@@ -210,17 +225,43 @@ mod tests {
     #[tokio::test]
     async fn input_that_is_worked_on_at_once_is_bounded() {
         let pool = WorkPool::with_threads(8);
-        let all = pool.enter(MOST_INPUT as usize * 1024, false).await.unwrap();
-        // A request of any size may begin when nothing else runs, and none beside it.
+        let all = fill(&pool).await;
         assert!(pool.enter(1, false).now_or_never().is_none());
         drop(all);
-        assert!(pool.enter(usize::MAX, false).now_or_never().is_some());
+        // However large one is, it leaves room for others.
+        let large = pool.enter(usize::MAX, false).now_or_never();
+        assert!(large.is_some_and(|large| large.is_ok()));
+        let beside = pool.enter(1, false).now_or_never();
+        assert!(beside.is_some_and(|beside| beside.is_ok()));
+    }
+
+    /// Takes all input of ordinary users.
+    async fn fill(pool: &WorkPool) -> Vec<WorkPermit> {
+        let mut permits = Vec::new();
+        for _ in 0..MOST_INPUT / MOST_CHARGE {
+            permits.push(pool.enter(usize::MAX, false).await.unwrap());
+        }
+        permits
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_waits_too_long_is_refused_with_429_and_exempt_users_do_not_wait() {
+        let pool = WorkPool::with_threads(1);
+        let _all = fill(&pool).await;
+        let exempt = pool.enter(usize::MAX, true).now_or_never();
+        assert!(exempt.is_some_and(|exempt| exempt.is_ok()));
+        let began = tokio::time::Instant::now();
+        let refused = pool.enter(LARGE, false).await.err().unwrap();
+        assert_eq!(began.elapsed().as_secs(), PATIENCE.as_secs());
+        assert_eq!(refused.code, 429);
+        assert_eq!(refused.details.unwrap().retry_after_seconds, 1);
     }
 
     #[tokio::test]
     async fn dropping_a_request_ends_it_at_its_next_wait() {
         let pool = WorkPool::with_threads(1);
-        let permit = pool.enter(MOST_INPUT as usize * 1024, false).await.unwrap();
+        let mut permits = fill(&pool).await;
+        let permit = permits.pop().unwrap();
         let barrier = Arc::new(Barrier::new(2));
         let computing = Arc::clone(&barrier);
         let mut work = Box::pin(permit.run(async move {
