@@ -195,7 +195,7 @@ impl<'o> Operation<'o> {
     }
 
     fn copy(mut self) -> Result<(), Error> {
-        let value = self.get("from")?.map(Part::to_value).unwrap_or_default();
+        let value = self.get("from")?.map(Part::copy_value).unwrap_or_default();
         let bytes = pointer::json_length(&value);
         *self.copied = self.copied.saturating_add(bytes);
         if *self.copied > MOST_COPIED_BYTES {

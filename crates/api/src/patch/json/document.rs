@@ -119,8 +119,8 @@ impl Part {
         }
     }
 
-    /// A copy as a tree.
-    pub(super) fn to_value(&mut self) -> Value {
+    /// A copy as a tree. The part itself is closed by that: it is whole again.
+    pub(super) fn copy_value(&mut self) -> Value {
         let value = mem::replace(self, Part::Whole(Value::Null)).into_value();
         *self = Part::Whole(value.clone());
         value
