@@ -102,10 +102,13 @@ mod tests {
         expected.extend(["*.example.com", "10.96.0.1", "192.0.2.7", "k3.example.com"]);
         expected.sort_unstable();
         assert_eq!(names.to_vec(), expected);
-        let is_address = |name: &&str| name.parse::<IpAddr>().is_ok();
+        let is_address = |name: &str| name.parse::<IpAddr>().is_ok();
         let addresses: Vec<_> = names.addresses().iter().map(ToString::to_string).collect();
         assert!(addresses.iter().all(|address| expected.contains(&&**address)));
-        assert_eq!(addresses.len(), expected.iter().filter(is_address).count());
+        assert_eq!(
+            addresses.len(),
+            expected.iter().filter(|name| is_address(name)).count()
+        );
         expected.retain(|name| !is_address(name));
         assert_eq!(names.hosts(), expected);
     }
