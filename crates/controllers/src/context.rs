@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    net::IpAddr,
     sync::{Arc, PoisonError, RwLock},
 };
 
@@ -56,6 +57,25 @@ pub struct Cluster {
     pub certificates: Option<CertificateSigner>,
     /// Signs tokens of service accounts that are kept in secrets. Without it, such secrets stay empty.
     pub tokens: Option<TokenSigner>,
+    /// The names and addresses of the API server, which nodes may not serve under.
+    pub server: ServerIdentity,
+}
+
+/// What the API server is known by. Where several servers share a store, it is that of the one whose controllers run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServerIdentity {
+    /// The DNS names of its serving certificate, which may have wildcards.
+    pub hosts: Vec<String>,
+    /// The host name of its machine, which nodes on that machine may have as their name.
+    pub host_name: Option<String>,
+    /// The addresses of its serving certificate that are not addresses of its machine, such as that of a load balancer.
+    pub foreign_addresses: Vec<IpAddr>,
+    /// The address that it advertises. Nodes on its machine have the same.
+    pub advertise: Option<IpAddr>,
+    /// The networks of services that it was started with, such as `10.96.0.0/12`; ServiceCIDRs may add others.
+    pub service_networks: Vec<String>,
+    /// The name of the node in its process.
+    pub node: Option<String>,
 }
 
 /// Certificates of an authority, in PEM. They may be others while controllers run; clones are the same.

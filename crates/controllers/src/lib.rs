@@ -58,7 +58,8 @@ pub use self::{
         JOIN_NODE_NAME_KEY, JOIN_USE_LIMIT_KEY, JOIN_USES_KEY, join_approver_roles, serving_approver_roles,
     },
     context::{
-        Authority, CertificateOrder, CertificateSigner, Cluster, Context, NodeNetworks, Task, TokenSigner,
+        Authority, CertificateOrder, CertificateSigner, Cluster, Context, NodeNetworks, ServerIdentity, Task,
+        TokenSigner,
     },
     table::{CONTROLLERS, Descriptor},
 };

@@ -40,6 +40,12 @@ impl Network {
         self.overlaps(other) && self.prefix <= other.prefix
     }
 
+    /// Whether an address is in it.
+    pub(crate) fn contains(&self, address: IpAddr) -> bool {
+        let (number, bits) = number(address);
+        bits == self.bits && number >= self.first && number <= self.last()
+    }
+
     /// Whether a service can have an address of it: neither the first one, nor the last one of IPv4.
     pub(crate) fn can_give(&self, address: IpAddr) -> bool {
         let (number, bits) = number(address);

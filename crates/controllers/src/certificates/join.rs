@@ -1,8 +1,10 @@
 //! What a join token may have approved: the identity of one new node.
 //!
 //! Promises:
-//! - Nobody gets the identity of a node that exists, or for which a certificate was issued that is still valid, with a token: a
-//!   node renews its certificate in its own name.
+//! - Nobody gets the identity of a node that exists, or whose joining is under way, with a token: a node renews its certificate
+//!   in its own name. Joining is under way while an approved request for the node exists whose certificate is valid. Such a
+//!   request is deleted when it is an hour old and the Node exists. So after `kubectl delete node x` a token may get a certificate for `x`, while
+//!   the certificate that was issued before is valid too: certificates cannot be revoked.
 //! - The limits of a token (node name, number of uses, expiry) are enforced here, whatever its bearer does. A use is counted
 //!   before a request is approved, and once for each request, also when this process ends in between.
 

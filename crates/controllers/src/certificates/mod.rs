@@ -4,6 +4,7 @@
 //! request   what is kept of a request      subject   what a signer lets a certificate say
 //! approver  approves what nodes may have   signer    signs     cleaner   deletes
 //! serving   approves what nodes may serve with      join     what a join token may have approved
+//! serving_names   what no node may serve under
 //! ```
 
 mod approver;
@@ -13,6 +14,7 @@ mod join;
 mod join_tests;
 mod request;
 mod serving;
+mod serving_names;
 mod signer;
 mod subject;
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! Approves the requests of kubelets for the certificates that they serve with, where nothing can be gained by it: a node
-//! asks in its own name, for its own name, and for the addresses that its Node says it has.
+//! asks in its own name, for its own name, and for the addresses that its Node says it has. A node writes that itself, so that
+//! names and addresses of the API server, of services and of other nodes are left out ([`ServingNamePolicy`]).
 //!
 //! Upstream leaves this to people or to programs of their own; here it is a controller with its own account, so that its right
 //! to approve ([`roles`]) reaches no other. What it does not approve it leaves alone, for others to look at.
 
-use std::{net::IpAddr, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use k3_api::kinds::Requested;
 use kubecontroller::{
@@ -17,12 +18,14 @@ use serde_json::{Value, json};
 
 use super::{
     request::SigningRequest,
+    serving_names::ServingNamePolicy,
     subject::{KUBELET_SERVING, check},
 };
 use crate::{
-    context::{Context, Task},
-    resource::{CERTIFICATE_SIGNING_REQUESTS, NODES},
-    writer::{Place, Writer},
+    context::{Cluster, Context, Task},
+    objects::ServiceCidr,
+    resource::{CERTIFICATE_SIGNING_REQUESTS, NODES, SERVICE_CIDRS},
+    writer::{Place, Writer, is},
 };
 
 const MESSAGE: &str =
@@ -37,7 +40,9 @@ const ROLE: &str = "k3.io:kubelet-serving-approver";
 struct Approver {
     writer: Writer,
     clock: Clock,
+    cluster: Arc<Cluster>,
     requests: Store<SigningRequest>,
+    service_cidrs: Store<ServiceCidr>,
 }
 
 /// The addresses of a node, and nothing else of it.
@@ -64,14 +69,19 @@ struct Address {
 /// What runs.
 pub(crate) fn make(context: &Context) -> Vec<Task> {
     let requests = context.informer::<SigningRequest>(&CERTIFICATE_SIGNING_REQUESTS);
+    let service_cidrs = context.informer::<ServiceCidr>(&SERVICE_CIDRS);
     let approver = Approver {
         writer: context.writer.clone(),
         clock: context.clock.clone(),
+        cluster: Arc::clone(&context.cluster),
         requests: requests.store().clone(),
+        service_cidrs: service_cidrs.store().clone(),
     };
     let runner = context
         .controller("kubelet_serving_approving")
         .for_(&requests)
+        // No request is decided before they are known; none waits for a change of them.
+        .watches(&service_cidrs, |_| Vec::new())
         .reconciler(approver);
     vec![Box::new(runner)]
 }
@@ -107,30 +117,18 @@ fn asking(request: &SigningRequest, subject: &Requested) -> Option<String> {
     (is_node && is_own && is_signed).then(|| node.to_owned())
 }
 
-/// Whether a host name belongs to services, that of the API server among them: a node that serves under it could be taken for
-/// the API server by who trusts the cluster's authority. `localhost` is a node's only if that is its name.
-fn is_reserved(host: &str, node: &str) -> bool {
-    let host = host.to_ascii_lowercase();
-    let host = host.trim_end_matches('.');
-    let is_service = ["kubernetes", "kubernetes.default"].contains(&host)
-        || host.split('.').nth(2).is_some_and(|label| label == "svc")
-        || host.ends_with(".cluster.local");
-    is_service || (host == "localhost" && node != "localhost")
-}
-
-/// Whether a node has every name that is asked for.
-fn has_all(node: &Node, name: &str, subject: &Requested) -> bool {
+/// Whether a node has every name that is asked for, and may have it.
+fn has_all(node: &Node, policy: &ServingNamePolicy<'_>, subject: &Requested) -> bool {
     let addresses = &node.status.addresses;
     let is_host = |host: &String| {
         let mut named = addresses.iter().filter(|known| known.address == *host);
-        !is_reserved(host, name)
-            && named.any(|known| ["Hostname", "InternalDNS", "ExternalDNS"].contains(&&*known.kind))
+        policy.allows_host(host) && named.any(|known| ["Hostname", "InternalDNS"].contains(&&*known.kind))
     };
     let is_address = |wanted: &IpAddr| {
         let mut known = addresses
             .iter()
             .filter_map(|known| known.address.parse::<IpAddr>().ok());
-        known.any(|known| known == *wanted)
+        policy.allows_address(*wanted) && known.any(|known| known == *wanted)
     };
     subject.hosts.iter().all(is_host) && subject.addresses.iter().all(is_address)
 }
@@ -158,7 +156,8 @@ impl Reconciler for Approver {
             Err(kube::Error::Api(status)) if status.code == 404 => Node::default(),
             other => other?,
         };
-        if has_all(&node, &name, &subject) {
+        let policy = self.policy(&name);
+        if has_all(&node, &policy, &subject) && !self.names_another_node(&name, &subject).await? {
             self.approve(&request).await?;
             return Ok(Outcome::Done);
         }
@@ -173,6 +172,35 @@ impl Reconciler for Approver {
 }
 
 impl Approver {
+    /// What the node may have.
+    fn policy<'a>(&'a self, node: &'a str) -> ServingNamePolicy<'a> {
+        let server = &self.cluster.server;
+        let cidrs = self.service_cidrs.all();
+        let added = cidrs.iter().flat_map(|cidr| cidr.spec.cidrs.iter());
+        let texts = server.service_networks.iter().map(|text| &**text);
+        let service_networks = texts.chain(added.map(|text| &**text));
+        ServingNamePolicy {
+            server,
+            service_networks: service_networks.filter_map(|text| text.parse().ok()).collect(),
+            node,
+        }
+    }
+
+    /// Whether one of the hosts, which [`has_all`] found to be valid names, is the name of another node.
+    async fn names_another_node(&self, name: &str, subject: &Requested) -> kube::Result<bool> {
+        for host in &subject.hosts {
+            let host = host.trim_end_matches('.').to_ascii_lowercase();
+            if host == name {
+                continue;
+            }
+            match self.writer.get::<Value>(Place::new(&NODES, "", &host)).await {
+                Err(error) if is(&error, 404) => {}
+                other => return other.map(|_| true),
+            }
+        }
+        Ok(false)
+    }
+
     async fn approve(&self, request: &SigningRequest) -> kube::Result<()> {
         let mut conditions = json!(request.status.conditions);
         if let Value::Array(conditions) = &mut conditions {
@@ -195,10 +223,14 @@ impl Approver {
 
 #[cfg(test)]
 mod tests {
+    use k3_pki::{AlternativeName, KeyPair, Subject, new_request};
     use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 
     use super::*;
-    use crate::testing::Story;
+    use crate::{
+        context::ServerIdentity,
+        testing::{Stage, Story},
+    };
 
     /// For the node `n`, which is `n` and 10.0.0.1.
     const REQUEST: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlJQkR6Q0J0Z0lCQURBdk1SVXdFd1lEVlFRS0RBeHplWE4wWlcwNmJtOWtaWE14RmpBVUJnTlZCQU1NRFhONQpjM1JsYlRwdWIyUmxPbTR3V1RBVEJnY3Foa2pPUFFJQkJnZ3Foa2pPUFFNQkJ3TkNBQVF4VTBUMktCdy9qZE5zCmRySmZnUXNNeVJjMUFVWFNGWk81UU0zUFIvN1ZsbzR2ejM2NG1RemdodVk1YXN4NTkxZVUxampKaFlwKzZMWXAKODF2c3ZqQ0VvQ1V3SXdZSktvWklodmNOQVFrT01SWXdGREFTQmdOVkhSRUVDekFKZ2dGdWh3UUtBQUFCTUFvRwpDQ3FHU000OUJBTUNBMGdBTUVVQ0lRQ202M1ljZkorS2lpblVFVjNOUXRHMDBGcTQyWlRnblo1WG5BQU5NMWJiCjVBSWdMNVplNHI3Zmxlajl6ZjlkVjhicU43dlRkMTNERWo4U010WFVxd2NEYVlRPQotLS0tLUVORCBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0K";
@@ -232,28 +264,126 @@ mod tests {
                 );
             }
         },
-        end: |stage| {
-            let told = |request: CertificateSigningRequest| {
-                let conditions = request
-                    .status
-                    .and_then(|status| status.conditions)
-                    .unwrap_or_default();
-                let reasons: Vec<_> = conditions
-                    .into_iter()
-                    .map(|told| (told.type_, told.reason))
-                    .collect();
-                json!([request.metadata.name, reasons])
-            };
-            let told: Vec<_> = stage
-                .api
-                .list::<CertificateSigningRequest>()
-                .into_iter()
-                .map(told)
-                .collect();
-            let is_late = stage.now().as_second() > 1_767_225_630 + 60;
-            is_late.then(|| told.into())
-        },
+        end: conditions,
     };
+
+    /// A node reports, as its own addresses, those of services, of the server and of another node, and asks for one of them
+    /// at a time. The node in the server's process asks for what it has.
+    const EVIL: Story = Story {
+        make: |context| {
+            let server = ServerIdentity {
+                hosts: vec!["api.example.com".to_owned(), "inside".to_owned()],
+                host_name: Some("inside".to_owned()),
+                foreign_addresses: vec![[203, 0, 113, 9].into()],
+                advertise: Some([192, 0, 2, 7].into()),
+                service_networks: vec!["10.96.0.0/12".to_owned()],
+                node: Some("inside".to_owned()),
+            };
+            make(&Context {
+                cluster: Arc::new(Cluster {
+                    server,
+                    ..Cluster::default()
+                }),
+                ..context.clone()
+            })
+        },
+        setup: |stage| {
+            stage.put(
+                &SERVICE_CIDRS,
+                json!({"metadata": {"name": "more"}, "spec": {"cidrs": ["10.200.0.0/24"]}}),
+            );
+            let wanted = [
+                "127.0.0.1",
+                "10.96.0.1",
+                "10.200.0.1",
+                "203.0.113.9",
+                "api.example.com",
+                "inside",
+                "other",
+                "*.default",
+                "kubernetes.default.svc",
+            ];
+            put_node(stage, "other", &["other", "10.0.0.2"]);
+            put_node(stage, "evil", &[&["evil", "10.0.0.3"], &wanted[..]].concat());
+            put_node(stage, "inside", &["inside", "192.0.2.7"]);
+            put_node(stage, "beside", &["beside", "192.0.2.7"]);
+            put_request(stage, "own", "evil", &["evil", "10.0.0.3"]);
+            for (number, name) in wanted.iter().enumerate() {
+                put_request(stage, &format!("evil-{number}"), "evil", &["evil", name]);
+            }
+            put_request(stage, "inside", "inside", &["inside", "192.0.2.7"]);
+            put_request(stage, "beside", "beside", &["beside", "192.0.2.7"]);
+        },
+        play: |_| {},
+        end: conditions,
+    };
+
+    fn put_node(stage: &Stage, name: &str, names: &[&str]) {
+        let address = |name: &&str| {
+            let kind = match name.parse::<IpAddr>() {
+                Ok(_) => "InternalIP",
+                Err(_) => "Hostname",
+            };
+            json!({"type": kind, "address": name})
+        };
+        let addresses: Vec<_> = names.iter().map(address).collect();
+        stage.put(
+            &NODES,
+            json!({"metadata": {"name": name}, "status": {"addresses": addresses}}),
+        );
+    }
+
+    fn put_request(stage: &Stage, name: &str, node: &str, names: &[&str]) {
+        let user = format!("system:node:{node}");
+        let subject = Subject::new(&["system:nodes"], &user);
+        let names: Vec<_> = names
+            .iter()
+            .map(|name| AlternativeName::from_host(name))
+            .collect();
+        let request = new_request(&subject, &names, &KeyPair::generate().unwrap()).unwrap();
+        stage.put(
+            &CERTIFICATE_SIGNING_REQUESTS,
+            json!({"metadata": {"name": name}, "spec": {"request": k3_api::base64::encode(request.as_bytes()),
+                "signerName": KUBELET_SERVING, "usages": ["digital signature", "server auth"], "username": user,
+                "groups": ["system:nodes"]}}),
+        );
+    }
+
+    /// The conditions of each request, after a minute.
+    fn conditions(stage: &Stage) -> Option<Value> {
+        let told = |request: CertificateSigningRequest| {
+            let conditions = request
+                .status
+                .and_then(|status| status.conditions)
+                .unwrap_or_default();
+            let reasons: Vec<_> = conditions
+                .into_iter()
+                .map(|told| (told.type_, told.reason))
+                .collect();
+            json!([request.metadata.name, reasons])
+        };
+        let told: Vec<_> = stage
+            .api
+            .list::<CertificateSigningRequest>()
+            .into_iter()
+            .map(told)
+            .collect();
+        let is_late = stage.now().as_second() > 1_767_225_630 + 60;
+        is_late.then(|| told.into())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_node_reports_does_not_get_it_names_of_the_server_of_services_or_of_other_nodes() {
+        let (end, _) = EVIL.run().await;
+        let all = end.as_array().unwrap();
+        let approved: Vec<_> = all
+            .iter()
+            .filter(|request| request[1] != json!([]))
+            .map(|request| &request[0])
+            .collect();
+        assert_eq!(all.len(), 12);
+        assert_eq!(approved, ["beside", "inside", "own"]);
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_node_gets_a_certificate_for_its_own_addresses_only() {
@@ -326,16 +456,23 @@ mod tests {
         let host = json!({"type": "Hostname", "address": "n"});
         let address = json!({"type": "InternalIP", "address": "10.0.0.1"});
         let other = json!({"type": "InternalIP", "address": "10.0.0.2"});
-        assert!(has_all(&node(json!([address, host])), "n", &subject()));
-        assert!(!has_all(&node(json!([other, host])), "n", &subject()));
-        assert!(!has_all(&node(json!([address])), "n", &subject()));
-        assert!(!has_all(&node(json!([])), "n", &subject()));
+        let cluster = Cluster::default();
+        let policy = ServingNamePolicy {
+            server: &cluster.server,
+            service_networks: vec!["10.96.0.0/12".parse().unwrap()],
+            node: "n",
+        };
+        assert!(has_all(&node(json!([address, host])), &policy, &subject()));
+        assert!(!has_all(&node(json!([other, host])), &policy, &subject()));
+        assert!(!has_all(&node(json!([address])), &policy, &subject()));
+        assert!(!has_all(&node(json!([])), &policy, &subject()));
         for (reserved, is_allowed) in [
             ("kubernetes.default.svc", false),
             ("kubernetes", false),
             ("Kubernetes.default.svc.cluster.local", false),
             ("hook.tests.svc", false),
             ("localhost", false),
+            ("*.default", false),
             ("worker.example.com", true),
         ] {
             let named = Requested {
@@ -344,8 +481,21 @@ mod tests {
             };
             let host = json!({"type": "Hostname", "address": reserved});
             assert_eq!(
-                has_all(&node(json!([address, host])), "n", &named),
+                has_all(&node(json!([address, host])), &policy, &named),
                 is_allowed,
+                "{reserved}"
+            );
+        }
+        let external = json!({"type": "ExternalDNS", "address": "n"});
+        assert!(!has_all(&node(json!([address, external])), &policy, &subject()));
+        for reserved in ["127.0.0.1", "10.96.0.1", "169.254.0.1", "0.0.0.0", "224.0.0.1"] {
+            let named = Requested {
+                addresses: vec![reserved.parse().unwrap()],
+                ..subject()
+            };
+            let address = json!({"type": "InternalIP", "address": reserved});
+            assert!(
+                !has_all(&node(json!([address, host])), &policy, &named),
                 "{reserved}"
             );
         }

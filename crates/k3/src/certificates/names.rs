@@ -1,6 +1,6 @@
 //! The names that the serving certificate is for.
 
-use std::{collections::BTreeSet, net::IpAddr, str::FromStr};
+use std::{collections::BTreeSet, fmt, net::IpAddr, str::FromStr};
 
 use rustls::pki_types::ServerName;
 
@@ -43,6 +43,17 @@ impl Names {
         self.0.extend(names.into_iter().map(|name| name.0));
     }
 
+    /// The DNS names, which may have wildcards.
+    pub(crate) fn hosts(&self) -> Vec<String> {
+        let is_host = |name: &&String| name.parse::<IpAddr>().is_err();
+        self.0.iter().filter(is_host).cloned().collect()
+    }
+
+    /// The addresses.
+    pub(crate) fn addresses(&self) -> Vec<IpAddr> {
+        self.0.iter().filter_map(|name| name.parse().ok()).collect()
+    }
+
     pub(super) fn to_vec(&self) -> Vec<String> {
         self.0.iter().cloned().collect()
     }
@@ -54,6 +65,12 @@ impl Names {
 }
 
 // --- Name ---
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
 
 impl FromStr for Name {
     type Err = &'static str;
@@ -85,6 +102,15 @@ mod tests {
         expected.extend(["*.example.com", "10.96.0.1", "192.0.2.7", "k3.example.com"]);
         expected.sort_unstable();
         assert_eq!(names.to_vec(), expected);
+        let is_address = |name: &str| name.parse::<IpAddr>().is_ok();
+        let addresses: Vec<_> = names.addresses().iter().map(ToString::to_string).collect();
+        assert!(addresses.iter().all(|address| expected.contains(&&**address)));
+        assert_eq!(
+            addresses.len(),
+            expected.iter().filter(|name| is_address(name)).count()
+        );
+        expected.retain(|name| !is_address(name));
+        assert_eq!(names.hosts(), expected);
     }
 
     #[test]

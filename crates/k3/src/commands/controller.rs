@@ -1,7 +1,9 @@
 //! `k3 controller`: controllers and scheduler in a process of their own.
 
+use std::net::IpAddr;
+
 use clap::Args;
-use k3_controllers::Cluster;
+use k3_controllers::{Cluster, ServerIdentity};
 use kube::Config;
 use kubecontroller::manager::{self, Stop};
 
@@ -109,6 +111,7 @@ pub(super) fn run_part(
 async fn control(server: Config, chosen: Chosen, leading: &Leading, stop: Stop) -> Result<(), Failure> {
     let cluster = Cluster {
         authority: authority(&server)?.into(),
+        server: identity(&server),
         ..Cluster::default()
     };
     tracing::info!("{chosen} for {}", server.cluster_url);
@@ -136,6 +139,22 @@ impl Leading {
         config.metrics_address.clone_from(&self.metrics_address);
         config.health_address.clone_from(&self.health_address);
         config
+    }
+}
+
+/// What is known of the server here: the name or address at which it is reached.
+fn identity(server: &Config) -> ServerIdentity {
+    let host = server.cluster_url.host().unwrap_or_default();
+    match host.trim_matches(['[', ']']).parse::<IpAddr>() {
+        // Nodes may run on the same machine.
+        Ok(address) => ServerIdentity {
+            advertise: Some(address).filter(|address| !address.is_loopback()),
+            ..ServerIdentity::default()
+        },
+        Err(_) => ServerIdentity {
+            hosts: vec![host.to_owned()],
+            ..ServerIdentity::default()
+        },
     }
 }
 

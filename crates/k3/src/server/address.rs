@@ -39,6 +39,11 @@ fn outward(is_v6: bool) -> Option<IpAddr> {
     (!address.is_unspecified() && !address.is_loopback()).then_some(address)
 }
 
+/// Whether an address is one of this machine's: it can be bound to.
+pub(super) fn is_of_this_machine(address: IpAddr) -> bool {
+    UdpSocket::bind(SocketAddr::new(address, 0)).is_ok()
+}
+
 /// What this machine calls itself, if that can stand in a certificate.
 pub(super) fn host_name() -> Option<Name> {
     let names = rustix::system::uname();
@@ -55,6 +60,12 @@ mod tests {
             let address = address.parse().unwrap();
             assert_eq!(advertised(address), address);
         }
+    }
+
+    #[test]
+    fn an_address_that_is_kept_for_documentation_is_not_of_this_machine() {
+        assert!(is_of_this_machine(Ipv4Addr::LOCALHOST.into()));
+        assert!(!is_of_this_machine([192, 0, 2, 7].into()));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::{
 };
 
 use k3_apiserver::{Config, Presence, Server, kubernetes_address};
-use k3_controllers::{Authority, Cluster, TokenSigner};
+use k3_controllers::{Authority, Cluster, ServerIdentity, TokenSigner};
 use k3_encryption::Reloader;
 use k3_storage::{Compactor, OpenError, StorageConfig, Store, StoreError, SystemClock};
 use kubecontroller::manager::Stop;
@@ -104,6 +104,7 @@ impl ControlPlane {
     ) -> Result<Self, Failure> {
         let store = Arc::clone(&server_store.store);
         let names = names(&mut settings, listeners.advertise);
+        let identity = identity(&settings, listeners.advertise, &names);
         let write_file = match &settings.keys {
             Keys::Fresh => secret_file::write_for_now,
             Keys::Kept | Keys::Given(_) => secret_file::write,
@@ -149,7 +150,7 @@ impl ControlPlane {
         let parts = run_parts(
             &mut settings,
             data_dir,
-            &server,
+            (&server, identity),
             (&current, published_too, node_trust),
             &api,
             &stop_parts,
@@ -246,6 +247,21 @@ fn names(settings: &mut Settings, advertise: IpAddr) -> Names {
     names
 }
 
+/// What nodes may not serve under.
+fn identity(settings: &Settings, advertise: IpAddr, names: &Names) -> ServerIdentity {
+    let mut foreign_addresses = names.addresses();
+    foreign_addresses.retain(|known| !address::is_of_this_machine(*known));
+    let range = &settings.service_range;
+    ServerIdentity {
+        hosts: names.hosts(),
+        host_name: address::host_name().map(|name| name.to_string()),
+        foreign_addresses,
+        advertise: Some(advertise),
+        service_networks: vec![format!("{}/{}", range.network, range.prefix)],
+        node: settings.node.as_ref().map(|node| node.name.clone()),
+    }
+}
+
 /// The certificates and keys to serve with; and where they are kept and what was there, if they are.
 async fn certificates(
     settings: &mut Settings,
@@ -300,7 +316,7 @@ fn api_config(settings: &mut Settings, certificates: &Certificates, listeners: &
 fn run_parts(
     settings: &mut Settings,
     data_dir: &Path,
-    server: &Arc<Server>,
+    (server, identity): (&Arc<Server>, ServerIdentity),
     (current, published, node_trust): (&Current, Authority, watch::Receiver<String>),
     api: &Api<'_>,
     stop: &Stop,
@@ -314,6 +330,7 @@ fn run_parts(
         local_volumes: makes_volumes.then(|| data_dir.join("volumes").display().to_string()),
         certificates: Some(current.signer()),
         tokens: Some(TokenSigner::new(server.token_signer())),
+        server: identity,
         ..Cluster::default()
     };
     if !chosen.is_nothing() {
