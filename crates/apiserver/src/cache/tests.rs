@@ -6,6 +6,7 @@ use std::{
     future::poll_fn,
     sync::Arc,
     task::{Context, Poll, Waker},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -13,6 +14,7 @@ use k3_api::{
     rules::{Selectable, Tree},
     selector::label::Labels,
 };
+use k3_encryption::{EncryptedStore, EncryptionConfiguration, Transformers};
 use k3_storage::{Change, Key, Store, Write, memory::MemoryStore};
 use proptest::prelude::*;
 use serde_json::json;
@@ -270,4 +272,51 @@ async fn a_cache_that_nobody_asked_for_knows_that_there_were_no_events() {
             .watch(&Interest::Everything, Since::Revision(began), now)
             .is_ok()
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_not_decrypted_is_read_again_when_the_key_is_there_without_anybody_asking() {
+    let rules = |keys: &[&str]| {
+        let key = |name: &&str| {
+            let letter = if *name == "one" { "A" } else { "B" };
+            format!("{{name: {name}, secret: '{}A='}}", letter.repeat(42))
+        };
+        let keys: Vec<_> = keys.iter().map(key).collect();
+        let text = format!(
+            "kind: EncryptionConfiguration\napiVersion: apiserver.config.k8s.io/v1\nresources:\n- resources: [pods]\n  \
+             providers: [{{secretbox: {{keys: [{}]}}}}]\n",
+            keys.join(", ")
+        );
+        EncryptionConfiguration::parse(text.as_bytes()).unwrap()
+    };
+    let raw: Arc<dyn Store> = MemoryStore::new();
+    let transformers = Transformers::new(&rules(&["one"])).await;
+    let writer = EncryptedStore::new(Arc::clone(&raw), transformers);
+    let step = Step {
+        namespace: 0,
+        name: 0,
+        node: Some(0),
+    };
+    let key = key(&step);
+    let write = Write::create(key.clone(), stored(0, 1));
+    writer.commit(write).await.unwrap();
+
+    let transformers = Transformers::new(&rules(&["two"])).await;
+    let store = EncryptedStore::new(raw, Arc::clone(&transformers));
+    let (caches, _feed) = Caches::fill(store, |_| [].into()).await.unwrap();
+    let pods = caches.resource(PODS);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(caches.may_have_undecrypted());
+    assert!(pods.get(&key).unwrap().undecrypted().is_some());
+    let versions = (pods.version(), caches.version());
+
+    transformers.replace(&rules(&["two", "one"])).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(!caches.may_have_undecrypted());
+    assert_eq!(
+        pods.get(&key).unwrap().tree().at("spec").text("nodeName"),
+        "node0"
+    );
+    assert_ne!(pods.version(), versions.0);
+    assert_ne!(caches.version(), versions.1);
 }
