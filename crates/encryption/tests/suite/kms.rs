@@ -1,7 +1,7 @@
 //! A KMS v2 plugin, over every backend.
 
 use k3_encryption::undecrypted;
-use k3_storage::{Change, CommitError, Key, Prefix, ReadError, Revision, Store, StoreError, Write};
+use k3_storage::{Change, CommitError, Key, Prefix, ReadError, Store, StoreError, Write};
 
 use crate::{
     backend,
@@ -123,6 +123,7 @@ async fn a_watch_waits_for_a_plugin_once_a_batch() {
     let plugin = Plugin::start(directory.path(), plugin::state("key-1"));
     let rules = configuration("[secrets]", &plugin.configuration());
     let store = over(&raw, &rules).await;
+    let began = raw.current_revision().await.unwrap();
     for name in ["a", "b", "c", "d"] {
         store.commit(Write::create(secret(name), VALUE)).await.unwrap();
     }
@@ -133,7 +134,7 @@ async fn a_watch_waits_for_a_plugin_once_a_batch() {
     tokio::time::pause();
     let before = tokio::time::Instant::now();
     let root = Prefix::try_new("/registry/").unwrap();
-    let mut events = late.watch(&root, Revision::new(0)).await.unwrap();
+    let mut events = late.watch(&root, began).await.unwrap();
     let batch = events.next().await.unwrap();
     assert_eq!(batch.events.len(), 4);
     for event in batch.events.iter() {
