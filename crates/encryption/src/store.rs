@@ -8,7 +8,7 @@ use k3_storage::{
     Batch, Change, CommitError, Entry, Event, EventSource, Events, Health, HistoryMark, Import, ImportError,
     Key, Operation, Page, Prefix, Range, ReadError, Revision, Store, StoreError, WatchError, Write,
 };
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::{
     provider::EncryptError,
@@ -16,7 +16,7 @@ use crate::{
     unreadable::stand_in,
 };
 
-/// How long a watch waits for a plugin that does not answer. Everything behind the event waits with it.
+/// How long a watch waits in a batch of events for a plugin that does not answer. Everything behind the batch waits with it.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The pause between two attempts.
 const RETRY: Duration = Duration::from_millis(200);
@@ -185,12 +185,13 @@ impl Store for EncryptedStore {
 // --- DecryptedEvents ---
 
 async fn decrypt_batch(transformers: &Transformers, batch: &Batch) -> Batch {
+    let mut patience = BatchPatience::begin();
     let mut events: Option<Vec<Event>> = None;
     for (at, event) in batch.events.iter().enumerate() {
         let (Change::Created(stored) | Change::Updated(stored)) = &event.change else {
             continue;
         };
-        let Some(value) = decrypt_value(transformers, &event.key, stored).await else {
+        let Some(value) = decrypt_value(transformers, &event.key, stored, &mut patience).await else {
             continue;
         };
         let events = events.get_or_insert_with(|| batch.events.to_vec());
@@ -208,17 +209,59 @@ async fn decrypt_batch(transformers: &Transformers, batch: &Batch) -> Batch {
     }
 }
 
-/// The value, if it is not stored as it is.
-async fn decrypt_value(transformers: &Transformers, key: &Key, stored: &[u8]) -> Option<Bytes> {
-    let end = Instant::now() + PATIENCE;
-    loop {
-        match transformers.decrypt(key, stored).await {
-            Outcome::Plain { .. } => return None,
-            Outcome::Decrypted { value, .. } => return Some(value),
-            Outcome::Failed(reason) => return Some(failed(key, &reason)),
-            Outcome::Unavailable(reason) if Instant::now() >= end => return Some(failed(key, &reason)),
-            Outcome::Unavailable(_) => sleep(RETRY).await,
+/// How long the events of one batch wait for plugins, together.
+struct BatchPatience {
+    end: Instant,
+    /// What the plugin said that was waited for in vain: nobody behind it waits again.
+    lost: Option<String>,
+}
+
+// --- BatchPatience ---
+
+impl BatchPatience {
+    fn begin() -> Self {
+        Self {
+            end: Instant::now() + PATIENCE,
+            lost: None,
         }
+    }
+
+    /// What comes of an attempt; `None` if the time ends before it does.
+    async fn bound<T>(&self, attempt: impl Future<Output = T>) -> Option<T> {
+        // A plugin that was given up is not waited for, but what needs none is there at once.
+        let end = if self.lost.is_some() {
+            Instant::now()
+        } else {
+            self.end
+        };
+        timeout_at(end, attempt).await.ok()
+    }
+
+    /// Gives up, and says why.
+    fn lose(&mut self, reason: String) -> &str {
+        self.lost.get_or_insert(reason)
+    }
+}
+
+/// The value, if it is not stored as it is.
+async fn decrypt_value(
+    transformers: &Transformers,
+    key: &Key,
+    stored: &[u8],
+    patience: &mut BatchPatience,
+) -> Option<Bytes> {
+    loop {
+        let reason = match patience.bound(transformers.decrypt(key, stored)).await {
+            Some(Outcome::Plain { .. }) => return None,
+            Some(Outcome::Decrypted { value, .. }) => return Some(value),
+            Some(Outcome::Failed(reason)) => return Some(failed(key, &reason)),
+            Some(Outcome::Unavailable(reason)) => reason,
+            None => "the plugin does not answer in time".to_owned(),
+        };
+        if patience.lost.is_some() || Instant::now() + RETRY >= patience.end {
+            return Some(failed(key, patience.lose(reason)));
+        }
+        sleep(RETRY).await;
     }
 }
 

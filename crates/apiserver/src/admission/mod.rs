@@ -7,6 +7,7 @@
 //! subject          what is asked about, as they see it
 //! expression       the expressions in their configurations
 //! configured       what is made of configurations, once
+//! unreadable       nothing is admitted without what decides about it
 //! reinvocation     who is asked again, when somebody later changed the object
 //! ```
 //!
@@ -51,6 +52,7 @@ mod taint_nodes;
 #[cfg(test)]
 mod testing;
 mod trust_bundle_attest;
+mod unreadable;
 mod webhook;
 
 use std::sync::Arc;
@@ -256,6 +258,7 @@ impl Admission {
         attributes: &mut Attributes<'_>,
         caches: &Caches,
     ) -> Result<(), Status> {
+        unreadable::refuse(attributes, caches)?;
         self.plugins_for(attributes.operation)
             .try_for_each(|plugin| plugin.admit(attributes, caches))
     }
@@ -294,11 +297,16 @@ impl Admission {
         attributes: &mut Attributes<'_>,
         caches: &Caches,
     ) -> Result<(), Status> {
+        unreadable::refuse(attributes, caches)?;
         self.plugins_for(attributes.operation)
             .try_for_each(|plugin| plugin.validate(attributes, caches))?;
         let mut judged = self.policies.validate(attributes, caches);
         if judged.is_ok() {
             judged = self.webhooks.validate(attributes, caches).await;
+        }
+        if judged.is_ok() {
+            // Something may have come since they were asked.
+            judged = unreadable::refuse(attributes, caches);
         }
         if judged.is_ok() {
             // Last of all: what is charged is to be stored.

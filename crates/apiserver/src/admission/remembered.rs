@@ -90,6 +90,13 @@ impl<T> RememberedIn<T> {
             .map(|object| object.tree())
             .collect();
         let value = Arc::new(find(&objects));
+        // When they are decrypted, their revisions stay the same.
+        if snapshot
+            .under(&prefix, None)
+            .any(|object| object.undecrypted().is_some())
+        {
+            return Some(value);
+        }
         // Namespaces come and go; those that are still there are found out about again.
         if known.len() >= MOST_NAMESPACES {
             known.clear();

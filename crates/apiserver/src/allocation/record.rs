@@ -144,6 +144,14 @@ impl Records {
         }
     }
 
+    /// A record or a service that is not decrypted, if there is one.
+    pub(super) fn undecrypted(&self) -> Option<Arc<Object>> {
+        let caches = [&self.services.cache, &self.addresses.cache, &self.ports];
+        caches
+            .into_iter()
+            .find_map(|cache| cache.snapshot(0).undecrypted().into_iter().next())
+    }
+
     /// All records of the server's making.
     pub(super) fn all(&self, applied: u64) -> Vec<(Item, Arc<Object>)> {
         let mut all = Vec::new();

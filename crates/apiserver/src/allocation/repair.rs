@@ -62,7 +62,20 @@ impl Allocation {
         // First the records, then the services: a service comes after its records, so each of these has its service in sight
         // if that is stored.
         let all = records.all(self.caches.applied());
-        let holders = self.holders(&records).await;
+        if self.caches.may_have_undecrypted()
+            && let Some(object) = records.undecrypted()
+        {
+            tracing::warn!(
+                key = %object.key,
+                "cannot compare services with what they were given: an object is not decrypted; nothing is freed until it is"
+            );
+            orphans.clear();
+            return Ok(());
+        }
+        let Some(holders) = self.holders(&records).await else {
+            orphans.clear();
+            return Ok(());
+        };
         for (item, owners) in &holders {
             self.record(&records, *item, owners).await?;
         }
@@ -86,13 +99,16 @@ impl Allocation {
         Ok(())
     }
 
-    /// What stored services have, and which ones have it.
-    async fn holders(&self, records: &Records) -> HashMap<Item, Vec<Owner>> {
+    /// What stored services have, and which ones have it; `None` if what one has is not known, because it is not decrypted.
+    async fn holders(&self, records: &Records) -> Option<HashMap<Item, Vec<Owner>>> {
         let snapshot = records.services.cache.snapshot(self.caches.applied());
         let mut holders: HashMap<Item, Vec<Owner>> = HashMap::new();
         for (count, service) in snapshot.objects.values().enumerate() {
             if count % BATCH == BATCH - 1 {
                 tokio::task::yield_now().await;
+            }
+            if service.undecrypted().is_some() {
+                return None;
             }
             let mut tree = service.tree();
             k3_api::kinds::service::complete(&mut tree, self.families);
@@ -100,7 +116,7 @@ impl Allocation {
                 holders.entry(item).or_default().push(Owner::of(&tree));
             }
         }
-        holders
+        Some(holders)
     }
 
     /// Makes the record of what a stored service has, if it is missing or names one that has not.

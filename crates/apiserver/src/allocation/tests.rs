@@ -423,3 +423,34 @@ async fn a_request_that_nobody_waits_for_any_more_stores_nothing() {
     assert_eq!(refused.code, 504);
     assert!(cluster.recorded().is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_freed_while_a_service_cannot_be_decrypted() {
+    let store = MemoryStore::new();
+    let server = Cluster::start(&store, "10.96.0.0/16").await;
+    server
+        .create("a", json!({"clusterIP": "10.96.3.3"}))
+        .await
+        .unwrap();
+    let services = Records::of(&server.registry.caches).services;
+    let key = services.key("default", "a").unwrap();
+    let stored = services.cache.get(&key).unwrap();
+    let (plain, revision) = (stored.stored().clone(), Revision::new(stored.revision));
+    let encrypted = Write::update(key.clone(), revision, "k8s:enc:secretbox:v1:lost:bytes");
+    let revision = store.commit(encrypted).await.unwrap();
+    server.registry.caches.reach(revision.get()).await;
+    let mut orphans = Orphans::new();
+    for _ in 0..4 {
+        server.repair(&mut orphans).await;
+        tokio::time::advance(Duration::from_secs(61)).await;
+    }
+    let held = BTreeSet::from(["10.96.3.3".to_owned()]);
+    assert_eq!(server.recorded(), held);
+    assert!(orphans.is_empty());
+
+    // It can be read again: then repairs go on, and it still has what it had.
+    let revision = store.commit(Write::update(key, revision, plain)).await.unwrap();
+    server.registry.caches.reach(revision.get()).await;
+    server.repair(&mut orphans).await;
+    assert_eq!(server.recorded(), held);
+}

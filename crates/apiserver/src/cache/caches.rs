@@ -10,7 +10,7 @@ use std::{
 };
 
 use k3_api::rules::Selectable;
-use k3_storage::{Batch, ReadError, Store, StoreError};
+use k3_storage::{Batch, Change, ReadError, Store, StoreError};
 use tokio::{
     sync::{Notify, watch},
     time::Instant,
@@ -18,6 +18,7 @@ use tokio::{
 
 use super::{
     Feed, Object, ResourceCache,
+    decryption::Undecrypted,
     freshness::{Age, Freshness, Moment},
     loaded::{LoadedState, resource_prefix},
     waiters::RevisionWaiters,
@@ -54,6 +55,10 @@ pub(crate) struct Caches {
     proof: tokio::sync::Mutex<Option<(Moment, NotProven)>>,
     /// Somebody should ask the store soon, so that no request has to wait for it.
     proof_due: Notify,
+    /// Whether there may be objects that are not decrypted.
+    pub(super) undecrypted: Undecrypted,
+    /// Held while a definition is taken in as its cache has it.
+    defining: Mutex<()>,
     /// The kinds that users define.
     definitions: Definitions,
     /// Which fields objects can be selected by, by the prefix of their keys.
@@ -91,6 +96,8 @@ impl Caches {
             freshness: Freshness::unknown(),
             proof: tokio::sync::Mutex::new(None),
             proof_due: Notify::new(),
+            undecrypted: Undecrypted::default(),
+            defining: Mutex::default(),
             definitions: Definitions::default(),
             selectable,
             closed: AtomicBool::new(false),
@@ -113,6 +120,10 @@ impl Caches {
     /// revision that the caches do not have.
     fn replace(&self, mut loaded: LoadedState) {
         let revision = loaded.revision;
+        let mut objects = loaded.resources.values().flat_map(|objects| objects.values());
+        if objects.any(|object| object.undecrypted().is_some()) {
+            self.undecrypted.note();
+        }
         let stored_definitions = loaded.resources.get(custom::PREFIX);
         let is_known = |object: &Arc<Object>| {
             let cache = self.existing(custom::PREFIX);
@@ -174,8 +185,14 @@ impl Caches {
         for event in batch.events.iter() {
             let revision = event.revision.get();
             let cache = self.resource(resource_prefix(&event.key));
+            if let Change::Created(bytes) | Change::Updated(bytes) = &event.change
+                && k3_encryption::undecrypted(bytes).is_some()
+            {
+                self.undecrypted.note();
+            }
             cache.apply(&event.key, &event.change, revision, now);
             if event.key.starts_with(custom::PREFIX) {
+                let _defining = self.defining.lock().unwrap_or_else(PoisonError::into_inner);
                 self.define(&event.key, cache.get(&event.key).as_deref(), revision);
             }
         }
@@ -192,6 +209,10 @@ impl Caches {
         let Some(name) = key.strip_prefix(custom::PREFIX) else {
             return;
         };
+        // What it says is not known yet: what it said before stays.
+        if object.is_some_and(|object| object.undecrypted().is_some()) {
+            return;
+        }
         let tree = object.map(Object::tree);
         let Some(change) = self.definitions.follow(name, tree.as_ref(), revision) else {
             return;
@@ -214,6 +235,18 @@ impl Caches {
             }
             resources.contains_key(prefix.as_str())
         });
+    }
+
+    /// Lets those know who follow an object that it was decrypted.
+    pub(super) fn follow_decrypted(&self, cache: &ResourceCache, key: &str) {
+        if key.starts_with(custom::PREFIX) {
+            let _defining = self.defining.lock().unwrap_or_else(PoisonError::into_inner);
+            // It may have changed or gone meanwhile.
+            if let Some(object) = cache.get(key) {
+                self.define(key, Some(&*object), object.revision);
+            }
+        }
+        self.version.fetch_add(1, Ordering::AcqRel);
     }
 
     /// The kinds that users define.
@@ -242,6 +275,14 @@ impl Caches {
             cache.close();
         }
         Arc::new(cache)
+    }
+
+    /// All caches, with the prefixes of their keys.
+    pub(super) fn all(&self) -> Vec<(Box<str>, Arc<ResourceCache>)> {
+        let resources = self.resources.read().unwrap_or_else(PoisonError::into_inner);
+        let all = resources.iter();
+        all.map(|(prefix, cache)| (prefix.clone(), Arc::clone(cache)))
+            .collect()
     }
 
     fn existing(&self, prefix: &str) -> Option<Arc<ResourceCache>> {

@@ -23,6 +23,8 @@ impl Feed {
         let mut tasks = JoinSet::new();
         let prover = Arc::clone(&caches);
         tasks.spawn(async move { prover.prove_in_time().await });
+        let decrypter = Arc::clone(&caches);
+        tasks.spawn(async move { decrypter.decrypt_in_time().await });
         tasks.spawn(async move {
             follow(&caches, revision).await;
             caches.close();

@@ -4,6 +4,7 @@
 //! caches      the caches of all resources, and how far they are
 //! feed        one watch of the whole store; puts each event into the cache of its resource, in order
 //! loaded      everything that is stored, before anybody sees it
+//! decryption  what could not be decrypted is read again
 //! waiters     requests that wait until a revision is in the caches
 //! freshness   when the caches were last known to have everything that is stored
 //! resource    the objects of one resource as a persistent map, a ring of recent events, the watchers
@@ -24,6 +25,7 @@
 //! with every replacement.
 
 mod caches;
+mod decryption;
 mod event;
 mod feed;
 mod freshness;

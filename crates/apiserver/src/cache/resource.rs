@@ -195,14 +195,16 @@ impl ResourceCache {
         self.lock().objects.get(key).cloned()
     }
 
-    /// Puts an object that was decrypted in the place of the same state that was not.
-    pub(crate) fn replace_undecrypted(&self, object: &Arc<Object>) {
+    /// Puts an object that was decrypted in the place of the same state that was not. Tells whether that was there.
+    pub(super) fn replace_undecrypted(&self, object: &Arc<Object>) -> bool {
         let mut state = self.lock();
-        if let Some(there) = state.objects.get_mut(&object.key)
-            && there.revision == object.revision
-        {
-            *there = Arc::clone(object);
+        let there = state.objects.get(&object.key);
+        if there.is_none_or(|there| there.revision != object.revision || there.undecrypted().is_none()) {
+            return false;
         }
+        state.objects.insert(object.key.clone(), Arc::clone(object));
+        state.version += 1;
+        true
     }
 
     /// How many objects there are.
@@ -299,8 +301,8 @@ impl ResourceCache {
         state.by_field = 0;
         state.events.clear();
         state.kept.clear();
-        state.horizon = state.horizon.max(revision);
         state.revision = state.revision.max(revision);
+        state.horizon = state.horizon.max(state.revision);
         state.version += 1;
         // What was read from them by what was told before is forgotten.
         state.objects = state

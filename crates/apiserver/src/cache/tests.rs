@@ -9,6 +9,7 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
     task::{Context, Poll, Waker},
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -18,6 +19,7 @@ use k3_api::{
     rules::{Selectable, Tree},
     selector::label::Labels,
 };
+use k3_encryption::{EncryptedStore, EncryptionConfiguration, Transformers};
 use k3_storage::{
     Change, CommitError, Entry, Events, Health, Import, ImportError, Key, Page, Prefix, Range, ReadError,
     Revision, Store, StoreError, WatchError, Write, memory::MemoryStore,
@@ -365,4 +367,50 @@ async fn requests_share_a_question_that_the_store_does_not_answer() {
     );
     // One is asked by the first, and one by the next, who arrived after that.
     assert!(store.asked.load(Ordering::Relaxed) <= 2);
+
+#[tokio::test(start_paused = true)]
+async fn what_was_not_decrypted_is_read_again_when_the_key_is_there_without_anybody_asking() {
+    let rules = |keys: &[&str]| {
+        let key = |name: &&str| {
+            let letter = if *name == "one" { "A" } else { "B" };
+            format!("{{name: {name}, secret: '{}A='}}", letter.repeat(42))
+        };
+        let keys: Vec<_> = keys.iter().map(key).collect();
+        let text = format!(
+            "kind: EncryptionConfiguration\napiVersion: apiserver.config.k8s.io/v1\nresources:\n- resources: [pods]\n  \
+             providers: [{{secretbox: {{keys: [{}]}}}}]\n",
+            keys.join(", ")
+        );
+        EncryptionConfiguration::parse(text.as_bytes()).unwrap()
+    };
+    let raw: Arc<dyn Store> = MemoryStore::new();
+    let transformers = Transformers::new(&rules(&["one"])).await;
+    let writer = EncryptedStore::new(Arc::clone(&raw), transformers);
+    let step = Step {
+        namespace: 0,
+        name: 0,
+        node: Some(0),
+    };
+    let key = key(&step);
+    let write = Write::create(key.clone(), stored(0, 1));
+    writer.commit(write).await.unwrap();
+
+    let transformers = Transformers::new(&rules(&["two"])).await;
+    let store = EncryptedStore::new(raw, Arc::clone(&transformers));
+    let (caches, _feed) = Caches::fill(store, |_| [].into()).await.unwrap();
+    let pods = caches.resource(PODS);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(caches.may_have_undecrypted());
+    assert!(pods.get(&key).unwrap().undecrypted().is_some());
+    let versions = (pods.version(), caches.version());
+
+    transformers.replace(&rules(&["two", "one"])).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(!caches.may_have_undecrypted());
+    assert_eq!(
+        pods.get(&key).unwrap().tree().at("spec").text("nodeName"),
+        "node0"
+    );
+    assert_ne!(pods.version(), versions.0);
+    assert_ne!(caches.version(), versions.1);
 }

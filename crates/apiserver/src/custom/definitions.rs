@@ -89,7 +89,8 @@ impl Definitions {
         let mut entries = Entries::new();
         for object in stored {
             let name = object.name();
-            let served = if is_known(object) {
+            // What one says that is not decrypted is not known yet: what it said before stays.
+            let served = if is_known(object) || object.undecrypted().is_some() {
                 self.named(name)
             } else {
                 let crd = object.tree();

@@ -223,6 +223,10 @@ async fn keep(
     let Some(object) = resource.cache.get(&key) else {
         return Ok(true);
     };
+    // Nothing is made of what it does not say.
+    if object.undecrypted().is_some() {
+        return Ok(false);
+    }
     let crd = object.tree();
     let metadata = crd.at("metadata");
     if metadata.has("deletionTimestamp") {

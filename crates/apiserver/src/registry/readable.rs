@@ -28,7 +28,7 @@ impl Registry {
                 match again.undecrypted() {
                     None => {
                         let again = Arc::new(again);
-                        resource.cache.replace_undecrypted(&again);
+                        self.caches.put_decrypted(&resource.cache, &again);
                         Ok(again)
                     }
                     Some(reason) => Err(not_decrypted(resource, &object, &reason)),

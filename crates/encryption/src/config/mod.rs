@@ -1,5 +1,6 @@
 //! The file that says what is encrypted, and how.
 
+mod exposure;
 mod reader;
 mod validate;
 
@@ -86,6 +87,7 @@ impl EncryptionConfiguration {
 
     /// Reads and validates a file.
     pub fn load(path: &std::path::Path) -> Result<Self, ConfigError> {
+        exposure::warn(path);
         let text = std::fs::read(path).map(Zeroizing::new);
         let text = text.map_err(|source| ConfigError::Read {
             path: path.to_owned(),

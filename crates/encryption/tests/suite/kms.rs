@@ -1,7 +1,7 @@
 //! A KMS v2 plugin, over every backend.
 
 use k3_encryption::undecrypted;
-use k3_storage::{CommitError, Key, ReadError, Store, StoreError, Write};
+use k3_storage::{Change, CommitError, Key, Prefix, ReadError, Store, StoreError, Write};
 
 use crate::{
     backend,
@@ -113,5 +113,40 @@ async fn a_key_that_the_plugin_does_not_have_is_an_error_of_the_object() {
     assert!(
         reason.contains("plugin") && reason.contains("failed to decrypt DEK"),
         "{reason}"
+    );
+}
+
+#[tokio::test]
+async fn a_watch_waits_for_a_plugin_once_a_batch() {
+    let raw = k3_storage::open(k3_storage::StorageConfig::Memory).await.unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let plugin = Plugin::start(directory.path(), plugin::state("key-1"));
+    let rules = configuration("[secrets]", &plugin.configuration());
+    let store = over(&raw, &rules).await;
+    let began = raw.current_revision().await.unwrap();
+    for name in ["a", "b", "c", "d"] {
+        store.commit(Write::create(secret(name), VALUE)).await.unwrap();
+    }
+    drop(plugin);
+    std::fs::remove_file(directory.path().join("kms.sock")).unwrap();
+    let late = over(&raw, &rules).await;
+
+    tokio::time::pause();
+    let before = tokio::time::Instant::now();
+    let root = Prefix::try_new("/registry/").unwrap();
+    let mut events = late.watch(&root, began).await.unwrap();
+    let batch = events.next().await.unwrap();
+    assert_eq!(batch.events.len(), 4);
+    for event in batch.events.iter() {
+        let Change::Created(value) = &event.change else {
+            panic!("{event:?}");
+        };
+        assert!(undecrypted(value).is_some_and(|why| why.contains("plugin")));
+    }
+    // Not four times as long.
+    assert!(
+        before.elapsed() < std::time::Duration::from_secs(6),
+        "{:?}",
+        before.elapsed()
     );
 }

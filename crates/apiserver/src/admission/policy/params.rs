@@ -65,9 +65,18 @@ pub(super) fn collect(
         (true, "") => &subject.namespace,
         (true, said) => said,
     };
-    let read = |object: &Object| match subject.convert_stored(object.tree(), &resource) {
-        Ok(tree) => Ok(Some(tree)),
-        Err(status) => Err(status.message),
+    let read = |object: &Object| {
+        if object.undecrypted().is_some() {
+            return Err(format!(
+                "the server cannot decrypt {} {:?}",
+                kind.plural,
+                object.name()
+            ));
+        }
+        match subject.convert_stored(object.tree(), &resource) {
+            Ok(tree) => Ok(Some(tree)),
+            Err(status) => Err(status.message),
+        }
     };
     let name = reference.text("name");
     let found: Vec<Option<Value>> = if !name.is_empty() {
@@ -83,7 +92,7 @@ pub(super) fn collect(
         let prefix = resource.under(namespace);
         snapshot
             .under(&prefix, None)
-            .filter(|object| selector.matches(&object.labels()))
+            .filter(|object| object.undecrypted().is_some() || selector.matches(&object.labels()))
             .map(|object| read(object))
             .collect::<Result<_, _>>()?
     } else {
