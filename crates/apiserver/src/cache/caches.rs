@@ -45,6 +45,8 @@ pub(crate) struct Caches {
     began: AtomicU64,
     /// Everything up to here is in the caches.
     applied: AtomicU64,
+    /// The newest revision that the store has answered with.
+    newest_known: AtomicU64,
     /// Counts the states of all caches together.
     version: AtomicU64,
     waiters: RevisionWaiters,
@@ -90,6 +92,7 @@ impl Caches {
             abandoned: Mutex::default(),
             began: AtomicU64::new(0),
             applied: AtomicU64::new(0),
+            newest_known: AtomicU64::new(0),
             version: AtomicU64::new(0),
             waiters: RevisionWaiters::default(),
             follows: watch::Sender::new(true),
@@ -295,6 +298,11 @@ impl Caches {
         self.applied.load(Ordering::Acquire)
     }
 
+    /// The newest revision that the store has answered with; the caches may not have it yet.
+    pub(crate) fn newest_known(&self) -> u64 {
+        self.newest_known.load(Ordering::Acquire)
+    }
+
     /// Changes with the content of the caches.
     pub(crate) fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
@@ -324,6 +332,7 @@ impl Caches {
         let applied = self.applied();
         for _ in 0..LOOKS {
             let current = self.store.current_revision().await?.get();
+            self.newest_known.fetch_max(current, Ordering::AcqRel);
             if current >= applied {
                 return Ok(current);
             }

@@ -9,7 +9,7 @@ use k3_api::status::Status;
 
 use super::{
     Registry,
-    commit::{loads_again, unavailable},
+    commit::{loads_again, too_large_version, unavailable},
 };
 use crate::cache::{Caches, NotProven, PROOF_TIME};
 
@@ -49,6 +49,10 @@ fn describe_late_proof(caches: &Caches) -> Status {
         return loads_again();
     }
     let applied = caches.applied();
+    let newest = caches.newest_known();
+    if newest > applied {
+        return too_large_version(newest, applied);
+    }
     let why = format!(
         "the store did not confirm in time that the watch cache, at revision {applied}, is up to date; try again"
     );
