@@ -367,6 +367,7 @@ async fn requests_share_a_question_that_the_store_does_not_answer() {
     );
     // One is asked by the first, and one by the next, who arrived after that.
     assert!(store.asked.load(Ordering::Relaxed) <= 2);
+}
 
 #[tokio::test(start_paused = true)]
 async fn what_was_not_decrypted_is_read_again_when_the_key_is_there_without_anybody_asking() {

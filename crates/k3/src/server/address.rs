@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn an_address_that_is_kept_for_documentation_is_not_of_this_machine() {
         assert!(is_of_this_machine(Ipv4Addr::LOCALHOST.into()));
-        assert!(!is_of_this_machine([192, 0, 2, 7].into()));
+        assert!(!is_of_this_machine([203, 0, 113, 7].into()));
     }
 
     #[test]
