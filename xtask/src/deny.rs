@@ -60,7 +60,7 @@ fn install(workspace: &Workspace) -> Option<PathBuf> {
     command.arg(directory(workspace.root()));
     match step::run(&mut command) {
         Outcome::Done => find(workspace.root()),
-        _ => None,
+        Outcome::Failed => None,
     }
 }
 

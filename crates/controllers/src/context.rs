@@ -72,7 +72,7 @@ pub struct ServerIdentity {
     pub foreign_addresses: Vec<IpAddr>,
     /// The address that it advertises. Nodes on its machine have the same.
     pub advertise: Option<IpAddr>,
-    /// The networks of services that it was started with, such as `10.96.0.0/12`; ServiceCIDRs may add others.
+    /// The networks of services that it was started with, such as `10.96.0.0/12`; objects of kind `ServiceCIDR` may add others.
     pub service_networks: Vec<String>,
     /// The name of the node in its process.
     pub node: Option<String>,

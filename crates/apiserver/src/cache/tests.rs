@@ -400,13 +400,13 @@ async fn what_was_not_decrypted_is_read_again_when_the_key_is_there_without_anyb
     let store = EncryptedStore::new(raw, Arc::clone(&transformers));
     let (caches, _feed) = Caches::fill(store, |_| [].into()).await.unwrap();
     let pods = caches.resource(PODS);
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
     assert!(caches.may_have_undecrypted());
     assert!(pods.get(&key).unwrap().undecrypted().is_some());
     let versions = (pods.version(), caches.version());
 
     transformers.replace(&rules(&["two", "one"])).await;
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
     assert!(!caches.may_have_undecrypted());
     assert_eq!(
         pods.get(&key).unwrap().tree().at("spec").text("nodeName"),

@@ -5,8 +5,10 @@ use std::{
     io::{Read, Write},
     net::TcpListener,
     process::Stdio,
-    time::{Duration, Instant},
+    time::Duration,
 };
+
+use tokio::time::Instant;
 
 use crate::program::{Data, k3, outcome};
 

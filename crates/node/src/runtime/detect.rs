@@ -276,7 +276,6 @@ mod tests {
         let wanted = Wanted {
             choice: Choice::Only(Kind::Docker),
             socket: Some(folder.path().join("absent.sock")),
-            ..Wanted::default()
         };
         let reason = refused(&wanted).await;
         assert!(
@@ -294,7 +293,6 @@ mod tests {
         let wanted = Wanted {
             choice: Choice::Only(Kind::Podman),
             socket: Some(socket),
-            ..Wanted::default()
         };
         let reason = refused(&wanted).await;
         assert!(reason.contains("refused"), "{reason}");
@@ -308,7 +306,6 @@ mod tests {
         let wanted = Wanted {
             choice: Choice::Only(Kind::Docker),
             socket: Some(socket),
-            ..Wanted::default()
         };
         let reason = refused(&wanted).await;
         assert!(reason.ends_with("no answer within 20 s"), "{reason}");
