@@ -22,6 +22,10 @@ pub(crate) fn run(workspace: &Workspace) -> Outcome {
         eprintln!("xtask: cargo-deny is missing and could not be installed");
         return Outcome::Failed;
     };
+    // Crates of other platforms are looked at too, and a build has not downloaded them.
+    if step::run(&mut workspace.cargo("fetch --quiet --locked")) == Outcome::Failed {
+        return Outcome::Failed;
+    }
     let mut command = Command::new(program);
     command.current_dir(workspace.root());
     command.args([
