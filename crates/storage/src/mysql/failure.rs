@@ -129,8 +129,8 @@ fn number(error: &sqlx::Error) -> Option<u16> {
 
 fn from_driver(error: &sqlx::Error, place: &str) -> StoreError {
     let message = match (error, number(error)) {
-        (_, Some(ACCESS_DENIED | ACCESS_DENIED_TO_DATABASE)) => {
-            "access denied; check the user, the password and the user's grants".to_owned()
+        (_, Some(number @ (ACCESS_DENIED | ACCESS_DENIED_TO_DATABASE))) => {
+            format!("access denied (error {number}); check the user, the password and the user's grants")
         }
         (sqlx::Error::Database(said), Some(number)) => {
             format!("the server answered: {} (error {number})", said.message())
