@@ -156,7 +156,8 @@ impl<'a> FieldSet<'a> {
     pub fn intersection(&self, other: &FieldSet<'_>) -> Self {
         let mut both = Self::new();
         for (mine, theirs) in shared_steps(&self.nodes, &other.nodes) {
-            let (mine, theirs) = (&self.nodes[mine], &other.nodes[theirs]);
+            let mine = &self.nodes[mine];
+            let theirs = &other.nodes[theirs];
             both.push(Node {
                 element: mine.element.clone(),
                 member: mine.member && theirs.member,
@@ -179,7 +180,8 @@ impl<'a> FieldSet<'a> {
         let mut removed = false;
         let mut emptied = false;
         for (mine, theirs) in shared_steps(&self.nodes, &other.nodes) {
-            let (mine, theirs) = (&mut self.nodes[mine], &other.nodes[theirs]);
+            let mine = &mut self.nodes[mine];
+            let theirs = &other.nodes[theirs];
             removed |= mine.member && theirs.member;
             mine.member &= !theirs.member;
             removed |= mine.below.remove(&theirs.below);
@@ -203,7 +205,8 @@ impl<'a> FieldSet<'a> {
     pub fn remove_trees(&mut self, other: &FieldSet<'_>) {
         let mut emptied = false;
         for (mine, theirs) in shared_steps(&self.nodes, &other.nodes) {
-            let (mine, theirs) = (&mut self.nodes[mine], &other.nodes[theirs]);
+            let mine = &mut self.nodes[mine];
+            let theirs = &other.nodes[theirs];
             if theirs.member {
                 mine.member = false;
                 mine.below = Self::new();

@@ -8,6 +8,8 @@
 //! - The limits of a token (node name, number of uses, expiry) are enforced here, whatever its bearer does. A use is counted
 //!   before a request is approved, and once for each request, also when this process ends in between.
 
+// upstream: pkg/controller/certificates/approver/sarapprove.go handle; the limits of join tokens are k3's own
+
 use std::collections::HashMap;
 
 use k3_api::{base64, name::dns1123_subdomain};

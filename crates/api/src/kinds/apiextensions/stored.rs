@@ -1,5 +1,8 @@
 //! What the stored definition has already, and whether what is new in a definition can be used.
 
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceDefinition;
+// a stored pattern stays accepted here one by one, while upstream skips all structural checks of a schema that is not structural
+
 use std::{
     cell::Cell,
     collections::{HashMap, HashSet},
