@@ -126,7 +126,7 @@ fn compare(answer: &Answer, expected: &Value) -> Option<String> {
                 .collect();
             let ours: Vec<_> = warnings.iter().map(|text| k3_api::go::quote(text)).collect();
             if ours != messages {
-                return Some(format!("warns {ours:?}, not {told:?}"));
+                return Some(format!("warns {ours:?}, not {messages:?}"));
             }
             if object.is_null() || theirs.is_null() || theirs.text("kind") == "Scale" {
                 return None;
