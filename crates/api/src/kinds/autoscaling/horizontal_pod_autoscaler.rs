@@ -12,7 +12,6 @@ use crate::{
     time::Time,
 };
 
-/// The rules of horizontal pod autoscalers.
 pub(super) struct HorizontalPodAutoscaler;
 
 /// The share of the CPU that is aimed at when nothing is said.
@@ -42,7 +41,9 @@ pub(super) enum Versions {
     Unchecked,
 }
 
+// upstream: pkg/registry/autoscaling/horizontalpodautoscaler/strategy.go autoscalerStrategy
 impl Rules for HorizontalPodAutoscaler {
+    // upstream: pkg/apis/autoscaling/v2/defaults.go SetDefaults_HorizontalPodAutoscaler
     fn default(&self, object: &mut Value) {
         let first = object.text("apiVersion") == "autoscaling/v1";
         let spec = object.make("spec");
@@ -66,11 +67,13 @@ impl Rules for HorizontalPodAutoscaler {
         }
     }
 
+    // upstream: pkg/apis/autoscaling/validation/validation.go ValidateHorizontalPodAutoscaler
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let spec = object.at("spec");
         validate(spec, target_versions(spec), Versions::Any, errors);
     }
 
+    // upstream: pkg/apis/autoscaling/validation/validation.go ValidateHorizontalPodAutoscalerUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let spec = new.at("spec");
         let before = old.at("spec");
@@ -92,6 +95,7 @@ impl Rules for HorizontalPodAutoscaler {
         validate(spec, target, metrics, errors);
     }
 
+    // upstream: pkg/apis/autoscaling/validation/validation.go ValidateHorizontalPodAutoscalerStatusUpdate
     fn validate_status(&self, new: &Value, _: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let status = new.at("status");
         let at = Path::new("status");
@@ -119,6 +123,7 @@ impl Rules for HorizontalPodAutoscaler {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printHorizontalPodAutoscaler
     fn row(&self, object: &Value, now: Time) -> Row {
         let spec = object.at("spec");
         let status = object.at("status");

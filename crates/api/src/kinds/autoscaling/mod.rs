@@ -1,4 +1,4 @@
-//! The kinds of the `autoscaling` group, a file each.
+//! The kinds of the `autoscaling` group, one file per kind.
 //!
 //! Autoscalers are kept in version 2; [`conversion`] makes the first version of them, and back. A [`scale`] is a view
 //! of what can be scaled.
@@ -11,7 +11,7 @@ pub mod scale;
 
 use crate::rules::Rules;
 
-/// The rules of a kind of this group.
+/// The strategy of a kind of this group.
 pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
     Some(match kind {
         "HorizontalPodAutoscaler" => &horizontal_pod_autoscaler::HorizontalPodAutoscaler,

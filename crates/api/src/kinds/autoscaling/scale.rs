@@ -10,7 +10,6 @@ use crate::{
     time::Time,
 };
 
-/// The rules of scales: they are never stored, but tables show them.
 pub(super) struct Scale;
 
 /// What of the metadata of an object its scale carries.
@@ -69,6 +68,7 @@ impl Rules for Scale {
     }
 
     /// Of the metadata nothing is taken over, so nothing is judged.
+    // upstream: pkg/apis/autoscaling/validation/validation.go ValidateScale
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         counts::validate_nonnegative_fields(object.at("spec"), &["replicas"], &Path::new("spec"), errors);
     }
@@ -77,6 +77,7 @@ impl Rules for Scale {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printScale
     fn row(&self, object: &Value, now: Time) -> Row {
         let replicas = |part: &str| json!(object.at(part).int("replicas").unwrap_or_default());
         named_row(object, now, [replicas("spec"), replicas("status")])

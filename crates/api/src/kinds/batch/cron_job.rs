@@ -12,7 +12,6 @@ use crate::{
     time::Time,
 };
 
-/// The rules of cron jobs.
 pub(super) struct CronJob;
 
 /// The controller appends eleven characters to the name of a job, which may have 63.
@@ -33,7 +32,9 @@ const COLUMNS: &[Column] = &[
     Column::field("Selector", "spec.jobTemplate.spec.selector").wide(),
 ];
 
+// upstream: pkg/registry/batch/cronjob/strategy.go cronJobStrategy
 impl Rules for CronJob {
+    // upstream: pkg/apis/batch/v1/defaults.go SetDefaults_CronJob
     fn default(&self, object: &mut Value) {
         let spec = object.make("spec");
         if spec.text("concurrencyPolicy").is_empty() {
@@ -47,17 +48,20 @@ impl Rules for CronJob {
         pod::default_template(job.make("template"));
     }
 
+    // upstream: pkg/registry/batch/cronjob/strategy.go PrepareForCreate
     fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
         rules::reset_status(object, at.kind);
         job::drop_disabled(object.make("spec").make("jobTemplate").make("spec"), &Value::Null);
     }
 
+    // upstream: pkg/registry/batch/cronjob/strategy.go PrepareForUpdate
     fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
         rules::keep_status(new, old, at.kind);
         let before = old.way("spec.jobTemplate.spec");
         job::drop_disabled(new.make("spec").make("jobTemplate").make("spec"), before);
     }
 
+    // upstream: pkg/apis/batch/validation/validation.go ValidateCronJobCreate
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let spec = object.at("spec");
         validate(spec, None, errors);
@@ -70,11 +74,13 @@ impl Rules for CronJob {
         missing_schedule(spec, errors);
     }
 
+    // upstream: pkg/apis/batch/validation/validation.go ValidateCronJobUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         validate(new.at("spec"), Some(old.at("spec")), errors);
         missing_schedule(new.at("spec"), errors);
     }
 
+    // upstream: pkg/registry/batch/cronjob/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         let mut warnings = Vec::new();
         let generation = |object: &Value| object.at("metadata").int("generation");
@@ -106,6 +112,7 @@ impl Rules for CronJob {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printCronJob
     fn row(&self, object: &Value, now: Time) -> Row {
         let spec = object.at("spec");
         let status = object.at("status");

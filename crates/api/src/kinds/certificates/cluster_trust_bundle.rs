@@ -14,19 +14,20 @@ use crate::{
     time::Time,
 };
 
-/// The rules of bundles.
 pub(super) struct ClusterTrustBundle;
 
 const BUNDLE_BYTES: usize = 1024 * 1024;
 
 const COLUMNS: &[Column] = &[Column::name(), Column::field("SignerName", "spec.signerName")];
 
+// upstream: pkg/registry/certificates/clustertrustbundle/strategy.go strategy
 impl Rules for ClusterTrustBundle {
     /// The signer has a say in what names look like.
     fn names(&self) -> Rule {
         Rule::Any
     }
 
+    // upstream: pkg/apis/certificates/validation/validation.go ValidateClusterTrustBundle
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         validate_names(object, errors);
         let spec = Path::new("spec");
@@ -37,6 +38,7 @@ impl Rules for ClusterTrustBundle {
         );
     }
 
+    // upstream: pkg/apis/certificates/validation/validation.go ValidateClusterTrustBundleUpdate
     fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
         let after = new.at("spec");
         let before = old.at("spec");
@@ -57,6 +59,7 @@ impl Rules for ClusterTrustBundle {
         }
     }
 
+    // upstream: pkg/registry/certificates/clustertrustbundle/strategy.go AllowUnconditionalUpdate
     fn updates_unconditionally(&self) -> bool {
         false
     }
@@ -76,6 +79,7 @@ impl Rules for ClusterTrustBundle {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printClusterTrustBundle
     fn row(&self, object: &Value, _: Time) -> Row {
         let signer = match object.at("spec").text("signerName") {
             "" => "<none>",

@@ -18,7 +18,6 @@ use crate::{
     time::Time,
 };
 
-/// The rules of requests.
 pub(super) struct PodCertificateRequest;
 
 const REQUEST_BYTES: usize = 10 * 1024;
@@ -50,10 +49,12 @@ impl Rules for PodCertificateRequest {
         status_meta::reset_object_meta_for_status(new, old);
     }
 
+    // upstream: pkg/apis/certificates/validation/validation.go ValidatePodCertificateRequestCreate
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         validate_spec(object.at("spec"), errors);
     }
 
+    // upstream: pkg/apis/certificates/validation/validation.go ValidatePodCertificateRequestUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         if new.at("spec") != old.at("spec") {
             let shown = Shown::Printed(printed(new.at("spec")));
@@ -61,12 +62,14 @@ impl Rules for PodCertificateRequest {
         }
     }
 
+    // upstream: pkg/apis/certificates/validation/validation.go ValidatePodCertificateRequestStatusUpdate
     fn validate_status(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
         if errors.is_empty() {
             validate_status(new, old, at.now, errors);
         }
     }
 
+    // upstream: pkg/registry/certificates/podcertificaterequest/strategy.go AllowUnconditionalUpdate
     fn updates_unconditionally(&self) -> bool {
         false
     }
@@ -103,6 +106,7 @@ impl Rules for PodCertificateRequest {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printPodCertificateRequest
     fn row(&self, object: &Value, _: Time) -> Row {
         let spec = object.at("spec");
         let conditions = object.at("status").items("conditions").iter();

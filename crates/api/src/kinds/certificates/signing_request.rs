@@ -20,7 +20,6 @@ use crate::{
     time::{self, Duration, Time},
 };
 
-/// The rules of requests.
 pub(super) struct SigningRequest;
 
 /// The rules of their approval.
@@ -35,7 +34,7 @@ enum Door {
 }
 
 const LEGACY_SIGNER: &str = "kubernetes.io/legacy-unknown";
-const LEAST_SECONDS: i64 = 600;
+const MIN_SECONDS: i64 = 600;
 
 const USAGES: [&str; 23] = [
     "any",
@@ -82,11 +81,13 @@ const COLUMNS: &[Column] = &[
     ),
 ];
 
+// upstream: pkg/registry/certificates/certificates/strategy.go csrStrategy
 impl Rules for SigningRequest {
     fn names(&self) -> Rule {
         Rule::Any
     }
 
+    // upstream: pkg/registry/certificates/certificates/strategy.go PrepareForCreate
     fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
         let spec = object.make("spec");
         for field in ["username", "uid", "groups", "extra"] {
@@ -108,6 +109,7 @@ impl Rules for SigningRequest {
         object.set("status", Map::new());
     }
 
+    // upstream: pkg/registry/certificates/certificates/strategy.go PrepareForUpdate
     fn prepare_update(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
         new.copy_from("spec", old);
         new.copy_from("status", old);
@@ -121,14 +123,17 @@ impl Rules for SigningRequest {
         fill_times(new, old, at.now);
     }
 
+    // upstream: pkg/apis/certificates/validation/validation.go ValidateCertificateSigningRequestCreate
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         validate_all(object, None, errors);
     }
 
+    // upstream: pkg/apis/certificates/validation/validation.go ValidateCertificateSigningRequestUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         validate_change(new, old, Door::Object, errors);
     }
 
+    // upstream: pkg/apis/certificates/validation/validation.go ValidateCertificateSigningRequestStatusUpdate
     fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         validate_change(new, old, Door::Status, errors);
     }
@@ -150,6 +155,7 @@ impl Rules for SigningRequest {
         false
     }
 
+    // upstream: pkg/registry/certificates/certificates/strategy.go SelectableFields
     fn selectable(&self) -> &'static [Selectable] {
         const FIELDS: &[Selectable] = &[Selectable::rule("spec.signerName", |object| {
             Cow::Borrowed(object.at("spec").text("signerName"))
@@ -161,6 +167,7 @@ impl Rules for SigningRequest {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printCertificateSigningRequest
     fn row(&self, object: &Value, now: Time) -> Row {
         let metadata = object.at("metadata");
         let spec = object.at("spec");
@@ -228,7 +235,7 @@ fn validate_all(object: &Value, old: Option<&Value>, errors: &mut Errors) {
     }
     if let Some(seconds) = spec
         .int("expirationSeconds")
-        .filter(|seconds| *seconds < LEAST_SECONDS)
+        .filter(|seconds| *seconds < MIN_SECONDS)
     {
         errors.push(Error::invalid(
             &at.child("expirationSeconds"),

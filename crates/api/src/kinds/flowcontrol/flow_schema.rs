@@ -42,9 +42,9 @@ const COLUMNS: &[Column] = &[
     ),
 ];
 
-/// The rules of flow schemas.
 pub(super) struct FlowSchema;
 
+// upstream: pkg/registry/flowcontrol/flowschema/strategy.go flowSchemaStrategy
 impl Rules for FlowSchema {
     fn default(&self, object: &mut Value) {
         let spec = object.make("spec");
@@ -53,10 +53,12 @@ impl Rules for FlowSchema {
         }
     }
 
+    // upstream: pkg/registry/flowcontrol/flowschema/strategy.go flowSchemaStatusStrategy
     fn prepare_status(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
         status::prepare(new, old);
     }
 
+    // upstream: pkg/apis/flowcontrol/validation/validation.go ValidateFlowSchema
     fn validate(&self, object: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
         let name = object.at("metadata").text("name");
         let spec = object.at("spec");
@@ -74,6 +76,7 @@ impl Rules for FlowSchema {
         status::validate(object, errors);
     }
 
+    // upstream: pkg/apis/flowcontrol/validation/validation.go ValidateFlowSchemaStatusUpdate
     fn validate_status(&self, new: &Value, _old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
         status::validate(new, errors);
     }
@@ -86,6 +89,7 @@ impl Rules for FlowSchema {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printFlowSchema
     fn row(&self, object: &Value, now: Time) -> Row {
         let metadata = object.at("metadata");
         let spec = object.at("spec");

@@ -32,9 +32,9 @@ const COLUMNS: &[Column] = &[
     Column::age(),
 ];
 
-/// The rules of priority levels.
 pub(super) struct PriorityLevelConfiguration;
 
+// upstream: pkg/registry/flowcontrol/prioritylevelconfiguration/strategy.go priorityLevelConfigurationStrategy
 impl Rules for PriorityLevelConfiguration {
     fn default(&self, object: &mut Value) {
         let spec = object.make("spec");
@@ -60,10 +60,12 @@ impl Rules for PriorityLevelConfiguration {
         }
     }
 
+    // upstream: pkg/registry/flowcontrol/prioritylevelconfiguration/strategy.go priorityLevelConfigurationStatusStrategy
     fn prepare_status(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
         status::prepare(new, old);
     }
 
+    // upstream: pkg/apis/flowcontrol/validation/validation.go ValidatePriorityLevelConfiguration
     fn validate(&self, object: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
         let metadata = object.at("metadata");
         if metadata.at("annotations").has(ZERO_SHARES) {
@@ -79,6 +81,7 @@ impl Rules for PriorityLevelConfiguration {
         judge_union(spec, &at, errors);
     }
 
+    // upstream: pkg/apis/flowcontrol/validation/validation.go ValidatePriorityLevelConfigurationStatusUpdate
     fn validate_status(&self, new: &Value, _old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
         status::validate(new, errors);
     }
@@ -91,6 +94,7 @@ impl Rules for PriorityLevelConfiguration {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printPriorityLevelConfiguration
     fn row(&self, object: &Value, now: Time) -> Row {
         let spec = object.at("spec");
         let limited = spec.at("limited");

@@ -15,7 +15,6 @@ use crate::{
     time::Time,
 };
 
-/// The rules of ingresses.
 pub(super) struct Ingress;
 
 const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
@@ -52,11 +51,13 @@ struct Tolerance {
     wildcard_rules: bool,
 }
 
+// upstream: pkg/registry/networking/ingress/strategy.go ingressStrategy
 impl Rules for Ingress {
     fn has_generation(&self) -> bool {
         true
     }
 
+    // upstream: pkg/apis/networking/validation/validation.go ValidateIngressCreate
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         validate_spec(object.at("spec"), Tolerance::default(), errors);
         let annotation = object
@@ -76,10 +77,12 @@ impl Rules for Ingress {
         }
     }
 
+    // upstream: pkg/apis/networking/validation/validation.go ValidateIngressUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         validate_spec(new.at("spec"), Tolerance::of(old.at("spec")), errors);
     }
 
+    // upstream: pkg/apis/networking/validation/validation.go ValidateIngressStatusUpdate
     fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let before = old.way("status.loadBalancer").items("ingress").iter();
         let before: HashSet<_> = before.map(|point| point.text("ip")).collect();
@@ -103,6 +106,7 @@ impl Rules for Ingress {
         }
     }
 
+    // upstream: pkg/registry/networking/ingress/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         let annotated = new
             .at("metadata")
@@ -137,6 +141,7 @@ impl Rules for Ingress {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printIngress
     fn row(&self, object: &Value, now: Time) -> Row {
         let spec = object.at("spec");
         let class = spec.at("ingressClassName").as_str().unwrap_or("<none>");

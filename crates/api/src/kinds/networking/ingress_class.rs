@@ -10,7 +10,6 @@ use crate::{
     time::Time,
 };
 
-/// The rules of ingress classes.
 pub(super) struct IngressClass;
 
 const CONTROLLER_BYTES: usize = 250;
@@ -29,7 +28,9 @@ const COLUMNS: &[Column] = &[
     Column::age(),
 ];
 
+// upstream: pkg/registry/networking/ingressclass/strategy.go ingressClassStrategy
 impl Rules for IngressClass {
+    // upstream: pkg/apis/networking/v1/defaults.go SetDefaults_IngressClass
     fn default(&self, object: &mut Value) {
         let parameters = object.at_mut("spec").and_then(|spec| spec.at_mut("parameters"));
         if let Some(parameters) = parameters {
@@ -41,6 +42,7 @@ impl Rules for IngressClass {
         true
     }
 
+    // upstream: pkg/apis/networking/validation/validation.go ValidateIngressClass
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let at = Path::new("spec");
         let spec = object.at("spec");
@@ -55,6 +57,7 @@ impl Rules for IngressClass {
         }
     }
 
+    // upstream: pkg/apis/networking/validation/validation.go ValidateIngressClassUpdate
     fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
         let after = new.at("spec").text("controller");
         let before = old.at("spec").text("controller");
@@ -73,6 +76,7 @@ impl Rules for IngressClass {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printIngressClass
     fn row(&self, object: &Value, now: Time) -> Row {
         let spec = object.at("spec");
         let parameters = spec.at("parameters");
@@ -128,7 +132,7 @@ fn validate_parameters(parameters: &Value, at: &Path<'_>, errors: &mut Errors) {
             ["Cluster", "Namespace"],
         )),
     }
-    // What the schema asks for is told last.
+    // Declarative validation runs after the hand-written one, so its errors are last.
     field_checks::require_fields(parameters, &["kind", "name"], at, errors);
 }
 

@@ -10,17 +10,18 @@ use crate::{
     time::Time,
 };
 
-/// The rules of addresses.
 pub(super) struct IpAddress;
 
 /// Rows end with the age, for which there is no column: clients are used to that.
 const COLUMNS: &[Column] = &[Column::name(), Column::field("ParentRef", "spec.parentRef")];
 
+// upstream: pkg/registry/networking/ipaddress/strategy.go ipAddressStrategy
 impl Rules for IpAddress {
     fn names(&self) -> Rule {
         Rule::Address
     }
 
+    // upstream: pkg/apis/networking/validation/validation.go ValidateIPAddress
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let spec = Path::new("spec");
         let parent = object.at("spec").at("parentRef");
@@ -33,6 +34,7 @@ impl Rules for IpAddress {
         field_checks::require_fields(parent, &["resource", "name"], &at, errors);
     }
 
+    // upstream: pkg/apis/networking/validation/validation.go ValidateIPAddressUpdate
     fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
         self.validate(new, at, errors);
         let spec = Path::new("spec");
@@ -45,6 +47,7 @@ impl Rules for IpAddress {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printIPAddress
     fn row(&self, object: &Value, now: Time) -> Row {
         named_row(object, now, [json!(owner(object.at("spec").at("parentRef")))])
     }

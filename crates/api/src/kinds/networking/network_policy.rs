@@ -13,7 +13,6 @@ use crate::{
     time::Time,
 };
 
-/// The rules of network policies.
 pub(super) struct NetworkPolicy;
 
 const PROTOCOLS: [&str; 3] = ["TCP", "UDP", "SCTP"];
@@ -34,7 +33,9 @@ struct Tolerance<'o> {
     cidrs: HashSet<&'o str>,
 }
 
+// upstream: pkg/registry/networking/networkpolicy/strategy.go networkPolicyStrategy
 impl Rules for NetworkPolicy {
+    // upstream: pkg/apis/networking/v1/defaults.go SetDefaults_NetworkPolicy
     fn default(&self, object: &mut Value) {
         let spec = object.make("spec");
         for (direction, _) in DIRECTIONS {
@@ -58,6 +59,7 @@ impl Rules for NetworkPolicy {
         true
     }
 
+    // upstream: pkg/apis/networking/validation/validation.go ValidateNetworkPolicy
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let tolerance = Tolerance {
             values: InvalidValues::Refused,
@@ -66,10 +68,12 @@ impl Rules for NetworkPolicy {
         validate_spec(object.at("spec"), &tolerance, errors);
     }
 
+    // upstream: pkg/apis/networking/validation/validation.go ValidateNetworkPolicyUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         validate_spec(new.at("spec"), &Tolerance::of(old.at("spec")), errors);
     }
 
+    // upstream: pkg/registry/networking/networkpolicy/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, _: Option<&Value>) -> Vec<String> {
         let mut warnings = Vec::new();
         each_peer(new.at("spec"), |peer, at| {
@@ -90,6 +94,7 @@ impl Rules for NetworkPolicy {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printNetworkPolicy
     fn row(&self, object: &Value, now: Time) -> Row {
         let selector = object.at("spec").at("podSelector");
         let empty = json!({});
@@ -172,7 +177,7 @@ fn validate_spec(spec: &Value, tolerance: &Tolerance<'_>, errors: &mut Errors) {
             }
         }
     }
-    // What the schema asks for is told last.
+    // Declarative validation runs after the hand-written one, so its errors are last.
     each_peer(spec, |peer, at| {
         let block = peer.at("ipBlock");
         if !block.is_null() {

@@ -12,7 +12,6 @@ use crate::{
     time::Time,
 };
 
-/// The rules of service networks.
 pub(super) struct ServiceCidr;
 
 const COLUMNS: &[Column] = &[
@@ -21,16 +20,20 @@ const COLUMNS: &[Column] = &[
     Column::age(),
 ];
 
+// upstream: pkg/registry/networking/servicecidr/strategy.go serviceCIDRStrategy
 impl Rules for ServiceCidr {
+    // upstream: pkg/registry/networking/servicecidr/strategy.go serviceCIDRStatusStrategy
     fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
         new.copy_from("spec", old);
         status_meta::reset_object_meta_for_status(new, old);
     }
 
+    // upstream: pkg/apis/networking/validation/validation.go ValidateServiceCIDR
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         validate_cidrs(object.at("spec"), errors);
     }
 
+    // upstream: pkg/apis/networking/validation/validation.go ValidateServiceCIDRUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let spec = new.at("spec");
         let root = Path::new("spec");
@@ -66,6 +69,7 @@ impl Rules for ServiceCidr {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printServiceCIDR
     fn row(&self, object: &Value, now: Time) -> Row {
         let cidrs: Vec<_> = object.at("spec").texts("cidrs").collect();
         named_row(object, now, [json!(cidrs.join(","))])

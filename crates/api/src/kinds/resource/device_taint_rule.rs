@@ -12,16 +12,18 @@ use crate::{
 
 const CONDITIONS: usize = 8;
 
-/// The rules of device taint rules.
 pub(super) struct DeviceTaintRule;
 
+// upstream: pkg/registry/resource/devicetaintrule/strategy.go deviceTaintRuleStrategy
 impl Rules for DeviceTaintRule {
+    // upstream: pkg/registry/resource/devicetaintrule/strategy.go PrepareForCreate
     fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
         object.set("status", json!({}));
         taint::date(object.make("spec").make("taint"), at.now);
     }
 
     /// An effect is there since it was changed, unless the client says otherwise.
+    // upstream: pkg/registry/resource/devicetaintrule/strategy.go PrepareForUpdate
     fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
         new.copy_from("status", old);
         let before = old.way("spec.taint");
@@ -32,15 +34,18 @@ impl Rules for DeviceTaintRule {
         }
     }
 
+    // upstream: pkg/registry/resource/devicetaintrule/strategy.go deviceTaintRuleStatusStrategy
     fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
         new.copy_from("spec", old);
         status_meta::reset_object_meta_for_status(new, old);
     }
 
+    // upstream: pkg/apis/resource/validation/validation.go ValidateDeviceTaintRule
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         validate(object.at("spec"), errors);
     }
 
+    // upstream: pkg/apis/resource/validation/validation.go ValidateDeviceTaintRuleStatusUpdate
     fn validate_status(&self, new: &Value, _: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let at = Path::new("status");
         let field_path = at.child("conditions");
@@ -55,6 +60,7 @@ impl Rules for DeviceTaintRule {
         true
     }
 
+    // upstream: pkg/registry/resource/devicetaintrule/strategy.go AllowUnconditionalUpdate
     fn updates_unconditionally(&self) -> bool {
         false
     }

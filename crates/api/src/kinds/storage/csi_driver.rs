@@ -11,10 +11,11 @@ use crate::{
 
 const SECRETS_ADVISED: &str = "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes";
 
-/// The rules of CSI drivers.
 pub(super) struct CsiDriver;
 
+// upstream: pkg/registry/storage/csidriver/strategy.go csiDriverStrategy
 impl Rules for CsiDriver {
+    // upstream: pkg/apis/storage/v1/defaults.go SetDefaults_CSIDriver
     fn default(&self, object: &mut Value) {
         let spec = object.make("spec");
         spec.fill("attachRequired", true);
@@ -30,6 +31,7 @@ impl Rules for CsiDriver {
     }
 
     /// Generations are counted from the first change on, not from the beginning.
+    // upstream: pkg/registry/storage/csidriver/strategy.go PrepareForUpdate
     fn prepare_update(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
         if new.at("spec") != old.at("spec") {
             let generation = old.at("metadata").int("generation").unwrap_or_default() + 1;
@@ -37,10 +39,12 @@ impl Rules for CsiDriver {
         }
     }
 
+    // upstream: pkg/apis/storage/validation/validation.go ValidateCSIDriver
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         validate(object.at("spec"), errors);
     }
 
+    // upstream: pkg/apis/storage/validation/validation.go ValidateCSIDriverUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let new = new.at("spec");
         let old = old.at("spec");
@@ -53,6 +57,7 @@ impl Rules for CsiDriver {
         field_checks::validate_immutable_field(new.at(modes), old.at(modes), &at.child(modes), errors);
     }
 
+    // upstream: pkg/registry/storage/csidriver/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         let requests = "tokenRequests";
         let spec = new.at("spec");
@@ -63,6 +68,7 @@ impl Rules for CsiDriver {
         Vec::new()
     }
 
+    // upstream: pkg/registry/storage/csidriver/strategy.go AllowUnconditionalUpdate
     fn updates_unconditionally(&self) -> bool {
         false
     }
@@ -97,6 +103,7 @@ impl Rules for CsiDriver {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printCSIDriver
     fn row(&self, object: &Value, now: Time) -> Row {
         let spec = object.at("spec");
         let tokens = if spec.has("tokenRequests") {

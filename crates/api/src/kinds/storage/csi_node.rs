@@ -14,9 +14,9 @@ use crate::{
 
 const ID_LENGTH: usize = 256;
 
-/// The rules of CSI nodes.
 pub(super) struct CsiNode;
 
+// upstream: pkg/registry/storage/csinode/strategy.go csiNodeStrategy
 impl Rules for CsiNode {
     fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
         new.copy_from("spec", old);
@@ -29,10 +29,12 @@ impl Rules for CsiNode {
         }
     }
 
+    // upstream: pkg/apis/storage/validation/validation.go ValidateCSINode
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         validate(object, errors);
     }
 
+    // upstream: pkg/apis/storage/validation/validation.go ValidateCSINodeUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         validate(new, errors);
         let at = Path::new("spec");
@@ -71,6 +73,7 @@ impl Rules for CsiNode {
         }
     }
 
+    // upstream: pkg/registry/storage/csinode/strategy.go AllowUnconditionalUpdate
     fn updates_unconditionally(&self) -> bool {
         false
     }
@@ -88,6 +91,7 @@ impl Rules for CsiNode {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printCSINode
     fn row(&self, object: &Value, now: Time) -> Row {
         named_row(object, now, [json!(object.at("spec").items("drivers").len())])
     }

@@ -10,14 +10,16 @@ use crate::{
     selector::label::{InvalidValues, UnknownOperators, validate as validate_selector},
 };
 
-/// The rules of CSI storage capacities.
 pub(super) struct CsiStorageCapacity;
 
+// upstream: pkg/registry/storage/csistoragecapacity/strategy.go csiStorageCapacityStrategy
 impl Rules for CsiStorageCapacity {
+    // upstream: pkg/apis/storage/validation/validation.go ValidateCSIStorageCapacity
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         validate(object, InvalidValues::Refused, errors);
     }
 
+    // upstream: pkg/apis/storage/validation/validation.go ValidateCSIStorageCapacityUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let mut msgs = Errors::new();
         topology(old, InvalidValues::Refused, &mut msgs);
@@ -46,6 +48,7 @@ impl Rules for CsiStorageCapacity {
         }
     }
 
+    // upstream: pkg/registry/storage/csistoragecapacity/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, _: Option<&Value>) -> Vec<String> {
         let mut warnings = Vec::new();
         let topology = new.at("nodeTopology");
@@ -59,6 +62,7 @@ impl Rules for CsiStorageCapacity {
         warnings
     }
 
+    // upstream: pkg/registry/storage/csistoragecapacity/strategy.go AllowUnconditionalUpdate
     fn updates_unconditionally(&self) -> bool {
         false
     }

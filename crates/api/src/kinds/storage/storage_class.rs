@@ -24,20 +24,23 @@ const DEFAULT: [&str; 2] = [
     "storageclass.beta.kubernetes.io/is-default-class",
 ];
 
-/// The rules of storage classes.
 pub(super) struct StorageClass;
 
+// upstream: pkg/registry/storage/storageclass/strategy.go storageClassStrategy
 impl Rules for StorageClass {
+    // upstream: pkg/apis/storage/v1/defaults.go SetDefaults_StorageClass
     fn default(&self, object: &mut Value) {
         object.fill("reclaimPolicy", "Delete");
         object.fill("volumeBindingMode", "Immediate");
     }
 
+    // upstream: pkg/apis/storage/validation/validation.go ValidateStorageClass
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         validate(object, errors);
         field_checks::require_fields(object, &["provisioner"], &Path::NOWHERE, errors);
     }
 
+    // upstream: pkg/apis/storage/validation/validation.go ValidateStorageClassUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         validate(new, errors);
         if new.at("provisioner") != old.at("provisioner") {
@@ -53,6 +56,7 @@ impl Rules for StorageClass {
         }
     }
 
+    // upstream: pkg/registry/storage/storageclass/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, _: Option<&Value>) -> Vec<String> {
         let mut warnings = Vec::new();
         for (i, term) in new.items("allowedTopologies").iter().enumerate() {
@@ -78,6 +82,7 @@ impl Rules for StorageClass {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printStorageClass
     fn row(&self, object: &Value, now: Time) -> Row {
         named_row(
             object,

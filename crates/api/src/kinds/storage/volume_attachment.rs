@@ -20,9 +20,9 @@ const METADATA_BYTES: usize = 256 * 1024;
 const MESSAGE_BYTES: usize = 1024;
 const ATTACHER_LENGTH: usize = 63;
 
-/// The rules of volume attachments.
 pub(super) struct VolumeAttachment;
 
+// upstream: pkg/registry/storage/volumeattachment/strategy.go volumeAttachmentStrategy
 impl Rules for VolumeAttachment {
     fn default(&self, object: &mut Value) {
         let spec = object
@@ -34,16 +34,19 @@ impl Rules for VolumeAttachment {
         }
     }
 
+    // upstream: pkg/registry/storage/volumeattachment/strategy.go volumeAttachmentStatusStrategy
     fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
         new.copy_from("spec", old);
         status_meta::reset_object_meta_for_status(new, old);
     }
 
+    // upstream: pkg/apis/storage/validation/validation.go ValidateVolumeAttachment
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         validate(object, errors);
         attacher(object.at("spec"), errors);
     }
 
+    // upstream: pkg/apis/storage/validation/validation.go ValidateVolumeAttachmentUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let at = Path::new("spec");
         let spec = new.at("spec");
@@ -59,6 +62,7 @@ impl Rules for VolumeAttachment {
         self.validate_update(new, old, at, errors);
     }
 
+    // upstream: pkg/registry/storage/volumeattachment/strategy.go AllowUnconditionalUpdate
     fn updates_unconditionally(&self) -> bool {
         false
     }
@@ -75,6 +79,7 @@ impl Rules for VolumeAttachment {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printVolumeAttachment
     fn row(&self, object: &Value, now: Time) -> Row {
         let spec = object.at("spec");
         named_row(

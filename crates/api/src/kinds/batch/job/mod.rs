@@ -25,7 +25,6 @@ use crate::{
 
 pub(super) use self::spec::validate as validate_spec;
 
-/// The rules of jobs.
 pub(super) struct Job;
 
 const UID_LABEL: &str = "batch.kubernetes.io/controller-uid";
@@ -54,7 +53,9 @@ const COLUMNS: &[Column] = &[
     Column::field("Selector", "spec.selector").wide(),
 ];
 
+// upstream: pkg/registry/batch/job/strategy.go jobStrategy
 impl Rules for Job {
+    // upstream: pkg/apis/batch/v1/defaults.go SetDefaults_Job
     fn default(&self, object: &mut Value) {
         let spec = object.make("spec");
         if !spec.has("parallelism") {
@@ -85,6 +86,7 @@ impl Rules for Job {
         }
     }
 
+    // upstream: pkg/registry/batch/job/strategy.go PrepareForCreate
     fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
         if !object.at("spec").flag("manualSelector") {
             select(object);
@@ -93,27 +95,32 @@ impl Rules for Job {
         drop_disabled(object.make("spec"), &Value::Null);
     }
 
+    // upstream: pkg/registry/batch/job/strategy.go PrepareForUpdate
     fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
         rules::keep_status(new, old, at.kind);
         drop_disabled(new.make("spec"), old.at("spec"));
     }
 
+    // upstream: pkg/apis/batch/validation/validation.go ValidateJobCreate
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         selected_by_itself(object, errors);
         validate(object.at("spec"), None, errors);
         host_names(object, errors);
     }
 
+    // upstream: pkg/apis/batch/validation/validation.go ValidateJobUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         validate(new.at("spec"), Some(old.at("spec")), errors);
         change::validate(new, old, errors);
         host_names(new, errors);
     }
 
+    // upstream: pkg/apis/batch/validation/validation.go ValidateJobStatusUpdate
     fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         status::validate(new, old, errors);
     }
 
+    // upstream: pkg/registry/batch/job/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         let generation = |object: &Value| object.at("metadata").int("generation");
         if old.is_some_and(|old| generation(old) == generation(new)) {
@@ -141,6 +148,7 @@ impl Rules for Job {
         format!("field label {} not supported for Job", go::quote(field))
     }
 
+    // upstream: pkg/registry/batch/job/strategy.go JobToSelectableFields
     fn selectable(&self) -> &'static [Selectable] {
         const SUCCESSFUL: Selectable = Selectable::rule("status.successful", |object| {
             let succeeded = object.at("status").int("succeeded").unwrap_or_default();
@@ -158,6 +166,7 @@ impl Rules for Job {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printJob
     fn row(&self, object: &Value, now: Time) -> Row {
         let spec = object.at("spec");
         let status = object.at("status");
