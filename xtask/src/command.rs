@@ -6,6 +6,7 @@ use crate::{
     bench::{BenchOptions, Benchmark},
     golden::GoldenOptions,
     test::TestOptions,
+    tidy::TidyOptions,
 };
 
 /// What was asked for.
@@ -14,6 +15,7 @@ pub(crate) enum Command {
     /// A text to print.
     Help(&'static str),
     Check,
+    Tidy(TidyOptions),
     Test(TestOptions),
     Golden(GoldenOptions),
     EndToEnd,
@@ -31,6 +33,7 @@ const HELP: &str = "\
 The chores of k3. Usage: cargo xtask <command>
 
   check           format, lints, documentation, tidiness, dependencies; changes no sources
+  tidy            only the tidiness rules: vocabulary, references to upstream, one statement per line
   test            check, then every test; as root it installs the services that are missing
   golden          plays recorded upstream requests against k3
   e2e             runs k3 with real container runtimes
@@ -57,6 +60,17 @@ Runs, in this order, all of:
   cargo doc --no-deps --workspace, with warnings denied
   the tidiness rules of CONTRIBUTING.md, and that every dependency is used
   cargo-deny with the rules of deny.toml; it is built if it is missing
+";
+
+const TIDY_HELP: &str = "\
+Usage: cargo xtask tidy [PATH...]
+
+Prints what breaks the tidiness rules of CONTRIBUTING.md, a line each: retired words (docs/glossary.md), references to
+upstream that do not exist, files that follow upstream without a reference, several statements in one `let`, files that
+are too long or not ASCII. It is part of `check`.
+
+  PATH                    start of a path from the root, such as crates/api/; only these files are looked at
+  K3_UPSTREAM_SYMBOLS     list of upstream's files and identifiers; default ../shared/k8s/upstream-symbols.txt
 ";
 
 const TEST_HELP: &str = "\
@@ -134,6 +148,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Command, U
     match name.as_str() {
         "help" | "--help" | "-h" => Ok(Command::Help(HELP)),
         "check" => plain(&rest, Command::Check, CHECK_HELP),
+        "tidy" => parse_tidy(rest),
         "test" => parse_test(rest),
         "golden" => parse_golden(rest),
         "e2e" => plain(&rest, Command::EndToEnd, E2E_HELP),
@@ -148,6 +163,16 @@ fn plain(rest: &[String], command: Command, help: &'static str) -> Result<Comman
         None => Ok(command),
         Some(argument) if is_help(argument) => Ok(Command::Help(help)),
         Some(argument) => Err(Usage::new(format!("unexpected argument `{argument}`"), help)),
+    }
+}
+
+fn parse_tidy(paths: Vec<String>) -> Result<Command, Usage> {
+    if paths.iter().any(|path| is_help(path)) {
+        return Ok(Command::Help(TIDY_HELP));
+    }
+    match paths.iter().find(|path| path.starts_with('-')) {
+        Some(flag) => Err(Usage::new(format!("unexpected argument `{flag}`"), TIDY_HELP)),
+        None => Ok(Command::Tidy(TidyOptions { paths })),
     }
 }
 
