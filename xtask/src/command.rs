@@ -22,7 +22,7 @@ pub(crate) enum Command {
     Bench(BenchOptions),
 }
 
-/// Why the command line makes no sense, and what would.
+/// A usage error: what is wrong with the command line, and the help that applies.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Usage {
     problem: String,
@@ -38,7 +38,7 @@ The chores of k3. Usage: cargo xtask <command>
   golden          plays recorded upstream requests against k3
   e2e             runs k3 with real container runtimes
   bench storage   measures the stores and prints a table
-  bench api       measures the API server beside upstream's figures
+  bench api       measures the API server beside upstream's results
   bench command   measures commands as users wait for them
   bench hostile   measures what ordinary clients feel of an attack
   bench informer  measures informers beside kube's reflector
@@ -48,7 +48,7 @@ The chores of k3. Usage: cargo xtask <command>
   bench workload  measures controllers and scheduler with Deployments
   bench scale     measures 5,000 simulated nodes with 150,000 pods
 
-`cargo xtask <command> --help` says more.
+`cargo xtask <command> --help` describes it.
 ";
 
 const CHECK_HELP: &str = "\
@@ -89,7 +89,7 @@ The tests need services. Those that are offered are used:
   K3_TEST_ETCD    endpoint of an etcd, as http://127.0.0.1:2379
   K3_TEST_MYSQL   a MySQL or MariaDB server, as mysql://user:password@127.0.0.1:3306;
                   the user may create databases
-The others are started for the run, on free ports under a temporary folder. A program that is missing is
+The others are started for the run, on free ports under a temporary directory. A program that is missing is
 installed from Debian's packages when run as root; otherwise it is named, and the run fails.
 ";
 
@@ -102,7 +102,7 @@ prints how many answers were the same, by category. Fails when fewer are than th
   FILTER                  a pattern over category/name, such as 'apply/*'; only these are played
   --show N                prints the first N differences of each case that failed; default 0
 
-  K3_GOLDEN               folder of the recordings; default ../shared/golden
+  K3_GOLDEN               directory of the recordings; default ../shared/golden
   K3_REQUIRE_GOLDEN=1     absent recordings are a failure; otherwise they are left out
 ";
 
@@ -116,10 +116,10 @@ Missing services are installed (as root, on Debian), started on free ports, and 
 const BENCH_HELP: &str = "\
 Usage: cargo xtask bench storage|api|command|hostile|informer|node|queue|scheduler|workload|scale [FLAGS]
 
-Builds the benchmarks in release mode, and measures.
+Builds k3 and the benchmarks with the profile `dist`, as packages are built, and measures.
 
   storage     the stores; installs missing services as `test` does
-  api         k3 under load, each operation beside upstream's figure; builds k3 in release mode too, unless
+  api         k3 under load, each operation beside upstream's result; builds k3 too, unless
               one is given with `--binary FILE`
   command     test-env, get of 5,000 pods, migrate of 50,000 objects, and the size of the program; installs
               missing services as `test` does; takes `--binary FILE` too
@@ -130,11 +130,11 @@ Builds the benchmarks in release mode, and measures.
               services as `test` does; takes `--binary FILE` too
   queue       work queues, and a controller that does nothing
   scheduler   the scheduler alone, on 5,000 nodes
-  workload    Deployments that become pods on nodes, are rolled over and are gone, and namespaces that are
+  workload    Deployments that become pods on nodes, are updated and deleted, and namespaces that are
               deleted, and what controllers and scheduler weigh; takes `--binary FILE` too
   scale       5,000 simulated nodes with 150,000 pods, in 24 GiB of memory; takes `--binary FILE` too
 
-Flags go to the benchmark; `cargo xtask bench api --help` lists them, and `--quick` gives rough figures
+Flags go to the benchmark; `cargo xtask bench api --help` lists them, and `--quick` gives rough results
 within a minute or two.
 ";
 
@@ -190,7 +190,7 @@ fn parse_test(rest: Vec<String>) -> Result<Command, Usage> {
             "--" => options.selection = rest.by_ref().collect(),
             argument if is_help(argument) => return Ok(Command::Help(TEST_HELP)),
             argument => {
-                let problem = format!("unexpected argument `{argument}`; a filter goes after `--`");
+                let problem = format!("unexpected argument `{argument}`; put a filter after `--`");
                 return Err(Usage::new(problem, TEST_HELP));
             }
         }
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_goes_to_the_test_runner_untouched() {
+    fn passes_a_filter_to_the_test_runner_unchanged() {
         let expected = TestOptions {
             skip_check: true,
             fuzz_seconds: 600,
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_go_to_the_benchmark_untouched() {
+    fn passes_flags_to_the_benchmark_unchanged() {
         let expected = BenchOptions {
             benchmark: Benchmark::Storage,
             flags: vec!["--quick".into(), "--help".into()],
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_call_says_what_is_wrong_and_teaches() {
+    fn a_usage_error_names_the_problem_and_prints_help() {
         for (line, word) in [
             ("", "no command"),
             ("tset", "`tset`"),

@@ -1,6 +1,6 @@
 //! The project's chores: `cargo xtask check | tidy | test | golden | e2e | bench`.
 //!
-//! Promises: a chore that fails says which step and exits with 1, a wrong call exits with 2; what a chore
+//! Promises: a chore that fails names the step and exits with 1, a usage error exits with 2; what a chore
 //! starts it ends, also on Ctrl-C; continuous integration runs the same chores and no others.
 
 mod bench;

@@ -131,7 +131,7 @@ fn about_crate(directory: &str, path: &Path, architecture: &str) -> io::Result<V
         let file = path.join(root);
         if file.exists() && !fs::read_to_string(&file)?.starts_with("//! ") {
             complaints.push(format!(
-                "{directory}/{root}: the first line says what the crate is: //! ..."
+                "{directory}/{root}: the first line must describe the crate: //! ..."
             ));
         }
     }
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ignored_test_says_why() {
+    fn rejects_an_ignored_test_without_a_reason() {
         assert_eq!(about_rust("a.rs", &format!("    {}]\n", "#[ignore")).len(), 1);
         assert!(about_rust("a.rs", "    #[ignore = \"needs a disk to fill\"]\n").is_empty());
     }

@@ -150,6 +150,8 @@ mod tests {
         assert_eq!(words("a.rs", "struct PodKeeper;"), ["keeper"]);
         assert_eq!(words("a.rs", "const MOST_FIGURES: usize = 1;"), ["figures"]);
         assert_eq!(words("a.rs", "fn is_going() {}"), ["going"]);
+        assert!(words("a.rs", "use tokio::task::block_in_place;").is_empty());
+        assert!(words("a.md", "It shows where each value came from.").is_empty());
         assert!(words("a.rs", "fn replace(outcome: Welcome) {}").is_empty());
     }
 

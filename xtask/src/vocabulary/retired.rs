@@ -7,6 +7,8 @@ pub(crate) struct Rule {
     pub(crate) phrase: &'static str,
     pub(crate) instead: &'static str,
     pub(crate) scope: Scope,
+    /// Phrases around the word in which it is plain English or a name of the ecosystem: `came from`, `in_place`.
+    pub(crate) except: &'static [&'static str],
 }
 
 /// Where a word is refused.
@@ -31,16 +33,22 @@ impl Scope {
 }
 
 impl Rule {
-    /// Whether the phrase is in `words`.
+    /// Whether the phrase is in `words`, other than as a part of an exception.
     pub(crate) fn matches(&self, words: &[String]) -> bool {
-        let phrase: Vec<&str> = self.phrase.split(' ').collect();
-        words.windows(phrase.len()).any(|window| {
-            window
-                .iter()
-                .zip(&phrase)
-                .all(|(word, expected)| word == expected)
-        })
+        let excepted: usize = self.except.iter().map(|phrase| count_phrase(words, phrase)).sum();
+        count_phrase(words, self.phrase) > excepted
     }
+}
+
+fn count_phrase(words: &[String], phrase: &str) -> usize {
+    let length = phrase.split(' ').count();
+    let is_phrase = |window: &&[String]| {
+        window
+            .iter()
+            .zip(phrase.split(' '))
+            .all(|(word, expected)| word == expected)
+    };
+    words.windows(length).filter(is_phrase).count()
 }
 
 const fn everywhere(phrase: &'static str, instead: &'static str) -> Rule {
@@ -48,6 +56,7 @@ const fn everywhere(phrase: &'static str, instead: &'static str) -> Rule {
         phrase,
         instead,
         scope: Scope::Everywhere,
+        except: &[],
     }
 }
 
@@ -56,6 +65,7 @@ const fn names_and_texts(phrase: &'static str, instead: &'static str) -> Rule {
         phrase,
         instead,
         scope: Scope::NamesAndTexts,
+        except: &[],
     }
 }
 
@@ -64,6 +74,13 @@ const fn names(phrase: &'static str, instead: &'static str) -> Rule {
         phrase,
         instead,
         scope: Scope::Names,
+        except: &[],
+    }
+}
+
+impl Rule {
+    const fn except(self, except: &'static [&'static str]) -> Self {
+        Self { except, ..self }
     }
 }
 
@@ -99,9 +116,9 @@ pub(crate) const RULES: &[Rule] = &[
     names_and_texts("going", LIFECYCLE),
     names_and_texts("gone", LIFECYCLE),
     names_and_texts("went", LIFECYCLE),
-    names_and_texts("come", LIFECYCLE),
-    names_and_texts("comes", LIFECYCLE),
-    names_and_texts("came", LIFECYCLE),
+    names_and_texts("come", LIFECYCLE).except(&["come from"]),
+    names_and_texts("comes", LIFECYCLE).except(&["comes from"]),
+    names_and_texts("came", LIFECYCLE).except(&["came from"]),
     names_and_texts("trouble", "`Error` with context"),
     names_and_texts("troubles", "`errors`"),
     names("fault", "`Error` with context"),
@@ -113,7 +130,7 @@ pub(crate) const RULES: &[Rule] = &[
     everywhere("judged", DECIDE),
     everywhere("verdict", DECIDE),
     names("words", "`labels`, `annotations`, `message` or `arguments`"),
-    names("place", "`ObjectRef`, `path`, `address` or `location`"),
+    names("place", "`ObjectRef`, `path`, `address` or `location`").except(&["in place"]),
     names("places", "`ObjectRef`, `path`, `address` or `location`"),
     everywhere("keeper", CONTROLLER),
     everywhere("roller", CONTROLLER),
