@@ -68,7 +68,7 @@ fn recognized(request: &SigningRequest) -> Result<&'static [(&'static str, &'sta
     if &*request.spec.signer_name != KUBELET_CLIENT {
         return Ok(&[]);
     }
-    let read = k3_api::kinds::read_request(&request.spec.request)
+    let read = k3_api::kinds::parse_certificate_request(&request.spec.request)
         .map_err(|why| format!("unable to parse csr {:?}: {why}", request.metadata.name))?;
     let subject = Requested::from(&read);
     if kubelet_client(&subject, &request.spec.usages).is_err() {

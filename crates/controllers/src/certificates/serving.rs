@@ -145,7 +145,7 @@ impl Reconciler for Approver {
             return Ok(Outcome::Done);
         }
         // What cannot be read is nobody's to approve here.
-        let Ok(read) = k3_api::kinds::read_request(&request.spec.request) else {
+        let Ok(read) = k3_api::kinds::parse_certificate_request(&request.spec.request) else {
             return Ok(Outcome::Done);
         };
         let subject = Requested::from(&read);

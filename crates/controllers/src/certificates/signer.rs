@@ -76,7 +76,7 @@ fn plan(request: &SigningRequest, now: Timestamp) -> Result<Plan, String> {
         return Ok(Plan::Leave);
     }
     let spec = &request.spec;
-    let read = k3_api::kinds::read_request(&spec.request)
+    let read = k3_api::kinds::parse_certificate_request(&spec.request)
         .map_err(|why| format!("unable to parse csr {:?}: {why}", request.metadata.name))?;
     Ok(
         match check(&spec.signer_name, &Requested::from(&read), &spec.usages) {

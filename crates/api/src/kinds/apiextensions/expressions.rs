@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{printed, schema, stored::Stored};
 use crate::{
-    bound::{self, MAX_PATH},
+    bound::{self, MOST_PATH},
     custom::{
         Node,
         expression::{Compiled, Scope, declare},
@@ -89,7 +89,7 @@ impl Judging<'_> {
         if additional.is_object() {
             self.level(additional, inside(additional), &at.child("additionalProperties"));
         }
-        let here = bound::display(at, MAX_PATH);
+        let here = bound::display(at, MOST_PATH);
         let properties = at.child("properties");
         let is_atomic = schema.has(MAP_TYPE) && schema.text(MAP_TYPE) != "granular";
         for (name, property) in schema.entries("properties") {

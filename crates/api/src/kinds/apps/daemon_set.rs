@@ -204,7 +204,7 @@ fn validate_daemon_set_spec(spec: &Value, old: Option<&Value>, errors: &mut Erro
     );
     pod_template::validate_restarted_always(template, "DaemonSet", &template_at, errors);
     counts::validate_nonnegative_fields(spec, &["minReadySeconds"], &at, errors);
-    strategy(spec.at("updateStrategy"), &at.child("updateStrategy"), errors);
+    validate_daemon_set_update_strategy(spec.at("updateStrategy"), &at.child("updateStrategy"), errors);
     counts::validate_nonnegative_fields(spec, &["revisionHistoryLimit"], &at, errors);
 }
 

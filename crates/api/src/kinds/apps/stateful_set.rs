@@ -204,7 +204,7 @@ fn validate_stateful_set_spec(spec: &Value, validated: ValidatedSpec<'_>, errors
             "must be 'OrderedReady' or 'Parallel'",
         )),
     }
-    strategy(spec.at("updateStrategy"), &at.child("updateStrategy"), errors);
+    validate_update_strategy(spec.at("updateStrategy"), &at.child("updateStrategy"), errors);
     let retention = spec.at("persistentVolumeClaimRetentionPolicy");
     let field_path = at.child("persistentVolumeClaimRetentionPolicy");
     for name in ["whenDeleted", "whenScaled"] {

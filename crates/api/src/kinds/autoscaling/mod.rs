@@ -1,7 +1,6 @@
 //! The kinds of the `autoscaling` group, one file per kind.
 //!
-//! Autoscalers are kept in version 2; [`conversion`] makes the first version of them, and back. A [`scale`] is a view
-//! of what can be scaled.
+//! Autoscalers are stored as v2; [`conversion`] converts to and from v1. A [`scale`] is the `scale` subresource of a scalable kind.
 
 mod annotation;
 pub mod conversion;

@@ -1,4 +1,4 @@
-//! Classes of ingresses: which controller serves them.
+//! IngressClass: the controller that serves an Ingress.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use crate::{
 
 pub(super) struct IngressClass;
 
-const CONTROLLER_BYTES: usize = 250;
+const MAX_CONTROLLER_BYTES: usize = 250;
 const DEFAULT_ANNOTATION: &str = "ingressclass.kubernetes.io/is-default-class";
 
 const COLUMNS: &[Column] = &[
@@ -48,12 +48,12 @@ impl Rules for IngressClass {
         let spec = object.at("spec");
         let controller = spec.text("controller");
         let field_path = at.child("controller");
-        if controller.len() > CONTROLLER_BYTES {
-            errors.push(Error::too_long(&field_path, CONTROLLER_BYTES));
+        if controller.len() > MAX_CONTROLLER_BYTES {
+            errors.push(Error::too_long(&field_path, MAX_CONTROLLER_BYTES));
         }
         errors.extend(name::domain_prefixed_path(&field_path, controller));
         if spec.has("parameters") {
-            validate_parameters(spec.at("parameters"), &at.child("parameters"), errors);
+            validate_parameters_reference(spec.at("parameters"), &at.child("parameters"), errors);
         }
     }
 
@@ -96,7 +96,8 @@ impl Rules for IngressClass {
     }
 }
 
-fn validate_parameters(parameters: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/networking/validation/validation.go validateIngressClassParametersReference
+fn validate_parameters_reference(parameters: &Value, at: &Path<'_>, errors: &mut Errors) {
     if let Some(group) = parameters.at("apiGroup").as_str() {
         field_checks::push_invalid(
             group,
@@ -140,14 +141,14 @@ fn validate_parameters(parameters: &Value, at: &Path<'_>, errors: &mut Errors) {
 mod tests {
     use super::*;
 
-    fn parameters(parameters: &Value) -> Vec<String> {
+    fn validate_parameters(parameters: &Value) -> Vec<String> {
         let mut errors = Errors::new();
-        validate_parameters(parameters, &Path::new("p"), &mut errors);
+        validate_parameters_reference(parameters, &Path::new("p"), &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn parameters_are_of_the_cluster_unless_said_otherwise() {
+    fn defaults_parameters_scope_to_cluster() {
         let mut object = json!({"spec": {"parameters": {"kind": "K", "name": "n"}}});
         IngressClass.default(&mut object);
         assert_eq!(object["spec"]["parameters"]["scope"], "Cluster");
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scope_decides_about_the_namespace() {
+    fn validates_namespace_by_scope() {
         assert_eq!(
             parameters(&json!({"scope": "Namespace", "kind": "a/b"})),
             [
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_marks_the_default() {
+    fn row_marks_the_default_class() {
         let object = json!({
             "metadata": {"name": "x", "annotations": {DEFAULT_ANNOTATION: "true"}},
             "spec": {"controller": "a.io/c", "parameters": {"apiGroup": "g.io", "kind": "K", "name": "n"}},

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{taint, word};
 use crate::{
     field::{Error, Path},
-    kinds::{condition, core::volume::source::driver_name, field_checks, status_meta},
+    kinds::{condition, core::volume::source::validate_csi_driver_name, field_checks, status_meta},
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, age, named_row},
     time::Time,
 };
@@ -101,7 +101,7 @@ fn validate(spec: &Value, errors: &mut Errors) {
     let selector = spec.at("deviceSelector");
     let field_path = at.child("deviceSelector");
     if let Some(driver) = selector.at("driver").as_str() {
-        driver_name(driver, &field_path.child("driver"), errors);
+        validate_csi_driver_name(driver, &field_path.child("driver"), errors);
     }
     if let Some(pool) = selector.at("pool").as_str() {
         word::pool(pool, &field_path.child("pool"), errors);

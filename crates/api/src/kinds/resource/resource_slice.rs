@@ -11,7 +11,7 @@ use crate::{
     kinds::{
         core::{
             node_selector::{self, Values},
-            volume::source::driver_name,
+            volume::source::validate_csi_driver_name,
         },
         field_checks,
     },
@@ -186,7 +186,7 @@ fn validate(spec: &Value, old: &Value, errors: &mut Errors) {
 }
 
 fn judge(spec: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
-    driver_name(spec.text("driver"), &at.child("driver"), errors);
+    validate_csi_driver_name(spec.text("driver"), &at.child("driver"), errors);
     let pool = spec.at("pool");
     let field_path = at.child("pool");
     word::pool(pool.text("name"), &field_path.child("name"), errors);

@@ -1,4 +1,4 @@
-//! Volume attributes classes: what of a volume can be changed while it is in use.
+//! VolumeAttributesClass: mutable attributes of volumes (KEP-3751).
 
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ impl Rules for VolumeAttributesClass {
                 errors,
             );
         }
-        parameters::validate(object, true, errors);
+        parameters::validate_parameters(object, true, errors);
     }
 
     // upstream: pkg/apis/storage/validation/validation.go ValidateVolumeAttributesClassUpdate
