@@ -18,7 +18,7 @@ impl Plugin for CertificateSubjectRestriction {
         {
             return Ok(());
         }
-        let request = read_request(spec.text("request"))
+        let request = parse_certificate_request(spec.text("request"))
             .map_err(|error| attributes.forbidden(format!("failed to parse CSR: {error}")))?;
         if request
             .identity()

@@ -127,7 +127,10 @@ fn validate_name(metadata: &Value, spec: &Value, errors: &mut Errors) {
     for field in ["generateName", "name"] {
         let name = metadata.text(field);
         if !name.is_empty() && name != expected && name::path_segment_name(name).is_empty() {
-            let detail = format!("must be `spec.version+\".\"+spec.group`: {}", go::quote(&expected));
+            let detail = format!(
+                "must be `spec.version+\".\"+spec.group`: {}",
+                go::quote(&expected)
+            );
             errors.push(Error::invalid(&at.child(field), name, detail));
         }
     }

@@ -31,7 +31,12 @@ fn create_workload(kind: &str, spec: Value) -> Result<Value, String> {
     Ok(object)
 }
 
-fn update_workload(kind: &str, part: Part<'_>, old: &Value, change: impl Fn(&mut Value)) -> Result<Value, String> {
+fn update_workload(
+    kind: &str,
+    part: Part<'_>,
+    old: &Value,
+    change: impl Fn(&mut Value),
+) -> Result<Value, String> {
     let mut new = old.clone();
     change(&mut new);
     run(kind, |at| update(&mut new, old, part, at).map(|_| ()))?;

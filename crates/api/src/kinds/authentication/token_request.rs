@@ -125,7 +125,10 @@ mod tests {
             messages(&json!({"expirationSeconds": 599})),
             ["spec.expirationSeconds: Invalid value: 599: may not specify a duration less than 10 minutes"]
         );
-        assert_eq!(messages(&json!({"expirationSeconds": MAX_EXPIRATION_SECONDS + 1})).len(), 1);
+        assert_eq!(
+            messages(&json!({"expirationSeconds": MAX_EXPIRATION_SECONDS + 1})).len(),
+            1
+        );
     }
 
     #[test]

@@ -83,7 +83,11 @@ impl Rules for Review {
             let resource_namespace = resource.text("namespace");
             if !resource.is_null() && resource_namespace != namespace {
                 let at = Path::new("spec.resourceAttributes.namespace");
-                errors.push(Error::invalid(&at, resource_namespace, "must match metadata.namespace"));
+                errors.push(Error::invalid(
+                    &at,
+                    resource_namespace,
+                    "must match metadata.namespace",
+                ));
             }
             if !other.is_null() {
                 let at = Path::new("spec.nonResourceAttributes");

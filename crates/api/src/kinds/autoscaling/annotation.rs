@@ -163,10 +163,12 @@ pub(super) fn to_v1_metric(metric: &Value, sorts: SourceMappings) -> String {
         }
         let members: Vec<_> = rows
             .iter()
-            .filter_map(|(name, v2_path, zero)| match details.v2_path(v2_path) {
+            .filter_map(|(name, v2_path, zero)| match details.way(v2_path) {
                 Value::Null => zero.map(|zero| json_member(name, zero)),
                 value if *v2_path == "describedObject" => Some(json_member(name, &reference_json(value))),
-                value if *v2_path == "metric.selector" => Some(json_member(name, &label_selector::to_go_json(value))),
+                value if *v2_path == "metric.selector" => {
+                    Some(json_member(name, &label_selector::to_go_json(value)))
+                }
                 value => Some(json_member(name, &go::json(value))),
             })
             .collect();

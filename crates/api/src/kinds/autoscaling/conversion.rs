@@ -29,7 +29,9 @@ pub fn to_v2(v1: &Value) -> Value {
     }
     let own = spec.int("targetCPUUtilizationPercentage").map(cpu_metric);
     let mut metrics = annotation_text(METRICS)
-        .and_then(|text| annotation::parse_list(text, |one| annotation::from_v1_metric(one, SPEC_SOURCES, true)))
+        .and_then(|text| {
+            annotation::parse_list(text, |one| annotation::from_v1_metric(one, SPEC_SOURCES, true))
+        })
         .unwrap_or_default();
     metrics.extend(own);
     if metrics.is_empty() {
@@ -50,7 +52,9 @@ pub fn to_v2(v1: &Value) -> Value {
         into.copy_from(name, status);
     }
     let measured = annotation_text(STATUSES)
-        .and_then(|text| annotation::parse_list(text, |one| annotation::from_v1_metric(one, STATUS_SOURCES, false)))
+        .and_then(|text| {
+            annotation::parse_list(text, |one| annotation::from_v1_metric(one, STATUS_SOURCES, false))
+        })
         .or_else(|| {
             let utilization = status.int("currentCPUUtilizationPercentage")?;
             let current = json!({"averageUtilization": utilization});
@@ -109,13 +113,18 @@ pub fn to_v1(v2: &Value) -> Value {
         .filter(|one| cpu_utilization(one).is_none())
         .collect();
     let mut annotations = Map::new();
-    let mut set_annotation = |name: &str, text: String| drop(annotations.insert(name.to_owned(), text.into()));
+    let mut set_annotation =
+        |name: &str, text: String| drop(annotations.insert(name.to_owned(), text.into()));
     if !others.is_empty() {
-        let texts = others.into_iter().map(|one| annotation::to_v1_metric(one, SPEC_SOURCES));
+        let texts = others
+            .into_iter()
+            .map(|one| annotation::to_v1_metric(one, SPEC_SOURCES));
         set_annotation(METRICS, annotation::json_list(texts));
     }
     if !measured.is_empty() {
-        let texts = measured.iter().map(|one| annotation::to_v1_metric(one, STATUS_SOURCES));
+        let texts = measured
+            .iter()
+            .map(|one| annotation::to_v1_metric(one, STATUS_SOURCES));
         set_annotation(STATUSES, annotation::json_list(texts));
     }
     if spec.has("behavior") {

@@ -208,7 +208,12 @@ fn validate_autoscaler_spec(spec: &Value, target: ApiVersions, metrics: ApiVersi
 }
 
 // upstream: pkg/apis/autoscaling/validation/validation.go ValidateCrossVersionObjectReference
-pub(super) fn validate_cross_version_object_reference(reference: &Value, versions: ApiVersions, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_cross_version_object_reference(
+    reference: &Value,
+    versions: ApiVersions,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     for name in ["kind", "name"] {
         let field_path = at.child(name);
         match reference.text(name) {
@@ -253,7 +258,7 @@ fn validate_scaling_rules(rules: &Value, at: &Path<'_>, errors: &mut Errors) {
             ));
         }
         Some(window) if window > MAX_STABILIZATION_WINDOW_SECONDS => {
-            let detail = format!("must be less than or equal to {MAX_WINDOW}");
+            let detail = format!("must be less than or equal to {MAX_STABILIZATION_WINDOW_SECONDS}");
             errors.push(Error::invalid(&field_path, window, detail));
         }
         _ => {}
@@ -295,7 +300,7 @@ fn validate_scaling_policy(policy: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
     let period = policy.int("periodSeconds").unwrap_or_default();
     if period > MAX_PERIOD_SECONDS {
-        let detail = format!("must be less than or equal to {MAX_PERIOD}");
+        let detail = format!("must be less than or equal to {MAX_PERIOD_SECONDS}");
         errors.push(Error::invalid(&at.child("periodSeconds"), period, detail));
     }
 }
@@ -318,8 +323,7 @@ mod tests {
     #[test]
     fn scaling_to_zero_requires_object_or_external_metrics() {
         let target = json!({"kind": "Deployment", "name": "d", "apiVersion": "apps/v1"});
-        let spec =
-            json!({"scaleTargetRef": target, "minReplicas": 0, "maxReplicas": 1, "metrics": [cpu_metric(80)]});
+        let spec = json!({"scaleTargetRef": target, "minReplicas": 0, "maxReplicas": 1, "metrics": [cpu_metric(80)]});
         assert_eq!(
             messages(&spec, None),
             [

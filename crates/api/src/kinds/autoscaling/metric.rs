@@ -4,7 +4,9 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
-use super::horizontal_pod_autoscaler::{ApiVersions, invalid_api_version, validate_cross_version_object_reference};
+use super::horizontal_pod_autoscaler::{
+    ApiVersions, invalid_api_version, validate_cross_version_object_reference,
+};
 use crate::{
     field::{Error, Path},
     go,
@@ -34,7 +36,12 @@ pub(super) fn has_bad_version(metric: &Value) -> bool {
 }
 
 // upstream: pkg/apis/autoscaling/validation/validation.go validateMetricSpec
-pub(super) fn validate_metric_spec(metric: &Value, versions: ApiVersions, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_metric_spec(
+    metric: &Value,
+    versions: ApiVersions,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     let sort = metric.text("type");
     let field_path = at.child("type");
     if sort.is_empty() {
@@ -72,11 +79,22 @@ pub(super) fn validate_metric_spec(metric: &Value, versions: ApiVersions, at: &P
 }
 
 // upstream: pkg/apis/autoscaling/validation/validation.go validateObjectSource, validateExternalSource, validatePodsSource, validateContainerResourceSource, validateResourceSource
-fn validate_metric_source(field: &str, source: &Value, versions: ApiVersions, at: &Path<'_>, errors: &mut Errors) {
+fn validate_metric_source(
+    field: &str,
+    source: &Value,
+    versions: ApiVersions,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     match field {
         "object" => {
             let described = source.at("describedObject");
-            validate_cross_version_object_reference(described, versions, &at.child("describedObject"), errors);
+            validate_cross_version_object_reference(
+                described,
+                versions,
+                &at.child("describedObject"),
+                errors,
+            );
             validate_metric_identifier(source, at, errors);
         }
         "external" | "pods" => validate_metric_identifier(source, at, errors),
@@ -173,7 +191,10 @@ fn validate_metric_target(target: &Value, at: &Path<'_>, errors: &mut Errors) {
             ));
         }
     }
-    if let Some(utilization) = target.int("averageUtilization").filter(|utilization| *utilization < 1) {
+    if let Some(utilization) = target
+        .int("averageUtilization")
+        .filter(|utilization| *utilization < 1)
+    {
         let field_path = at.child("averageUtilization");
         errors.push(Error::invalid(&field_path, utilization, "must be greater than 0"));
     }
@@ -209,7 +230,10 @@ pub(super) fn format_hpa_metrics(metrics: &[Value], measured: &[Value]) -> Strin
 }
 
 fn format_hpa_metric(metric: &Value, measured: &Value) -> String {
-    let Some((sort, field)) = METRIC_SOURCES.iter().find(|(name, _)| *name == metric.text("type")) else {
+    let Some((sort, field)) = METRIC_SOURCES
+        .iter()
+        .find(|(name, _)| *name == metric.text("type"))
+    else {
         return "<unknown type>".to_owned();
     };
     let source = metric.at(field);
@@ -245,7 +269,7 @@ fn format_hpa_metric(metric: &Value, measured: &Value) -> String {
             };
             let now = format_utilization(current, "<unknown>");
             let target = format_utilization(target, "<auto>");
-            format!("{}: {now}/{aim}", source.text("name"))
+            format!("{}: {now}/{target}", source.text("name"))
         }
     }
 }

@@ -68,7 +68,7 @@ impl Rules for CronJob {
         let name = object.at("metadata").text("name");
         if name.len() > MAX_NAME_LENGTH {
             let field_path = Path::new("metadata");
-            let detail = format!("must be no more than {MAX_NAME} characters");
+            let detail = format!("must be no more than {MAX_NAME_LENGTH} characters");
             errors.push(Error::invalid(&field_path.child("name"), name, detail));
         }
         require_schedule(spec, errors);
@@ -232,7 +232,7 @@ fn validate_time_zone(zone: &str, at: &Path<'_>, errors: &mut Errors) {
             && (1..=14).contains(&segment.len())
             && segment.bytes().all(fits)
     };
-    if !zone.split('/').all(is_part) {
+    if !zone.split('/').all(is_valid_segment) {
         return push(format!("unknown time zone {zone}"));
     }
     if zone.eq_ignore_ascii_case("Local") {

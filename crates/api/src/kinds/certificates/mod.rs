@@ -7,7 +7,9 @@ mod samples;
 mod signer;
 mod signing_request;
 
-pub use self::signing_request::{CertificateRequestInfo, SubjectAltNameKind, certificate_not_after, parse_certificate_request};
+pub use self::signing_request::{
+    CertificateRequestInfo, SubjectAltNameKind, certificate_not_after, parse_certificate_request,
+};
 use crate::rules::Rules;
 
 /// The strategy of a kind of this group.

@@ -58,7 +58,11 @@ impl Rules for PodCertificateRequest {
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         if new.at("spec") != old.at("spec") {
             let spec_value = Shown::Printed(spec_json(new.at("spec")));
-            errors.push(Error::invalid(&Path::new("spec"), spec_value, field_checks::IMMUTABLE));
+            errors.push(Error::invalid(
+                &Path::new("spec"),
+                spec_value,
+                field_checks::IMMUTABLE,
+            ));
         }
     }
 
@@ -242,7 +246,10 @@ fn validate_status_update(new: &Value, old: &Value, now: Time, errors: &mut Erro
     }
     let changed = status != old.at("status");
     let mut reject = |detail: &str| errors.push(Error::invalid(&at, Shown::Omitted, detail));
-    if TERMINAL_CONDITIONS.iter().any(|condition_type| has_condition(old, condition_type)) {
+    if TERMINAL_CONDITIONS
+        .iter()
+        .any(|condition_type| has_condition(old, condition_type))
+    {
         if changed {
             reject("immutable after PodCertificateRequest is issued, denied, or failed");
         }

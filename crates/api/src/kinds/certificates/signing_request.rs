@@ -7,7 +7,10 @@ use std::{borrow::Cow, net::IpAddr};
 use k3_pki::{AlternativeName, Certificate, CertificateRequest, pem_blocks};
 use serde_json::{Map, Value, json};
 
-use self::conditions::{APPROVED, DENIED, FAILED, has_condition, populate_condition_timestamps, preserve_condition_instances, conditions_of_type, format_csr_state};
+use self::conditions::{
+    APPROVED, DENIED, FAILED, conditions_of_type, format_csr_state, has_condition,
+    populate_condition_timestamps, preserve_condition_instances,
+};
 use super::signer;
 use crate::{
     apply::{FieldSet, managed::Reset},
@@ -30,7 +33,7 @@ struct CertificateSigningRequestApproval;
 enum UpdateEndpoint {
     Object,
     Status,
-    CertificateSigningRequestApproval,
+    Approval,
 }
 
 const LEGACY_SIGNER: &str = "kubernetes.io/legacy-unknown";
@@ -288,7 +291,12 @@ fn validate_update_by_endpoint(new: &Value, old: &Value, endpoint: UpdateEndpoin
     let status = Path::new("status");
     let list = status.child("conditions");
     let certificate = status.child("certificate");
-    let counts = |kind: &str| (conditions_of_type(new, kind).count(), conditions_of_type(old, kind).count());
+    let counts = |kind: &str| {
+        (
+            conditions_of_type(new, kind).count(),
+            conditions_of_type(old, kind).count(),
+        )
+    };
     for kind in [APPROVED, DENIED, FAILED] {
         let (after, before) = counts(kind);
         if after < before {

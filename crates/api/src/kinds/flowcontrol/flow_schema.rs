@@ -64,7 +64,8 @@ impl Rules for FlowSchema {
         let spec = object.at("spec");
         let at = Path::new("spec");
         validate_flow_schema_spec(name, spec, &at, errors);
-        if bootstrap::MANDATORY.contains(&name) && !bootstrap::flow_schemas().any(|one| is_same_name_and_spec(&one, object))
+        if bootstrap::MANDATORY.contains(&name)
+            && !bootstrap::flow_schemas().any(|one| is_same_name_and_spec(&one, object))
         {
             let detail = format!("spec of '{name}' must equal the fixed value");
             errors.push(Error::invalid(
@@ -98,7 +99,9 @@ impl Rules for FlowSchema {
             method => method.text("type"),
         };
         let conditions = object.at("status").items("conditions");
-        let dangling = conditions.iter().find(|condition| condition.text("type") == "Dangling");
+        let dangling = conditions
+            .iter()
+            .find(|condition| condition.text("type") == "Dangling");
         Row::new(vec![
             json!(metadata.text("name")),
             json!(spec.at("priorityLevelConfiguration").text("name")),
@@ -211,13 +214,13 @@ fn validate_subject(subject: &Value, at: &Path<'_>, errors: &mut Errors) {
         errors.push(Error::not_supported(&at.child("kind"), kind, kinds));
         return;
     };
-    let field_path = at.child(own);
-    if !subject.has(own) {
-        let detail = format!("{own} is required when subject kind is '{kind}'");
+    let field_path = at.child(field);
+    if !subject.has(field) {
+        let detail = format!("{field} is required when subject kind is '{kind}'");
         errors.push(Error::required(&field_path, detail));
     } else if kind == "ServiceAccount" {
-        validate_service_account_subject(subject.at(own), &field_path, errors);
-    } else if subject.at(own).text("name").is_empty() {
+        validate_service_account_subject(subject.at(field), &field_path, errors);
+    } else if subject.at(field).text("name").is_empty() {
         errors.push(Error::required(&field_path.child("name"), ""));
     }
     for (other, field) in FIELDS
@@ -389,6 +392,10 @@ mod tests {
     #[test]
     fn rejects_wildcards_inside_paths() {
         assert_eq!(invalid_non_resource_path("/healthz/*"), None);
-        assert!(invalid_non_resource_path("/he*").is_some() && invalid_non_resource_path("/*/x").is_some() && invalid_non_resource_path("x").is_some());
+        assert!(
+            invalid_non_resource_path("/he*").is_some()
+                && invalid_non_resource_path("/*/x").is_some()
+                && invalid_non_resource_path("x").is_some()
+        );
     }
 }

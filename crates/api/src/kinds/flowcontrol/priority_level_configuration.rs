@@ -225,7 +225,7 @@ fn validate_queuing(queuing: &Value, at: &Path<'_>, errors: &mut Errors) {
         errors.push(Error::invalid(&field_path, hand, detail));
     } else if required_entropy_bits(queues, hand) > MAX_HASH_BITS {
         let detail = format!(
-            "required entropy bits of deckSize {queues} and handSize {hand} should not be greater than {MAX_ENTROPY}"
+            "required entropy bits of deckSize {queues} and handSize {hand} should not be greater than {MAX_HASH_BITS}"
         );
         errors.push(Error::invalid(&field_path, hand, detail));
     }

@@ -80,7 +80,11 @@ impl Rules for Ingress {
 
     // upstream: pkg/apis/networking/validation/validation.go ValidateIngressUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate_ingress_spec(new.at("spec"), IngressValidationOptions::from_old(old.at("spec")), errors);
+        validate_ingress_spec(
+            new.at("spec"),
+            IngressValidationOptions::from_old(old.at("spec")),
+            errors,
+        );
     }
 
     // upstream: pkg/apis/networking/validation/validation.go ValidateIngressStatusUpdate
@@ -128,7 +132,7 @@ impl Rules for Ingress {
         let balancer = status.child("loadBalancer");
         let list = balancer.child("ingress");
         let ingresses = new.way("status.loadBalancer").items("ingress").iter().enumerate();
-        points
+        ingresses
             .filter_map(|(index, point)| name::ip_warning(&list.index(index), point.text("ip")))
             .collect()
     }
@@ -208,7 +212,12 @@ fn validate_ingress_spec(spec: &Value, options: IngressValidationOptions, errors
 }
 
 // upstream: pkg/apis/networking/validation/validation.go validateIngressRules
-fn validate_ingress_rule(rule: &Value, at: &Path<'_>, options: IngressValidationOptions, errors: &mut Errors) {
+fn validate_ingress_rule(
+    rule: &Value,
+    at: &Path<'_>,
+    options: IngressValidationOptions,
+    errors: &mut Errors,
+) {
     let host = rule.text("host");
     if !host.is_empty() {
         let at = at.child("host");
@@ -291,7 +300,12 @@ fn validate_ingress_tls(tls: &Value, at: &Path<'_>, options: IngressValidationOp
     }
     if !options.secret_names {
         let secret = tls.text("secretName");
-        field_checks::push_invalid(secret, validate_tls_secret_name(secret), &at.child("secretName"), errors);
+        field_checks::push_invalid(
+            secret,
+            validate_tls_secret_name(secret),
+            &at.child("secretName"),
+            errors,
+        );
     }
 }
 
@@ -317,7 +331,7 @@ fn format_hosts(rules: &[Value]) -> String {
     }
     match hosts.join(",") {
         none if none.is_empty() => "*".to_owned(),
-        hosts if more => format!("{hosts} + {} more...", rules.len() - HOSTS_SHOWN),
+        hosts if more => format!("{hosts} + {} more...", rules.len() - MAX_TABLE_HOSTS),
         hosts => hosts,
     }
 }
@@ -326,7 +340,7 @@ fn format_hosts(rules: &[Value]) -> String {
 // upstream: pkg/printers/internalversion/printers.go ingressLoadBalancerStatusStringer
 fn format_addresses(object: &Value) -> String {
     let ingresses = object.way("status.loadBalancer").items("ingress").iter();
-    let mut addresses: Vec<_> = points
+    let mut addresses: Vec<_> = ingresses
         .map(|point| match point.text("ip") {
             "" => point.text("hostname"),
             ip => ip,

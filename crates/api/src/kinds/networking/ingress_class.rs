@@ -152,13 +152,13 @@ mod tests {
         let mut object = json!({"spec": {"parameters": {"kind": "K", "name": "n"}}});
         IngressClass.default(&mut object);
         assert_eq!(object["spec"]["parameters"]["scope"], "Cluster");
-        assert_eq!(parameters(&object["spec"]["parameters"]), [""; 0]);
+        assert_eq!(validate_parameters(&object["spec"]["parameters"]), [""; 0]);
     }
 
     #[test]
     fn validates_namespace_by_scope() {
         assert_eq!(
-            parameters(&json!({"scope": "Namespace", "kind": "a/b"})),
+            validate_parameters(&json!({"scope": "Namespace", "kind": "a/b"})),
             [
                 "p.kind: Invalid value: \"a/b\": may not contain '/'",
                 "p.namespace: Required value: `parameters.scope` is set to 'Namespace'",
@@ -166,7 +166,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            parameters(&json!({"scope": "Cluster", "kind": "K", "name": "n", "namespace": "x"})),
+            validate_parameters(&json!({"scope": "Cluster", "kind": "K", "name": "n", "namespace": "x"})),
             ["p.namespace: Forbidden: `parameters.scope` is set to 'Cluster'"]
         );
     }

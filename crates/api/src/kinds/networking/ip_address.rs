@@ -50,7 +50,11 @@ impl Rules for IpAddress {
 
     // upstream: pkg/printers/internalversion/printers.go printIPAddress
     fn row(&self, object: &Value, now: Time) -> Row {
-        named_row(object, now, [json!(format_parent_ref(object.at("spec").at("parentRef")))])
+        named_row(
+            object,
+            now,
+            [json!(format_parent_ref(object.at("spec").at("parentRef")))],
+        )
     }
 }
 
@@ -94,7 +98,10 @@ mod tests {
         assert_eq!(format_parent_ref(&Value::Null), "<none>");
         let parent = json!({"group": "G.io", "resource": "Services", "namespace": "n", "name": "x"});
         assert_eq!(format_parent_ref(&parent), "services.g.io/n/x");
-        assert_eq!(format_parent_ref(&json!({"resource": "nodes", "name": "x"})), "nodes/x");
+        assert_eq!(
+            format_parent_ref(&json!({"resource": "nodes", "name": "x"})),
+            "nodes/x"
+        );
     }
 
     #[test]

@@ -71,7 +71,11 @@ impl Rules for NetworkPolicy {
 
     // upstream: pkg/apis/networking/validation/validation.go ValidateNetworkPolicyUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate_network_policy_spec(new.at("spec"), &NetworkPolicyValidationOptions::from_old(old.at("spec")), errors);
+        validate_network_policy_spec(
+            new.at("spec"),
+            &NetworkPolicyValidationOptions::from_old(old.at("spec")),
+            errors,
+        );
     }
 
     // upstream: pkg/registry/networking/networkpolicy/strategy.go WarningsOnCreate, WarningsOnUpdate
@@ -150,7 +154,11 @@ impl<'o> NetworkPolicyValidationOptions<'o> {
 }
 
 // upstream: pkg/apis/networking/validation/validation.go ValidateNetworkPolicySpec
-fn validate_network_policy_spec(spec: &Value, options: &NetworkPolicyValidationOptions<'_>, errors: &mut Errors) {
+fn validate_network_policy_spec(
+    spec: &Value,
+    options: &NetworkPolicyValidationOptions<'_>,
+    errors: &mut Errors,
+) {
     let at = Path::new("spec");
     options.validate_selector(spec.at("podSelector"), &at.child("podSelector"), errors);
     for (direction, peers) in DIRECTIONS {
@@ -237,14 +245,19 @@ fn validate_network_policy_port(port: &Value, at: &Path<'_>, errors: &mut Errors
 
 fn validate_port_number(number: i64, at: &Path<'_>, errors: &mut Errors) {
     errors.extend(
-        name::validate_port_number(number)
+        name::port_number(number)
             .into_iter()
             .map(|msg| Error::invalid(at, number, msg)),
     );
 }
 
 // upstream: pkg/apis/networking/validation/validation.go ValidateNetworkPolicyPeer
-fn validate_network_policy_peer(peer: &Value, at: &Path<'_>, options: &NetworkPolicyValidationOptions<'_>, errors: &mut Errors) {
+fn validate_network_policy_peer(
+    peer: &Value,
+    at: &Path<'_>,
+    options: &NetworkPolicyValidationOptions<'_>,
+    errors: &mut Errors,
+) {
     let mut selectors = false;
     for field in ["podSelector", "namespaceSelector"] {
         if peer.has(field) {

@@ -66,7 +66,12 @@ impl Rules for PodDisruptionBudget {
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let before = old.at("spec").at("selector");
         let mut old_errors = Errors::new();
-        label_selector::validate_label_selector(before, InvalidValues::Refused, &Path::NOWHERE, &mut old_errors);
+        label_selector::validate_label_selector(
+            before,
+            InvalidValues::Refused,
+            &Path::NOWHERE,
+            &mut old_errors,
+        );
         let values = if old_errors.is_empty() {
             InvalidValues::Refused
         } else {

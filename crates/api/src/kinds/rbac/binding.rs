@@ -223,7 +223,9 @@ mod tests {
             {"kind": "User", "name": "v"},
             {"kind": "ServiceAccount", "namespace": "n", "name": "s"},
         ]));
-        let cells = RoleBindingStrategy(Scope::Cluster).row(&object, Time::from_unix(0, 0)).cells;
+        let cells = RoleBindingStrategy(Scope::Cluster)
+            .row(&object, Time::from_unix(0, 0))
+            .cells;
         assert_eq!(cells[1], "ClusterRole/x");
         assert_eq!(cells[3..], [json!("u, v"), json!("g"), json!("n/s")]);
     }

@@ -62,7 +62,9 @@ impl Rules for PriorityClass {
         } else if value > HIGHEST_USER_DEFINABLE_PRIORITY {
             errors.push(Error::forbidden(
                 &Path::new("value"),
-                format!("maximum allowed value of a user defined priority is {HIGHEST_USER_DEFINABLE_PRIORITY}"),
+                format!(
+                    "maximum allowed value of a user defined priority is {HIGHEST_USER_DEFINABLE_PRIORITY}"
+                ),
             ));
         }
         let at = Path::new("preemptionPolicy");
@@ -128,7 +130,10 @@ mod tests {
 
     #[test]
     fn rejects_unknown_system_priority_classes() {
-        assert_eq!(system_priority_class_mismatch("system-node-critical", 2_000_001_000, false), None);
+        assert_eq!(
+            system_priority_class_mismatch("system-node-critical", 2_000_001_000, false),
+            None
+        );
         assert_eq!(
             system_priority_class_mismatch("system-node-critical", 1, false).unwrap(),
             "value of system-node-critical PriorityClass must be 2000001000"

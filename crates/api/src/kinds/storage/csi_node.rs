@@ -110,7 +110,7 @@ fn validate_csi_node_spec(object: &Value, errors: &mut Errors) {
         let id = driver.text("nodeID");
         field_checks::require_fields(driver, &["nodeID"], &field_path, errors);
         if id.len() > MAX_NODE_ID_LENGTH {
-            let detail = format!("must be {ID_LENGTH} characters or less");
+            let detail = format!("must be {MAX_NODE_ID_LENGTH} characters or less");
             errors.push(Error::invalid(&field_path.child("nodeID"), id, detail));
         }
         if let Some(count) = driver.at("allocatable").int("count").filter(|count| *count < 0) {

@@ -21,9 +21,9 @@ impl Rules for CsiStorageCapacity {
 
     // upstream: pkg/apis/storage/validation/validation.go ValidateCSIStorageCapacityUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let mut msgs = Errors::new();
+        let mut old_errors = Errors::new();
         validate_node_topology(old, InvalidValues::Refused, &mut old_errors);
-        let values = if msgs.is_empty() {
+        let values = if old_errors.is_empty() {
             InvalidValues::Refused
         } else {
             InvalidValues::Taken

@@ -119,7 +119,9 @@ impl Rules for StorageClass {
 // upstream: pkg/apis/storage/util/helpers.go IsDefaultAnnotation
 fn is_default_class(class: &Value) -> bool {
     let annotations = class.at("metadata").at("annotations");
-    DEFAULT_CLASS_ANNOTATIONS.iter().any(|name| annotations.text(name) == "true")
+    DEFAULT_CLASS_ANNOTATIONS
+        .iter()
+        .any(|name| annotations.text(name) == "true")
 }
 
 // upstream: pkg/apis/storage/validation/validation.go ValidateStorageClass
@@ -163,7 +165,11 @@ fn validate_allowed_topologies(terms: &[Value], errors: &mut Errors) {
     }
 }
 
-fn topology<'v>(term: &'v Value, at: &Path<'_>, errors: &mut Errors) -> BTreeMap<&'v str, BTreeSet<&'v str>> {
+fn validate_topology_term<'v>(
+    term: &'v Value,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) -> BTreeMap<&'v str, BTreeSet<&'v str>> {
     let mut allowed = BTreeMap::new();
     for (index, requirement) in term.items("matchLabelExpressions").iter().enumerate() {
         let field_path = at.index(index);

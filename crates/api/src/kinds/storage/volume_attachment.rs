@@ -138,7 +138,10 @@ fn validate_volume_attachment_status(status: &Value, errors: &mut Errors) {
     let bytes = |(key, value): (&String, &Value)| key.len() + value.as_str().unwrap_or_default().len();
     let metadata = status.entries("attachmentMetadata");
     if metadata.iter().map(bytes).sum::<usize>() > MAX_METADATA_BYTES {
-        errors.push(Error::too_long(&at.child("attachmentMetadata"), MAX_METADATA_BYTES));
+        errors.push(Error::too_long(
+            &at.child("attachmentMetadata"),
+            MAX_METADATA_BYTES,
+        ));
     }
     for name in ["attachError", "detachError"] {
         let error = status.at(name);

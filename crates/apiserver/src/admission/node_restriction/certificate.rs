@@ -23,7 +23,7 @@ pub(super) fn of_node(asked: &Asked<'_>) -> Result<(), Status> {
         return Ok(());
     }
     let node = asked.node;
-    match read_request(spec.text("request")) {
+    match parse_certificate_request(spec.text("request")) {
         Ok(request) if request.identity().common_name == format!("system:node:{node}") => Ok(()),
         Ok(_) => asked.refuse(format!("can only create a node CSR with CN=system:node:{node}")),
         Err(why) => asked.refuse(format!("unable to parse csr: {why}")),

@@ -42,9 +42,9 @@ pub(super) fn first_common_index(one: &str, other: &str, limit: i64) -> Option<i
             .filter_map(|part| parse_index_interval(part, limit).ok())
             .collect()
     };
-    let first = read(first);
+    let first = read(one);
     let other = read(other);
-    let mut ones = one.iter().peekable();
+    let mut ones = first.iter().peekable();
     let mut others = other.iter().peekable();
     while let (Some(a), Some(b)) = (ones.peek(), others.peek()) {
         if a.0 <= b.1 && b.0 <= a.1 {

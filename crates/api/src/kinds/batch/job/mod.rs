@@ -1,10 +1,10 @@
 //! Job: pods that run to completion.
 
-mod update;
 mod indexes;
 mod policy;
 mod spec;
 mod status;
+mod update;
 
 use std::borrow::Cow;
 

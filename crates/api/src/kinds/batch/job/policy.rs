@@ -79,7 +79,11 @@ fn validate_on_exit_codes(codes: &Value, spec: &Value, at: &Path<'_>, errors: &m
     require_supported(operator, &OPERATORS, &at.child("operator"), errors);
     if let Some(container) = codes.at("containerName").as_str() {
         let pod = spec.at("template").at("spec");
-        let named = |list: &str| pod.items(list).iter().any(|container_spec| container_spec.text("name") == container);
+        let named = |list: &str| {
+            pod.items(list)
+                .iter()
+                .any(|container_spec| container_spec.text("name") == container)
+        };
         if !named("containers") && !named("initContainers") {
             let detail = "must be one of the container or initContainer names in the pod template";
             errors.push(Error::invalid(&at.child("containerName"), container, detail));

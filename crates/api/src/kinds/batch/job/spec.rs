@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{MANY_PARALLEL, MANY_COMPLETIONS, policy};
+use super::{MANY_COMPLETIONS, MANY_PARALLEL, policy};
 use crate::{
     field::{Error, Path},
     kinds::{core::pod, counts, pod_template},
@@ -84,25 +84,30 @@ fn validate_indexed(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         let detail = "when completion mode is Indexed";
         errors.push(Error::required(&at.child("completions"), detail));
     }
-    let limit = |errors: &mut Errors, name: &str, most: i64, messages: &str| {
+    let limit = |errors: &mut Errors, name: &str, most: i64, bound: &str| {
         if let Some(number) = spec.int(name).filter(|number| *number > most) {
             let detail = format!("must be less than or equal to {bound}");
             errors.push(Error::invalid(&at.child(name), number, detail));
         }
     };
-    let bound = format!("{MAX_AT_ONCE} when completion mode is Indexed");
+    let bound = format!("{MAX_PARALLELISM_INDEXED} when completion mode is Indexed");
     limit(errors, "parallelism", MAX_PARALLELISM_INDEXED, &bound);
     if let Some(completions) = completions {
         limit(errors, "maxFailedIndexes", completions, "completions");
     }
-    limit(errors, "maxFailedIndexes", MAX_FAILED_INDEXES, &MAX_FAILED_INDEXES.to_string());
+    limit(
+        errors,
+        "maxFailedIndexes",
+        MAX_FAILED_INDEXES,
+        &MAX_FAILED_INDEXES.to_string(),
+    );
     if completions > Some(MANY_COMPLETIONS) && spec.has("backoffLimitPerIndex") {
         if !spec.has("maxFailedIndexes") {
             let detail = format!("must be specified when completions is above {MANY_COMPLETIONS}");
             errors.push(Error::required(&at.child("maxFailedIndexes"), detail));
         }
         let bound = format!(
-            "{MANY_AT_ONCE} when completions are above {MANY_COMPLETIONS} and used with backoff limit per index"
+            "{MANY_PARALLEL} when completions are above {MANY_COMPLETIONS} and used with backoff limit per index"
         );
         limit(errors, "parallelism", MANY_PARALLEL, &bound);
         limit(errors, "maxFailedIndexes", MANY_PARALLEL, &bound);

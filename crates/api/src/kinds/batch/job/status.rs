@@ -155,7 +155,10 @@ fn validate_terminal_conditions(new: &JobView<'_>, old: &JobView<'_>, at: &Path<
             errors,
         );
     }
-    if new.complete && !new.success_criteria_met && (completed || new.success_criteria_met != old.success_criteria_met) {
+    if new.complete
+        && !new.success_criteria_met
+        && (completed || new.success_criteria_met != old.success_criteria_met)
+    {
         reject_conditions(
             "cannot set Complete=True condition without the SuccessCriteriaMet=true condition",
             at,

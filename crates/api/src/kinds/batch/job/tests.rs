@@ -100,7 +100,9 @@ fn rejects_invalid_policy_rules() {
     );
     let rules = json!([{}, {"succeededIndexes": "0-2", "succeededCount": 4}]);
     assert_eq!(
-        create_messages(json!({"completionMode": "Indexed", "completions": 3, "successPolicy": {"rules": rules}})),
+        create_messages(
+            json!({"completionMode": "Indexed", "completions": 3, "successPolicy": {"rules": rules}})
+        ),
         [
             "spec.successPolicy.rules[0]: Required value: at least one of succeededCount or succeededIndexes must be \
              specified",

@@ -56,7 +56,13 @@ fn should_allow_mutable_pod_template(job: &Value) -> bool {
 }
 
 // upstream: pkg/apis/batch/validation/validation.go validatePodTemplateUpdate, validatePodResourceUpdatesOnly
-fn validate_pod_template_update(spec: &Value, before: &Value, changeable: bool, at: &Path<'_>, errors: &mut Errors) {
+fn validate_pod_template_update(
+    spec: &Value,
+    before: &Value,
+    changeable: bool,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     let template = spec.at("template");
     let before = before.at("template");
     if template == before {
@@ -64,7 +70,11 @@ fn validate_pod_template_update(spec: &Value, before: &Value, changeable: bool, 
     }
     if !changeable {
         let template_value = pod_template::error_value(template);
-        errors.push(Error::invalid(&at.child("template"), template_value, immutable::IMMUTABLE));
+        errors.push(Error::invalid(
+            &at.child("template"),
+            template_value,
+            immutable::IMMUTABLE,
+        ));
         return;
     }
     let pod = template.at("spec");
@@ -85,7 +95,7 @@ fn validate_pod_template_update(spec: &Value, before: &Value, changeable: bool, 
         }
     }
     if *pod != allowed {
-        let pod_value = pod::pod_value("PodSpec", pod);
+        let pod_value = pod::shown("PodSpec", pod);
         errors.push(Error::invalid(
             &at.child("template.spec"),
             pod_value,

@@ -52,11 +52,7 @@ pub(super) fn validate(container: &Value, at: &Path<'_>, errors: &mut Errors) {
         }
         let count = codes.items("values").len();
         if count > MAX_CODES {
-            errors.push(Error::too_many(
-                &codes_at.child("values"),
-                Some(count),
-                MAX_CODES,
-            ));
+            errors.push(Error::too_many(&codes_at.child("values"), Some(count), MAX_CODES));
         }
     }
 }

@@ -51,9 +51,12 @@ fn tolerates_invalid_values_of_the_old_object() {
 #[test]
 fn row_names_three_hosts() {
     let rules = |names: &[&str]| -> Vec<Value> { names.iter().map(|host| json!({"host": host})).collect() };
-    assert_eq!(hosts(&[]), "*");
-    assert_eq!(hosts(&rules(&["a", "", "b"])), "a,b");
-    assert_eq!(hosts(&rules(&["a", "b", "c", "d", ""])), "a,b,c + 2 more...");
+    assert_eq!(format_hosts(&[]), "*");
+    assert_eq!(format_hosts(&rules(&["a", "", "b"])), "a,b");
+    assert_eq!(
+        format_hosts(&rules(&["a", "b", "c", "d", ""])),
+        "a,b,c + 2 more..."
+    );
     let object = json!({"status": {"loadBalancer": {"ingress": [{"ip": "2.2.2.2"}, {"hostname": "1h"}]}}});
     let row = Ingress.row(&object, Time::from_unix(0, 0));
     assert_eq!(
