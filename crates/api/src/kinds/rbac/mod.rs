@@ -12,7 +12,7 @@ pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
     Some(match kind {
         "ClusterRole" => &role::RoleStrategy(Scope::Cluster),
         "ClusterRoleBinding" => &binding::RoleBindingStrategy(Scope::Cluster),
-        "RoleStrategy" => &role::RoleStrategy(Scope::Namespaced),
+        "Role" => &role::RoleStrategy(Scope::Namespaced),
         "RoleBinding" => &binding::RoleBindingStrategy(Scope::Namespaced),
         _ => return None,
     })
