@@ -109,12 +109,12 @@ pub(super) async fn open(config: StorageConfig, used: Use) -> Result<Arc<dyn Sto
 
 fn cannot_open(error: OpenError) -> Failure {
     match error {
-        OpenError::InUse { folder, holder } => Failure::new(
+        OpenError::InUse { directory: folder, holder } => Failure::new(
             format!("the store in {} is in use by {holder}", folder.display()),
             "stop that server first (a SIGTERM, or `systemctl stop k3`), and start it again afterwards.\n\
              A store in etcd or MySQL can be saved and copied while servers use it; one in a folder is its server's alone",
         ),
-        OpenError::Setting { .. } => {
+        OpenError::InvalidSetting { .. } => {
             Failure::usage("a setting of the store makes no sense", "see --help").because(error)
         }
         error => Failure::new(

@@ -335,7 +335,7 @@ impl Container {
                         return Ok(());
                     }
                     // It is told by whoever opens the store.
-                    Err(OpenError::Setting { .. }) => return Ok(()),
+                    Err(OpenError::InvalidSetting { .. }) => return Ok(()),
                     Err(error) => last = Some(error),
                 }
                 self.still_runs().await?;

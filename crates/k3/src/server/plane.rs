@@ -419,7 +419,7 @@ pub(crate) async fn open_store(storage: &StorageConfig, wait: Duration) -> Resul
 
 fn cannot_open(storage: &StorageConfig, error: OpenError) -> Failure {
     let name = store_name(storage);
-    if let OpenError::Setting { setting, .. } = &error {
+    if let OpenError::InvalidSetting { setting, .. } = &error {
         let what = format!("storage.{name}.{setting} makes no sense");
         return Failure::usage(what, format!("`k3 start --help` tells the flags --{name}-..."))
             .because(error);

@@ -9,18 +9,18 @@ use k3_storage::{
 
 use crate::{
     acts::{Acts, key},
-    place::{Etcd, File, Memory, Mysql, Place},
+    backend::{Etcd, File, Memory, Mysql, TestBackend},
 };
 
-claims! {
+conformance_tests! {
     every: [
         a_copy_into_every_backend_is_whole_and_goes_on,
         a_backup_is_restored_into_every_backend,
     ],
 }
 
-async fn a_copy_into_every_backend_is_whole_and_goes_on(place: &dyn Place) {
-    let source = place.open().await;
+async fn a_copy_into_every_backend_is_whole_and_goes_on(backend: &dyn TestBackend) {
+    let source = backend.open().await;
     fill(&source).await;
     for target in everywhere().await {
         let target = target.open().await;
@@ -30,8 +30,8 @@ async fn a_copy_into_every_backend_is_whole_and_goes_on(place: &dyn Place) {
     }
 }
 
-async fn a_backup_is_restored_into_every_backend(place: &dyn Place) {
-    let source = place.open().await;
+async fn a_backup_is_restored_into_every_backend(backend: &dyn TestBackend) {
+    let source = backend.open().await;
     fill(&source).await;
     let mut stream = Vec::new();
     let summary = backup(&*source, &mut stream, SystemClock.now(), |_| {})
@@ -68,7 +68,7 @@ async fn fill(store: &Arc<dyn Store>) {
 }
 
 /// An empty store of every kind.
-async fn everywhere() -> Vec<Box<dyn Place>> {
+async fn everywhere() -> Vec<Box<dyn TestBackend>> {
     vec![
         Box::new(Memory::fresh().await),
         Box::new(File::fresh().await),

@@ -1,4 +1,4 @@
-//! Where the stores under test keep their data, and the macro that runs each claim on all of them.
+//! Where the stores under test keep their data, and the macro that runs each conformance test on all of them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,25 +17,25 @@ const LIMIT: Duration = Duration::from_mins(2);
 
 /// Somewhere to keep a store that no other test touches.
 #[async_trait]
-pub(crate) trait Place: Send + Sync {
-    /// An empty place.
+pub(crate) trait TestBackend: Send + Sync {
+    /// An empty backend.
     async fn fresh() -> Self
     where
         Self: Sized;
 
-    /// Another empty place of the same kind.
-    async fn another(&self) -> Box<dyn Place>;
+    /// Another empty backend of the same kind.
+    async fn another(&self) -> Box<dyn TestBackend>;
 
-    /// Opens the store that is kept here. A durable place gives the same data again after a close;
+    /// Opens the store that is kept here. A durable backend gives the same data again after a close;
     /// a shared one takes several handles at once, each as good as a process of its own.
     async fn open(&self) -> Arc<dyn Store>;
 }
 
-/// Makes a test of each claim on each backend. Claims under `durable` need a place that can be
+/// Defines each conformance test on each backend. Tests under `durable` need a backend that can be
 /// opened again, those under `shared` one that takes two handles at once.
 ///
 /// This is the list of backends.
-macro_rules! claims {
+macro_rules! conformance_tests {
     (
         $(every: [$($every:ident),* $(,)?] $(,)?)?
         $(durable: [$($durable:ident),* $(,)?] $(,)?)?
@@ -48,16 +48,16 @@ macro_rules! claims {
     };
 }
 
-/// Makes a test of each claim on one backend.
+/// Defines each conformance test on one backend.
 macro_rules! tests {
-    ($backend:ident, $place:ident, []) => {};
-    ($backend:ident, $place:ident, [$($claim:ident)*]) => {
+    ($backend:ident, $target:ident, []) => {};
+    ($backend:ident, $target:ident, [$($test_name:ident)*]) => {
         mod $backend {
-            use crate::place::{$place, Place, run};
+            use crate::backend::{$target, TestBackend, run};
             $(
                 #[test]
-                fn $claim() {
-                    run(async { super::$claim(&$place::fresh().await).await });
+                fn $test_name() {
+                    run(async { super::$test_name(&$target::fresh().await).await });
                 }
             )*
         }
@@ -84,7 +84,7 @@ pub(crate) fn run_within<T>(limit: Duration, test: impl Future<Output = T>) -> T
         .block_on(async { tokio::time::timeout(limit, test).await.expect("the test hangs") })
 }
 
-/// A runtime that does not wait for its tasks: one that still runs when a claim has failed must not
+/// A runtime that does not wait for its tasks: one that still runs when a test has failed must not
 /// turn the failure into a hang.
 struct Stopping(Option<tokio::runtime::Runtime>);
 

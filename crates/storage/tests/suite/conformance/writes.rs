@@ -2,16 +2,16 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use k3_storage::{Change, CommitError, Expect, Operation, Revision, Store, Write};
+use k3_storage::{Change, CommitError, Precondition, Operation, Revision, Store, Write};
 use tokio::task::JoinSet;
 
 use crate::{
     acts::{Acts, key, soon},
     follower::brief,
-    place::Place,
+    backend::TestBackend,
 };
 
-claims! {
+conformance_tests! {
     every: [
         a_create_of_an_existing_key_conflicts_and_shows_what_is_there,
         an_update_of_an_older_state_conflicts_and_shows_the_newest,
@@ -38,16 +38,16 @@ claims! {
     ],
 }
 
-async fn a_create_of_an_existing_key_conflicts_and_shows_what_is_there(place: &dyn Place) {
-    let store = place.open().await;
+async fn a_create_of_an_existing_key_conflicts_and_shows_what_is_there(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let created = store.create("/a", "one").await;
     let shown = store.conflict(Write::create(key("/a"), "two")).await.unwrap();
     assert_eq!((&*shown.value, shown.revision), (&b"one"[..], created));
     assert_eq!(store.read("/a").await, Some(shown));
 }
 
-async fn an_update_of_an_older_state_conflicts_and_shows_the_newest(place: &dyn Place) {
-    let store = place.open().await;
+async fn an_update_of_an_older_state_conflicts_and_shows_the_newest(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let first = store.create("/a", "one").await;
     let second = store.update("/a", first, "two").await;
     let shown = store
@@ -67,8 +67,8 @@ async fn an_update_of_an_older_state_conflicts_and_shows_the_newest(place: &dyn 
     assert_eq!(store.read("/a").await.unwrap().value, "two");
 }
 
-async fn an_update_of_nothing_conflicts_and_shows_nothing(place: &dyn Place) {
-    let store = place.open().await;
+async fn an_update_of_nothing_conflicts_and_shows_nothing(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let stands = store.stands().await;
     for wrong in [stands, Revision::ZERO, Revision::FIRST] {
         assert_eq!(store.conflict(Write::update(key("/a"), wrong, "one")).await, None);
@@ -82,8 +82,8 @@ async fn an_update_of_nothing_conflicts_and_shows_nothing(place: &dyn Place) {
     assert_eq!(store.read("/a").await, None);
 }
 
-async fn a_delete_of_another_state_conflicts_and_deletes_nothing(place: &dyn Place) {
-    let store = place.open().await;
+async fn a_delete_of_another_state_conflicts_and_deletes_nothing(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let first = store.create("/a", "one").await;
     let second = store.update("/a", first, "two").await;
     let shown = store.conflict(Write::delete(key("/a"), first)).await.unwrap();
@@ -94,11 +94,11 @@ async fn a_delete_of_another_state_conflicts_and_deletes_nothing(place: &dyn Pla
     assert_eq!(store.conflict(Write::delete(key("/a"), second)).await, None);
 }
 
-async fn a_delete_that_expects_nothing_conflicts(place: &dyn Place) {
-    let store = place.open().await;
+async fn a_delete_that_expects_nothing_conflicts(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let delete = Write {
         key: key("/a"),
-        expect: Expect::Absent,
+        precondition: Precondition::Absent,
         operation: Operation::Delete,
     };
     assert_eq!(store.conflict(delete.clone()).await, None);
@@ -107,8 +107,8 @@ async fn a_delete_that_expects_nothing_conflicts(place: &dyn Place) {
     assert!(store.read("/a").await.is_some());
 }
 
-async fn a_key_that_was_deleted_and_created_again_is_another_entry(place: &dyn Place) {
-    let store = place.open().await;
+async fn a_key_that_was_deleted_and_created_again_is_another_entry(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let first = store.create("/a", "same").await;
     let deleted = store.delete("/a", first).await;
     let second = store.create("/a", "same").await;
@@ -117,8 +117,8 @@ async fn a_key_that_was_deleted_and_created_again_is_another_entry(place: &dyn P
     assert_eq!(shown.unwrap().revision, second);
 }
 
-async fn a_write_that_conflicts_leaves_no_trace(place: &dyn Place) {
-    let store = place.open().await;
+async fn a_write_that_conflicts_leaves_no_trace(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let created = store.create("/a", "one").await;
     let mut watch = store.follow("/", created).await;
     store.conflict(Write::create(key("/a"), "x")).await;
@@ -130,8 +130,8 @@ async fn a_write_that_conflicts_leaves_no_trace(place: &dyn Place) {
     assert_eq!(brief(&watch.take(1).await), [("/c", '+', &b"two"[..])]);
 }
 
-async fn writing_the_same_value_again_is_a_commit(place: &dyn Place) {
-    let store = place.open().await;
+async fn writing_the_same_value_again_is_a_commit(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let first = store.create("/a", "same").await;
     let mut watch = store.follow("/", first).await;
     let second = store.update("/a", first, "same").await;
@@ -143,8 +143,8 @@ async fn writing_the_same_value_again_is_a_commit(place: &dyn Place) {
     );
 }
 
-async fn revisions_grow_across_all_keys(place: &dyn Place) {
-    let store = place.open().await;
+async fn revisions_grow_across_all_keys(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let mut last = store.stands().await;
     for round in 0..10 {
         for name in ["/z", "/a", "/m"] {
@@ -159,8 +159,8 @@ async fn revisions_grow_across_all_keys(place: &dyn Place) {
     assert!(store.stands().await >= last);
 }
 
-async fn of_many_creates_one_wins(place: &dyn Place) {
-    let store = place.open().await;
+async fn of_many_creates_one_wins(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     for round in 0..5 {
         let name = format!("/{round}");
         race(std::slice::from_ref(&store), 16, |_| {
@@ -170,8 +170,8 @@ async fn of_many_creates_one_wins(place: &dyn Place) {
     }
 }
 
-async fn of_many_updates_of_one_state_one_wins(place: &dyn Place) {
-    let store = place.open().await;
+async fn of_many_updates_of_one_state_one_wins(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let mut revision = store.create("/a", "start").await;
     for _ in 0..5 {
         race(std::slice::from_ref(&store), 16, |_| {
@@ -184,8 +184,8 @@ async fn of_many_updates_of_one_state_one_wins(place: &dyn Place) {
     }
 }
 
-async fn of_updates_and_deletes_of_one_state_one_wins(place: &dyn Place) {
-    let store = place.open().await;
+async fn of_updates_and_deletes_of_one_state_one_wins(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     for _ in 0..5 {
         let revision = store.put("/a", "start").await;
         race(std::slice::from_ref(&store), 16, |writer| match writer % 2 {
@@ -196,8 +196,8 @@ async fn of_updates_and_deletes_of_one_state_one_wins(place: &dyn Place) {
     }
 }
 
-async fn of_many_writers_on_two_handles_one_wins(place: &dyn Place) {
-    let handles = [place.open().await, place.open().await];
+async fn of_many_writers_on_two_handles_one_wins(backend: &dyn TestBackend) {
+    let handles = [backend.open().await, backend.open().await];
     for round in 0..5 {
         let name = format!("/{round}");
         race(&handles, 16, |_| Write::create(key(&name), "")).await;
@@ -208,17 +208,17 @@ async fn of_many_writers_on_two_handles_one_wins(place: &dyn Place) {
     }
 }
 
-async fn no_increment_is_lost(place: &dyn Place) {
-    let store = place.open().await;
+async fn no_increment_is_lost(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     count_up(&[store]).await;
 }
 
-async fn no_increment_is_lost_between_two_handles(place: &dyn Place) {
-    count_up(&[place.open().await, place.open().await]).await;
+async fn no_increment_is_lost_between_two_handles(backend: &dyn TestBackend) {
+    count_up(&[backend.open().await, backend.open().await]).await;
 }
 
-async fn concurrent_commits_never_share_a_revision(place: &dyn Place) {
-    let store = place.open().await;
+async fn concurrent_commits_never_share_a_revision(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let mut writers = JoinSet::new();
     for writer in 0..8 {
         let store = Arc::clone(&store);
@@ -236,8 +236,8 @@ async fn concurrent_commits_never_share_a_revision(place: &dyn Place) {
     assert_eq!(distinct.len(), 200);
 }
 
-async fn an_abandoned_commit_happens_whole_or_not_at_all(place: &dyn Place) {
-    let store = place.open().await;
+async fn an_abandoned_commit_happens_whole_or_not_at_all(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let before = store.stands().await;
     let mut watch = store.follow("/", before).await;
     for round in 0..40_u32 {
@@ -269,10 +269,10 @@ async fn an_abandoned_commit_happens_whole_or_not_at_all(place: &dyn Place) {
     }
 }
 
-async fn revisions_go_on_after_the_store_is_opened_again(place: &dyn Place) {
+async fn revisions_go_on_after_the_store_is_opened_again(backend: &dyn TestBackend) {
     let mut last = Revision::ZERO;
     for round in 0..4 {
-        let store = place.open().await;
+        let store = backend.open().await;
         assert!(store.stands().await >= last);
         let created = store.create("/a", vec![round]).await;
         assert!(created > last);

@@ -10,10 +10,10 @@ use k3_storage::{
 
 use crate::{
     acts::{Acts, key, names, prefix},
-    place::Place,
+    backend::TestBackend,
 };
 
-claims! {
+conformance_tests! {
     every: [
         imported_entries_are_read_back,
         an_imported_entry_keeps_its_revision_or_gets_one_above_the_source,
@@ -42,8 +42,8 @@ claims! {
 /// The newest revision of the store that the entries come from.
 const SOURCE: Revision = Revision::new(5000);
 
-async fn imported_entries_are_read_back(place: &dyn Place) {
-    let store = place.open().await;
+async fn imported_entries_are_read_back(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let entries = sample();
     let stands = import(&store, SOURCE, &entries).await;
     assert!(stands >= SOURCE);
@@ -57,8 +57,8 @@ async fn imported_entries_are_read_back(place: &dyn Place) {
     }
 }
 
-async fn an_imported_entry_keeps_its_revision_or_gets_one_above_the_source(place: &dyn Place) {
-    let store = place.open().await;
+async fn an_imported_entry_keeps_its_revision_or_gets_one_above_the_source(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let entries = sample();
     let stands = import(&store, SOURCE, &entries).await;
     let range = store.list("").await;
@@ -80,8 +80,8 @@ async fn an_imported_entry_keeps_its_revision_or_gets_one_above_the_source(place
     );
 }
 
-async fn a_store_goes_on_above_the_source(place: &dyn Place) {
-    let store = place.open().await;
+async fn a_store_goes_on_above_the_source(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let stands = import(&store, SOURCE, &sample()).await;
     let mut watch = store.follow("", stands).await;
     let entry = store.read("/i/a").await.unwrap();
@@ -100,15 +100,15 @@ async fn a_store_goes_on_above_the_source(place: &dyn Place) {
     assert_eq!(store.list_at("/i/", updated).await.entries[0].value, "new");
 }
 
-async fn an_import_of_nothing_still_moves_the_store(place: &dyn Place) {
-    let store = place.open().await;
+async fn an_import_of_nothing_still_moves_the_store(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let stands = import(&store, SOURCE, &[]).await;
     assert!(stands >= SOURCE);
     assert!(store.create("/a", "1").await > stands);
 }
 
-async fn there_is_no_history_before_an_import(place: &dyn Place) {
-    let store = place.open().await;
+async fn there_is_no_history_before_an_import(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let before = store.stands().await;
     let stands = import(&store, SOURCE, &sample()).await;
     for old in [before, Revision::FIRST, Revision::new(SOURCE.get() - 1)] {
@@ -120,8 +120,8 @@ async fn there_is_no_history_before_an_import(place: &dyn Place) {
     }
 }
 
-async fn an_import_into_a_store_that_was_used_is_a_new_state(place: &dyn Place) {
-    let store = place.open().await;
+async fn an_import_into_a_store_that_was_used_is_a_new_state(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     // It stands above the source, so the source's number would be one of its own past.
     let mut last = store.stands().await;
     for round in 0..8_u8 {
@@ -146,8 +146,8 @@ async fn an_import_into_a_store_that_was_used_is_a_new_state(place: &dyn Place) 
     }
 }
 
-async fn a_store_with_entries_takes_no_import(place: &dyn Place) {
-    let store = place.open().await;
+async fn a_store_with_entries_takes_no_import(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let created = store.create("/mine", "1").await;
     match store.begin_import(SOURCE).await {
         Err(ImportError::NotEmpty) => {}
@@ -160,8 +160,8 @@ async fn a_store_with_entries_takes_no_import(place: &dyn Place) {
     import(&store, SOURCE, &sample()).await;
 }
 
-async fn a_store_that_gave_up_its_entries_takes_an_import_above_its_past(place: &dyn Place) {
-    let store = place.open().await;
+async fn a_store_that_gave_up_its_entries_takes_an_import_above_its_past(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     store.create("/mine", "1").await;
     let last = store.create("/i/a", "mine too").await;
     store.discard().await.unwrap();
@@ -173,8 +173,8 @@ async fn a_store_that_gave_up_its_entries_takes_an_import_above_its_past(place: 
     assert!(store.create("/i/a", "new").await > stands);
 }
 
-async fn a_store_with_an_unfinished_import_refuses_everything_else(place: &dyn Place) {
-    let store = place.open().await;
+async fn a_store_with_an_unfinished_import_refuses_everything_else(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let mut import = store.begin_import(SOURCE).await.unwrap();
     assert_blocked(&store).await;
     import.put(sample()).await.unwrap();
@@ -183,8 +183,8 @@ async fn a_store_with_an_unfinished_import_refuses_everything_else(place: &dyn P
     assert_blocked(&store).await;
 }
 
-async fn an_import_begun_again_starts_from_nothing(place: &dyn Place) {
-    let store = place.open().await;
+async fn an_import_begun_again_starts_from_nothing(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let mut first = store.begin_import(SOURCE).await.unwrap();
     first.put(sample()).await.unwrap();
     drop(first);
@@ -199,8 +199,8 @@ async fn an_import_begun_again_starts_from_nothing(place: &dyn Place) {
     assert!(store.stands().await >= Revision::new(900));
 }
 
-async fn an_import_that_was_begun_again_cannot_be_finished_twice(place: &dyn Place) {
-    let store = place.open().await;
+async fn an_import_that_was_begun_again_cannot_be_finished_twice(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let mut first = store.begin_import(SOURCE).await.unwrap();
     first.put(sample()).await.unwrap();
     let second = store.begin_import(SOURCE).await.unwrap();
@@ -218,8 +218,8 @@ async fn an_import_that_was_begun_again_cannot_be_finished_twice(place: &dyn Pla
     assert!(store.create("/a", "1").await > stands);
 }
 
-async fn imported_entries_expire(place: &dyn Place) {
-    let store = place.open().await;
+async fn imported_entries_expire(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let mut entries = sample();
     entries[1].expiry = Some(Expiry::after(SystemClock.now(), Duration::from_secs(2)));
     let expiring = entries[1].key.clone();
@@ -230,8 +230,8 @@ async fn imported_entries_expire(place: &dyn Place) {
     assert_eq!(store.list("").await.entries.len(), entries.len() - 1);
 }
 
-async fn a_watch_across_an_import_is_ended(place: &dyn Place) {
-    let store = place.open().await;
+async fn a_watch_across_an_import_is_ended(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let before = store.stands().await;
     let mut watch = store.follow("", before).await;
     import(&store, SOURCE, &sample()).await;
@@ -242,21 +242,21 @@ async fn a_watch_across_an_import_is_ended(place: &dyn Place) {
     }
 }
 
-async fn an_import_is_there_after_the_store_is_opened_again(place: &dyn Place) {
-    let store = place.open().await;
+async fn an_import_is_there_after_the_store_is_opened_again(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let stands = import(&store, SOURCE, &sample()).await;
     let before = store.list("").await;
     store.close().await;
     drop(store);
 
-    let store = place.open().await;
+    let store = backend.open().await;
     assert!(store.stands().await >= stands);
     assert!(store.list("").await.entries == before.entries);
     assert!(store.create("/new", "1").await > stands);
 }
 
-async fn an_unfinished_import_is_unfinished_after_the_store_is_opened_again(place: &dyn Place) {
-    let store = place.open().await;
+async fn an_unfinished_import_is_unfinished_after_the_store_is_opened_again(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let created = store.create("/before", "1").await;
     store.delete("/before", created).await;
     let mut half = store.begin_import(SOURCE).await.unwrap();
@@ -265,7 +265,7 @@ async fn an_unfinished_import_is_unfinished_after_the_store_is_opened_again(plac
     store.close().await;
     drop(store);
 
-    let store = place.open().await;
+    let store = backend.open().await;
     assert_blocked(&store).await;
     let stands = import(&store, SOURCE, &sample()).await;
     assert_eq!(store.list("").await.entries.len(), sample().len());
@@ -273,8 +273,8 @@ async fn an_unfinished_import_is_unfinished_after_the_store_is_opened_again(plac
     assert!(stands >= SOURCE && stands < Revision::new(SOURCE.get() + 1_000_000));
 }
 
-async fn revisions_go_on_when_an_import_is_interrupted(place: &dyn Place) {
-    let store = place.open().await;
+async fn revisions_go_on_when_an_import_is_interrupted(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let mut last = store.stands().await;
     for round in 0..8_u8 {
         let created = store.create("/old", vec![round]).await;
@@ -286,14 +286,14 @@ async fn revisions_go_on_when_an_import_is_interrupted(place: &dyn Place) {
     drop(store);
 
     // All the entries are gone that told how far the store had come.
-    let store = place.open().await;
+    let store = backend.open().await;
     let stands = import(&store, Revision::new(2), &[]).await;
     assert!(stands >= last);
     assert!(store.create("/new", "1").await > stands);
 }
 
-async fn an_import_is_seen_by_a_peer(place: &dyn Place) {
-    let (one, other) = (place.open().await, place.open().await);
+async fn an_import_is_seen_by_a_peer(backend: &dyn TestBackend) {
+    let (one, other) = (backend.open().await, backend.open().await);
     let mut half = one.begin_import(SOURCE).await.unwrap();
     half.put(sample()).await.unwrap();
     assert!(matches!(
@@ -339,7 +339,7 @@ async fn assert_state_is_gone(store: &Arc<dyn Store>, old: Revision) {
         ..Page::all()
     };
     match store.range(&prefix(""), page).await {
-        Err(ReadError::Compacted { asked, .. }) => assert_eq!(asked, old),
+        Err(ReadError::Compacted { requested, .. }) => assert_eq!(requested, old),
         other => panic!("the state at {old} must be compacted, but: {other:?}"),
     }
 }

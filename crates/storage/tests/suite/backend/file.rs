@@ -1,4 +1,4 @@
-//! The embedded store, in a folder that goes when the place does.
+//! The embedded store, in a directory that goes when the backend does.
 
 use std::sync::Arc;
 
@@ -9,26 +9,26 @@ use k3_storage::{
 };
 use tempfile::TempDir;
 
-use super::Place;
+use super::TestBackend;
 
 pub(crate) struct File {
-    folder: TempDir,
+    directory: TempDir,
 }
 
 #[async_trait]
-impl Place for File {
+impl TestBackend for File {
     async fn fresh() -> Self {
         Self {
-            folder: TempDir::new().unwrap(),
+            directory: TempDir::new().unwrap(),
         }
     }
 
-    async fn another(&self) -> Box<dyn Place> {
+    async fn another(&self) -> Box<dyn TestBackend> {
         Box::new(Self::fresh().await)
     }
 
     async fn open(&self) -> Arc<dyn Store> {
-        let options = FileOptions::new(self.folder.path());
+        let options = FileOptions::new(self.directory.path());
         FileStore::open(options).await.unwrap()
     }
 }

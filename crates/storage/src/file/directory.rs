@@ -11,12 +11,12 @@ use std::{
 
 use crate::OpenError;
 
-/// A folder for the store's files, held by one process at a time.
-pub trait Volume: fmt::Debug + Send + Sync + 'static {
+/// A directory for the store's files, held by one process at a time.
+pub trait StoreDirectory: fmt::Debug + Send + Sync + 'static {
     /// Opens a file, and creates it empty if it is not there.
-    fn open(&self, name: &str) -> io::Result<Box<dyn VolumeFile>>;
+    fn open(&self, name: &str) -> io::Result<Box<dyn StoreFile>>;
 
-    /// Gives a file another name, in the place of whatever has that name, durably.
+    /// Gives a file another name, in replacing any file of that name, durably.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
 
     /// Removes a file, if it is there.
@@ -29,14 +29,14 @@ pub trait Volume: fmt::Debug + Send + Sync + 'static {
     fn free_space(&self) -> io::Result<u64>;
 
     /// What to call it in messages.
-    fn place(&self) -> String;
+    fn location(&self) -> String;
 
     /// Lets go of it: from now on another process may have it.
     fn release(&self);
 }
 
 /// A file that is read and written at offsets.
-pub trait VolumeFile: fmt::Debug + Send + Sync + 'static {
+pub trait StoreFile: fmt::Debug + Send + Sync + 'static {
     /// Its length in bytes.
     fn len(&self) -> io::Result<u64>;
 
@@ -58,22 +58,22 @@ pub trait VolumeFile: fmt::Debug + Send + Sync + 'static {
     fn sync(&self) -> io::Result<()>;
 }
 
-/// A folder of the file system. Other users have no access to its files.
+/// A directory of the file system. Other users have no access to its files.
 #[derive(Debug)]
-pub(super) struct Folder {
+pub(super) struct FsDirectory {
     path: PathBuf,
     /// Locked until `release`.
     lock: File,
 }
 
 #[derive(Debug)]
-struct FolderFile(File);
+struct FsFile(File);
 
-// --- Folder ---
+// --- FsDirectory ---
 
-impl Folder {
-    /// Makes the folder if it is not there, and takes it for this process.
-    pub(super) fn claim(path: &Path) -> Result<Self, OpenError> {
+impl FsDirectory {
+    /// Makes the directory if it is not there, and takes it for this process.
+    pub(super) fn lock(path: &Path) -> Result<Self, OpenError> {
         let io = |source| OpenError::Io {
             path: path.to_owned(),
             source,
@@ -90,7 +90,7 @@ impl Folder {
                     _ => "another process".to_owned(),
                 };
                 return Err(OpenError::InUse {
-                    folder: path.to_owned(),
+                    directory: path.to_owned(),
                     holder,
                 });
             }
@@ -110,15 +110,15 @@ impl Folder {
     }
 }
 
-impl Volume for Folder {
-    fn open(&self, name: &str) -> io::Result<Box<dyn VolumeFile>> {
+impl StoreDirectory for FsDirectory {
+    fn open(&self, name: &str) -> io::Result<Box<dyn StoreFile>> {
         let path = self.path.join(name);
         let new = !path.exists();
         let file = k3_files::open(&path, &mut read_and_write())?;
         if new {
             self.sync_names()?;
         }
-        Ok(Box::new(FolderFile(file)))
+        Ok(Box::new(FsFile(file)))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -146,13 +146,13 @@ impl Volume for Folder {
         Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
     }
 
-    fn place(&self) -> String {
+    fn location(&self) -> String {
         self.path.display().to_string()
     }
 
     fn release(&self) {
         if let Err(error) = self.lock.unlock() {
-            tracing::warn!(%error, "cannot unlock {}; it is free when this process ends", self.place());
+            tracing::warn!(%error, "cannot unlock {}; it is free when this process ends", self.location());
         }
     }
 }
@@ -163,15 +163,15 @@ fn read_and_write() -> OpenOptions {
     options
 }
 
-/// Whether a store has files of this name: a folder that holds no others was made for one.
+/// Whether a store has files of this name: a directory that holds no others was made for one.
 fn is_store_file(name: &OsStr) -> bool {
     name.to_str()
         .is_some_and(|name| name == "lock" || name == "mark" || name.starts_with("store.redb"))
 }
 
-// --- FolderFile ---
+// --- FsFile ---
 
-impl VolumeFile for FolderFile {
+impl StoreFile for FsFile {
     fn len(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())
     }

@@ -8,10 +8,10 @@ use tokio::task::JoinSet;
 use crate::{
     acts::{Acts, contents, prefix},
     follower::{brief, revisions},
-    place::Place,
+    backend::TestBackend,
 };
 
-claims! {
+conformance_tests! {
     every: [
         compaction_keeps_what_is_there_now,
         the_compacted_state_can_be_read_and_those_before_cannot,
@@ -35,8 +35,8 @@ claims! {
     ],
 }
 
-async fn compaction_keeps_what_is_there_now(place: &dyn Place) {
-    let store = place.open().await;
+async fn compaction_keeps_what_is_there_now(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let quiet = store.create("/a/quiet", "old").await;
     let mut busy = store.create("/a/busy", "0").await;
     let gone = store.create("/a/gone", "0").await;
@@ -55,22 +55,22 @@ async fn compaction_keeps_what_is_there_now(place: &dyn Place) {
     store.create("/a/gone", "again").await;
 }
 
-async fn the_compacted_state_can_be_read_and_those_before_cannot(place: &dyn Place) {
-    let store = place.open().await;
+async fn the_compacted_state_can_be_read_and_those_before_cannot(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let first = store.create("/a", "1").await;
     let second = store.update("/a", first, "2").await;
     let third = store.update("/a", second, "3").await;
     store.compact(second).await.unwrap();
     match list_at(&store, first).await {
-        Err(ReadError::Compacted { asked, oldest }) => assert_eq!((asked, oldest), (first, second)),
+        Err(ReadError::Compacted { requested, oldest }) => assert_eq!((requested, oldest), (first, second)),
         other => panic!("must be compacted, but: {other:?}"),
     }
     assert_eq!(contents(&store.list_at("/", second).await), [("/a", &b"2"[..])]);
     assert_eq!(contents(&store.list_at("/", third).await), [("/a", &b"3"[..])]);
 }
 
-async fn a_watch_may_begin_at_the_compacted_revision_and_not_before(place: &dyn Place) {
-    let store = place.open().await;
+async fn a_watch_may_begin_at_the_compacted_revision_and_not_before(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let start = store.stands().await;
     let mut made = Vec::new();
     for number in 0..5 {
@@ -88,8 +88,8 @@ async fn a_watch_may_begin_at_the_compacted_revision_and_not_before(place: &dyn 
     assert_eq!(revisions(&watch.take(1).await), made[4..]);
 }
 
-async fn a_delete_at_the_edge_is_told_or_refused_but_never_skipped(place: &dyn Place) {
-    let store = place.open().await;
+async fn a_delete_at_the_edge_is_told_or_refused_but_never_skipped(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let created = store.create("/a", "1").await;
     let before = store.create("/b", "1").await;
     let deleted = store.delete("/a", created).await;
@@ -111,8 +111,8 @@ async fn a_delete_at_the_edge_is_told_or_refused_but_never_skipped(place: &dyn P
     assert_eq!(events[0].revision, again);
 }
 
-async fn compacting_the_future_forgets_all_history_and_no_more(place: &dyn Place) {
-    let store = place.open().await;
+async fn compacting_the_future_forgets_all_history_and_no_more(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let first = store.create("/a", "1").await;
     let second = store.update("/a", first, "2").await;
     store
@@ -133,8 +133,8 @@ async fn compacting_the_future_forgets_all_history_and_no_more(place: &dyn Place
     assert_eq!(contents(&store.list_at("/", third).await), [("/a", &b"3"[..])]);
 }
 
-async fn compacting_what_is_compacted_changes_nothing(place: &dyn Place) {
-    let store = place.open().await;
+async fn compacting_what_is_compacted_changes_nothing(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let first = store.create("/a", "1").await;
     let second = store.update("/a", first, "2").await;
     store.update("/a", second, "3").await;
@@ -145,8 +145,8 @@ async fn compacting_what_is_compacted_changes_nothing(place: &dyn Place) {
     }
 }
 
-async fn revisions_never_go_back_at_a_compaction(place: &dyn Place) {
-    let store = place.open().await;
+async fn revisions_never_go_back_at_a_compaction(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let mut last = store.stands().await;
     for round in 0..5 {
         let created = store.create("/a", vec![round]).await;
@@ -160,8 +160,8 @@ async fn revisions_never_go_back_at_a_compaction(place: &dyn Place) {
     }
 }
 
-async fn a_watch_that_keeps_up_is_not_cut_off(place: &dyn Place) {
-    let store = place.open().await;
+async fn a_watch_that_keeps_up_is_not_cut_off(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let start = store.stands().await;
     let mut watch = store.follow("/", start).await;
     for round in 0..20_u8 {
@@ -171,11 +171,11 @@ async fn a_watch_that_keeps_up_is_not_cut_off(place: &dyn Place) {
     }
 }
 
-async fn a_watch_that_was_overtaken_is_told_everything_or_that_it_was(place: &dyn Place) {
+async fn a_watch_that_was_overtaken_is_told_everything_or_that_it_was(backend: &dyn TestBackend) {
     // The commits of one writer cannot share a batch: more batches than any queue on the way holds.
     const WRITERS: usize = 4;
     const COMMITS: usize = 320;
-    let store = place.open().await;
+    let store = backend.open().await;
     let start = store.stands().await;
     let mut watch = store.follow("/", start).await;
     let mut writers = JoinSet::new();
@@ -205,8 +205,8 @@ async fn a_watch_that_was_overtaken_is_told_everything_or_that_it_was(place: &dy
     assert_eq!(told, made[..told.len()]);
 }
 
-async fn the_next_page_of_a_compacted_range_is_refused(place: &dyn Place) {
-    let store = place.open().await;
+async fn the_next_page_of_a_compacted_range_is_refused(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     for name in ["/p/a", "/p/b", "/p/c"] {
         store.create(name, "1").await;
     }
@@ -214,16 +214,16 @@ async fn the_next_page_of_a_compacted_range_is_refused(place: &dyn Place) {
     store.put("/p/c", "2").await;
     store.compact(store.stands().await).await.unwrap();
     match store.range(&prefix("/p/"), page.next(1).unwrap()).await {
-        Err(ReadError::Compacted { asked, oldest }) => {
-            assert_eq!(asked, page.revision);
-            assert!(oldest > asked);
+        Err(ReadError::Compacted { requested, oldest }) => {
+            assert_eq!(requested, page.revision);
+            assert!(oldest > requested);
         }
         other => panic!("must be compacted, but: {other:?}"),
     }
 }
 
-async fn a_range_of_the_newest_state_is_never_compacted_away(place: &dyn Place) {
-    let store = place.open().await;
+async fn a_range_of_the_newest_state_is_never_compacted_away(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let mut writers = JoinSet::new();
     for part in 0..10 {
         let store = Arc::clone(&store);
@@ -247,14 +247,14 @@ async fn a_range_of_the_newest_state_is_never_compacted_away(place: &dyn Place) 
             }
         }
     });
-    // Nobody asked for a revision, so none can be too old.
+    // Nobody requested a revision, so none can be too old.
     while compactor.try_join_next().map(Result::unwrap).is_none() {
         assert_eq!(store.list("/l/").await.entries.len(), 1500);
     }
 }
 
-async fn concurrent_compactions_and_writes_lose_nothing(place: &dyn Place) {
-    let store = place.open().await;
+async fn concurrent_compactions_and_writes_lose_nothing(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let start = store.stands().await;
     let mut watch = store.follow("/", start).await;
     let mut watcher = JoinSet::new();
@@ -300,8 +300,8 @@ async fn concurrent_compactions_and_writes_lose_nothing(place: &dyn Place) {
     assert!(range.entries[..4].iter().map(|entry| &*entry.value).eq(&last));
 }
 
-async fn what_is_compacted_stays_so_after_the_store_is_opened_again(place: &dyn Place) {
-    let store = place.open().await;
+async fn what_is_compacted_stays_so_after_the_store_is_opened_again(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let first = store.create("/a", "1").await;
     let second = store.update("/a", first, "2").await;
     let deleted = store.delete("/a", second).await;
@@ -309,7 +309,7 @@ async fn what_is_compacted_stays_so_after_the_store_is_opened_again(place: &dyn 
     store.close().await;
     drop(store);
 
-    let store = place.open().await;
+    let store = backend.open().await;
     assert!(
         store.stands().await >= deleted,
         "the newest revision was forgotten"
@@ -325,8 +325,8 @@ async fn what_is_compacted_stays_so_after_the_store_is_opened_again(place: &dyn 
     assert_eq!(revisions(&watch.take(1).await), [again]);
 }
 
-async fn history_behind_the_compaction_is_there_after_the_store_is_opened_again(place: &dyn Place) {
-    let store = place.open().await;
+async fn history_behind_the_compaction_is_there_after_the_store_is_opened_again(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let mut made = Vec::new();
     for number in 0..10_u8 {
         made.push(store.put("/a", vec![number]).await);
@@ -335,7 +335,7 @@ async fn history_behind_the_compaction_is_there_after_the_store_is_opened_again(
     store.close().await;
     drop(store);
 
-    let store = place.open().await;
+    let store = backend.open().await;
     let mut watch = store.follow("/", made[4]).await;
     assert_eq!(revisions(&watch.take(5).await), made[5..]);
     for (number, at) in (4_u8..).zip(&made[4..]) {
@@ -343,8 +343,8 @@ async fn history_behind_the_compaction_is_there_after_the_store_is_opened_again(
     }
 }
 
-async fn a_compaction_by_a_peer_is_one_for_all(place: &dyn Place) {
-    let (one, other) = (place.open().await, place.open().await);
+async fn a_compaction_by_a_peer_is_one_for_all(backend: &dyn TestBackend) {
+    let (one, other) = (backend.open().await, backend.open().await);
     let first = one.create("/a", "1").await;
     let second = one.update("/a", first, "2").await;
     let third = one.update("/a", second, "3").await;
@@ -367,9 +367,9 @@ async fn list_at(store: &Arc<dyn Store>, at: Revision) -> Result<Range, ReadErro
     store.range(&prefix("/"), page).await
 }
 
-fn assert_compacted(error: WatchError, asked: Revision, compacted: Revision) {
+fn assert_compacted(error: WatchError, requested: Revision, compacted: Revision) {
     match error {
-        WatchError::Compacted { after, oldest } => assert_eq!((after, oldest), (asked, compacted)),
-        other => panic!("a watch after {asked} must be compacted, but: {other:?}"),
+        WatchError::Compacted { after, oldest } => assert_eq!((after, oldest), (requested, compacted)),
+        other => panic!("a watch after {requested} must be compacted, but: {other:?}"),
     }
 }

@@ -2,17 +2,17 @@
 
 use std::{sync::Arc, time::Duration};
 
-use k3_storage::{Batch, Change, Event, Revision, Store, WatchError};
+use k3_storage::{EventBatch, Change, Event, Revision, Store, WatchError};
 use tokio::task::JoinSet;
 
 use super::writers::write_on;
 use crate::{
     acts::{Acts, names, prefix, soon},
     follower::{Follower, brief, revisions},
-    place::Place,
+    backend::TestBackend,
 };
 
-claims! {
+conformance_tests! {
     every: [
         a_watch_from_now_tells_what_comes,
         a_watch_from_the_start_tells_all_that_happened,
@@ -36,8 +36,8 @@ claims! {
     ],
 }
 
-async fn a_watch_from_now_tells_what_comes(place: &dyn Place) {
-    let store = place.open().await;
+async fn a_watch_from_now_tells_what_comes(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     store.create("/a", "before").await;
     let now = store.stands().await;
     let mut watch = store.follow("/", now).await;
@@ -46,8 +46,8 @@ async fn a_watch_from_now_tells_what_comes(place: &dyn Place) {
     assert_eq!((event.revision, &*event.key), (created, "/b"));
 }
 
-async fn a_watch_from_the_start_tells_all_that_happened(place: &dyn Place) {
-    let store = place.open().await;
+async fn a_watch_from_the_start_tells_all_that_happened(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let start = store.stands().await;
     let story = tell_story(&store).await;
     let mut watch = store.follow("", start).await;
@@ -57,8 +57,8 @@ async fn a_watch_from_the_start_tells_all_that_happened(place: &dyn Place) {
     assert_eq!(watch.event().await.revision, created);
 }
 
-async fn a_watch_from_zero_tells_the_whole_history_or_refuses(place: &dyn Place) {
-    let store = place.open().await;
+async fn a_watch_from_zero_tells_the_whole_history_or_refuses(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let story = tell_story(&store).await;
     match store.watch(&prefix(""), Revision::ZERO).await {
         Ok(events) => {
@@ -73,8 +73,8 @@ async fn a_watch_from_zero_tells_the_whole_history_or_refuses(place: &dyn Place)
     }
 }
 
-async fn a_watch_from_a_revision_tells_what_followed_it(place: &dyn Place) {
-    let store = place.open().await;
+async fn a_watch_from_a_revision_tells_what_followed_it(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let story = tell_story(&store).await;
     for begin in 0..story.len() {
         let mut watch = store.follow("", story[begin].revision).await;
@@ -83,8 +83,8 @@ async fn a_watch_from_a_revision_tells_what_followed_it(place: &dyn Place) {
     }
 }
 
-async fn an_event_tells_what_became_of_its_key(place: &dyn Place) {
-    let store = place.open().await;
+async fn an_event_tells_what_became_of_its_key(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let start = store.stands().await;
     let mut live = store.follow("/", start).await;
     let created = store.create("/a", "1").await;
@@ -108,8 +108,8 @@ async fn an_event_tells_what_became_of_its_key(place: &dyn Place) {
     }
 }
 
-async fn a_watch_tells_of_nothing_outside_its_prefix(place: &dyn Place) {
-    let store = place.open().await;
+async fn a_watch_tells_of_nothing_outside_its_prefix(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let start = store.stands().await;
     let mut live = store.follow("/pods/", start).await;
     for name in [
@@ -137,8 +137,8 @@ async fn a_watch_tells_of_nothing_outside_its_prefix(place: &dyn Place) {
     }
 }
 
-async fn a_list_and_a_watch_after_it_miss_nothing(place: &dyn Place) {
-    let store = place.open().await;
+async fn a_list_and_a_watch_after_it_miss_nothing(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let mut writers = write_on(&[Arc::clone(&store)], 4, 40);
     let mut readers = JoinSet::new();
     for pause in 0..4 {
@@ -164,8 +164,8 @@ async fn a_list_and_a_watch_after_it_miss_nothing(place: &dyn Place) {
     }
 }
 
-async fn several_watchers_are_told_the_same_by_concurrent_writers(place: &dyn Place) {
-    let store = place.open().await;
+async fn several_watchers_are_told_the_same_by_concurrent_writers(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let start = store.stands().await;
     let mut watchers = JoinSet::new();
     for (number, name) in ["", "/", "/w/", "/w/0/", "/w/1/", "/w/"].into_iter().enumerate() {
@@ -191,8 +191,8 @@ async fn several_watchers_are_told_the_same_by_concurrent_writers(place: &dyn Pl
     }
 }
 
-async fn a_watch_goes_on_from_the_end_of_any_batch(place: &dyn Place) {
-    let store = place.open().await;
+async fn a_watch_goes_on_from_the_end_of_any_batch(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let start = store.stands().await;
     let mut watch = store.follow("/w/0/", start).await;
     let mut writers = write_on(&[Arc::clone(&store)], 3, 40);
@@ -216,8 +216,8 @@ async fn a_watch_goes_on_from_the_end_of_any_batch(place: &dyn Place) {
     }
 }
 
-async fn a_bookmark_is_never_ahead_of_the_events(place: &dyn Place) {
-    let store = place.open().await;
+async fn a_bookmark_is_never_ahead_of_the_events(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let start = store.stands().await;
     let mut watch = store.follow("/w/0/", start).await;
     let mut writers = write_on(&[Arc::clone(&store)], 3, 40);
@@ -244,12 +244,12 @@ async fn a_bookmark_is_never_ahead_of_the_events(place: &dyn Place) {
     assert!(reached <= store.stands().await);
 }
 
-async fn a_watcher_that_lags_behind_misses_nothing(place: &dyn Place) {
-    // Thousands of commits pass before it is asked for the first time, or again. Those of one writer
+async fn a_watcher_that_lags_behind_misses_nothing(backend: &dyn TestBackend) {
+    // Thousands of commits pass before it is requested the first time, or again. Those of one writer
     // cannot share a batch: they are more batches than any queue on the way holds.
     const WRITERS: usize = 8;
     const ROUNDS: usize = 320;
-    let store = place.open().await;
+    let store = backend.open().await;
     let start = store.stands().await;
     let mut never = store.follow("/", start).await;
     let mut once = store.follow("/", start).await;
@@ -268,8 +268,8 @@ async fn a_watcher_that_lags_behind_misses_nothing(place: &dyn Place) {
     assert_eq!(revisions(&once.take(1).await), [last]);
 }
 
-async fn asking_where_the_store_stands_moves_quiet_watches_on(place: &dyn Place) {
-    let store = place.open().await;
+async fn asking_where_the_store_stands_moves_quiet_watches_on(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let start = store.stands().await;
     let mut quiet = store.follow("/quiet/", start).await;
     for round in 0..5 {
@@ -280,8 +280,8 @@ async fn asking_where_the_store_stands_moves_quiet_watches_on(place: &dyn Place)
     }
 }
 
-async fn a_quiet_watch_that_was_moved_on_still_tells_what_comes(place: &dyn Place) {
-    let store = place.open().await;
+async fn a_quiet_watch_that_was_moved_on_still_tells_what_comes(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let start = store.stands().await;
     let mut watch = store.follow("/quiet/", start).await;
     store.create("/busy/a", "1").await;
@@ -291,21 +291,21 @@ async fn a_quiet_watch_that_was_moved_on_still_tells_what_comes(place: &dyn Plac
     assert_eq!(watch.event().await.revision, created);
 }
 
-async fn a_watch_of_the_future_is_refused(place: &dyn Place) {
-    let store = place.open().await;
+async fn a_watch_of_the_future_is_refused(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let stands = store.create("/a", "1").await;
-    let asked = Revision::new(stands.get() + 1_000_000);
-    match store.refusal("/", asked).await {
+    let requested = Revision::new(stands.get() + 1_000_000);
+    match store.refusal("/", requested).await {
         WatchError::Future { after, current } => {
-            assert_eq!(after, asked);
-            assert!(current >= stands && current < asked);
+            assert_eq!(after, requested);
+            assert!(current >= stands && current < requested);
         }
         other => panic!("must be in the future, but: {other:?}"),
     }
 }
 
-async fn dropping_a_wait_for_events_loses_none(place: &dyn Place) {
-    let store = place.open().await;
+async fn dropping_a_wait_for_events_loses_none(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let start = store.stands().await;
     let mut events = store.watch(&prefix("/w/"), start).await.unwrap();
     let mut writers = write_on(&[Arc::clone(&store)], 4, 40);
@@ -339,8 +339,8 @@ async fn dropping_a_wait_for_events_loses_none(place: &dyn Place) {
     assert!(told == committed);
 }
 
-async fn dropping_watches_disturbs_nobody(place: &dyn Place) {
-    let store = place.open().await;
+async fn dropping_watches_disturbs_nobody(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let start = store.stands().await;
     let mut kept = store.follow("/w/", start).await;
     let mut writers = write_on(&[Arc::clone(&store)], 2, 40);
@@ -361,14 +361,14 @@ async fn dropping_watches_disturbs_nobody(place: &dyn Place) {
     assert_eq!(told, committed);
 }
 
-async fn history_is_there_after_the_store_is_opened_again(place: &dyn Place) {
-    let store = place.open().await;
+async fn history_is_there_after_the_store_is_opened_again(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let start = store.stands().await;
     let story = tell_story(&store).await;
     store.close().await;
     drop(store);
 
-    let store = place.open().await;
+    let store = backend.open().await;
     let mut whole = store.follow("", start).await;
     assert_eq!(whole.take(story.len()).await, story);
     for begin in 0..story.len() {
@@ -415,7 +415,7 @@ async fn tell_story(store: &Arc<dyn Store>) -> Vec<Event> {
 }
 
 /// Checks a batch against the bookmark before it.
-fn assert_follows(batch: &Batch, reached: Revision) {
+fn assert_follows(batch: &EventBatch, reached: Revision) {
     assert!(batch.revision >= reached, "a bookmark goes back");
     let mut last = reached;
     for event in batch.events.iter() {

@@ -11,10 +11,10 @@ use tokio::task::JoinSet;
 use crate::{
     acts::{Acts, key, prefix, soon},
     follower::revisions,
-    place::Place,
+    backend::TestBackend,
 };
 
-claims! {
+conformance_tests! {
     every: [
         closing_ends_every_watch,
         a_closed_store_refuses_further_work,
@@ -29,8 +29,8 @@ claims! {
     ],
 }
 
-async fn closing_ends_every_watch(place: &dyn Place) {
-    let store = place.open().await;
+async fn closing_ends_every_watch(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let start = store.stands().await;
     let mut waiting = store.follow("/", start).await;
     let mut never_asked = store.follow("/", start).await;
@@ -52,8 +52,8 @@ async fn closing_ends_every_watch(place: &dyn Place) {
     }
 }
 
-async fn a_closed_store_refuses_further_work(place: &dyn Place) {
-    let store = place.open().await;
+async fn a_closed_store_refuses_further_work(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     store.create("/a", "1").await;
     store.close().await;
     let closed = |error: &StoreError| matches!(error, StoreError::Closed);
@@ -71,8 +71,8 @@ async fn a_closed_store_refuses_further_work(place: &dyn Place) {
     assert!(matches!(import, Err(ImportError::Store(error)) if closed(&error)));
 }
 
-async fn closing_twice_is_closing(place: &dyn Place) {
-    let store = place.open().await;
+async fn closing_twice_is_closing(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     soon("the end of both", async {
         tokio::join!(store.close(), store.close())
     })
@@ -81,18 +81,18 @@ async fn closing_twice_is_closing(place: &dyn Place) {
     assert!(matches!(store.health().await, Err(StoreError::Closed)));
 }
 
-async fn writers_of_a_store_that_closes_are_answered(place: &dyn Place) {
-    let store = place.open().await;
+async fn writers_of_a_store_that_closes_are_answered(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     close_amid_writes(&store).await;
 }
 
-async fn what_was_acknowledged_before_a_close_is_there_after_it(place: &dyn Place) {
-    let store = place.open().await;
+async fn what_was_acknowledged_before_a_close_is_there_after_it(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let start = store.stands().await;
     let acknowledged = close_amid_writes(&store).await;
     drop(store);
 
-    let store = place.open().await;
+    let store = backend.open().await;
     for (name, revision) in &acknowledged {
         let entry = store.read(name).await.expect("it was acknowledged");
         assert_eq!((entry.revision, &*entry.value), (*revision, name.as_bytes()));
@@ -105,15 +105,15 @@ async fn what_was_acknowledged_before_a_close_is_there_after_it(place: &dyn Plac
     assert_eq!(revisions(&told), there);
 }
 
-async fn closing_one_handle_leaves_the_other_alone(place: &dyn Place) {
-    let (one, other) = (place.open().await, place.open().await);
+async fn closing_one_handle_leaves_the_other_alone(backend: &dyn TestBackend) {
+    let (one, other) = (backend.open().await, backend.open().await);
     let start = one.stands().await;
     let mut watch = other.follow("/", start).await;
     let created = one.create("/a", "1").await;
     one.close().await;
     let updated = other.update("/a", created, "2").await;
     assert_eq!(revisions(&watch.take(2).await), [created, updated]);
-    let third = place.open().await;
+    let third = backend.open().await;
     assert_eq!(third.read("/a").await.unwrap().revision, updated);
 }
 

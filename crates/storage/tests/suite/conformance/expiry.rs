@@ -8,10 +8,10 @@ use tokio::time::Instant;
 use crate::{
     acts::{Acts, key, names},
     follower::brief,
-    place::Place,
+    backend::TestBackend,
 };
 
-claims! {
+conformance_tests! {
     every: [
         an_entry_is_deleted_when_its_time_has_come,
         an_expiring_entry_says_when,
@@ -42,8 +42,8 @@ const BRIEFLY: Duration = Duration::from_secs(3);
 /// Clocks of databases count in steps of their own.
 const STEP: Duration = Duration::from_millis(50);
 
-async fn an_entry_is_deleted_when_its_time_has_come(place: &dyn Place) {
-    let store = place.open().await;
+async fn an_entry_is_deleted_when_its_time_has_come(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let began = Instant::now();
     let created = create_for(&store, "/a", SECOND).await;
     let mut watch = store.follow("/", created).await;
@@ -62,8 +62,8 @@ async fn an_entry_is_deleted_when_its_time_has_come(place: &dyn Place) {
     store.create("/a", "again").await;
 }
 
-async fn an_expiring_entry_says_when(place: &dyn Place) {
-    let store = place.open().await;
+async fn an_expiring_entry_says_when(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     create_for(&store, "/a", 100 * SECOND).await;
     for entry in [
         store.read("/a").await.unwrap(),
@@ -76,8 +76,8 @@ async fn an_expiring_entry_says_when(place: &dyn Place) {
     }
 }
 
-async fn a_shorter_time_than_a_second_counts_as_one(place: &dyn Place) {
-    let store = place.open().await;
+async fn a_shorter_time_than_a_second_counts_as_one(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let began = Instant::now();
     let created = create_for(&store, "/a", Duration::from_millis(1)).await;
     assert_expired(&store.follow("/", created).await.event().await, "/a", created);
@@ -88,8 +88,8 @@ async fn a_shorter_time_than_a_second_counts_as_one(place: &dyn Place) {
     );
 }
 
-async fn an_update_without_a_time_makes_an_entry_permanent(place: &dyn Place) {
-    let store = place.open().await;
+async fn an_update_without_a_time_makes_an_entry_permanent(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let created = create_for(&store, "/a", BRIEFLY).await;
     let updated = store.update("/a", created, "for ever").await;
     assert_eq!(store.read("/a").await.unwrap().expiry, None);
@@ -99,8 +99,8 @@ async fn an_update_without_a_time_makes_an_entry_permanent(place: &dyn Place) {
     assert_eq!(store.read("/a").await.unwrap().revision, updated);
 }
 
-async fn an_update_with_a_time_prolongs_it(place: &dyn Place) {
-    let store = place.open().await;
+async fn an_update_with_a_time_prolongs_it(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let created = create_for(&store, "/a", BRIEFLY).await;
     let began = Instant::now();
     let prolonged = update_for(&store, "/a", created, 3 * BRIEFLY).await;
@@ -112,8 +112,8 @@ async fn an_update_with_a_time_prolongs_it(place: &dyn Place) {
     assert!(began.elapsed() + STEP >= 3 * BRIEFLY);
 }
 
-async fn an_update_with_a_time_can_shorten_it(place: &dyn Place) {
-    let store = place.open().await;
+async fn an_update_with_a_time_can_shorten_it(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let created = create_for(&store, "/a", 1000 * SECOND).await;
     let shortened = update_for(&store, "/a", created, BRIEFLY).await;
     let permanent = store.create("/b", "for ever").await;
@@ -125,8 +125,8 @@ async fn an_update_with_a_time_can_shorten_it(place: &dyn Place) {
     assert_expired(&events[1], "/b", limited);
 }
 
-async fn a_time_does_not_outlive_its_entry(place: &dyn Place) {
-    let store = place.open().await;
+async fn a_time_does_not_outlive_its_entry(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let created = create_for(&store, "/a", BRIEFLY).await;
     store.delete("/a", created).await;
     let again = store.create("/a", "another").await;
@@ -138,9 +138,9 @@ async fn a_time_does_not_outlive_its_entry(place: &dyn Place) {
     assert_eq!(store.read("/a").await.unwrap().revision, again);
 }
 
-async fn only_what_expires_is_deleted(place: &dyn Place) {
+async fn only_what_expires_is_deleted(backend: &dyn TestBackend) {
     const COUNT: usize = 20;
-    let store = place.open().await;
+    let store = backend.open().await;
     for number in 0..COUNT {
         create_for(&store, &format!("/brief/{number:02}"), SECOND).await;
         create_for(&store, &format!("/long/{number:02}"), 1000 * SECOND).await;
@@ -166,8 +166,8 @@ async fn only_what_expires_is_deleted(place: &dyn Place) {
     assert_eq!(watch.event().await.revision, last);
 }
 
-async fn an_expired_entry_conflicts_like_a_deleted_one(place: &dyn Place) {
-    let store = place.open().await;
+async fn an_expired_entry_conflicts_like_a_deleted_one(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let created = create_for(&store, "/a", SECOND).await;
     store.follow("/", created).await.event().await;
     assert_eq!(
@@ -177,15 +177,15 @@ async fn an_expired_entry_conflicts_like_a_deleted_one(place: &dyn Place) {
     assert_eq!(store.conflict(Write::delete(key("/a"), created)).await, None);
 }
 
-async fn a_time_to_live_goes_on_when_the_store_is_opened_again(place: &dyn Place) {
-    let store = place.open().await;
+async fn a_time_to_live_goes_on_when_the_store_is_opened_again(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let began = Instant::now();
     let created = create_for(&store, "/a", 2 * BRIEFLY).await;
     store.create("/b", "for ever").await;
     store.close().await;
     drop(store);
 
-    let store = place.open().await;
+    let store = backend.open().await;
     let entry = store.read("/a").await.expect("its time has not come");
     assert_eq!(
         (entry.revision, entry.expiry.unwrap().ttl),
@@ -198,36 +198,36 @@ async fn a_time_to_live_goes_on_when_the_store_is_opened_again(place: &dyn Place
     assert_eq!(names(&store.list("/").await), ["/b"]);
 }
 
-async fn what_expired_while_the_store_was_closed_is_deleted_soon(place: &dyn Place) {
-    let store = place.open().await;
+async fn what_expired_while_the_store_was_closed_is_deleted_soon(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let created = create_for(&store, "/a", SECOND).await;
     store.close().await;
     drop(store);
     // Nothing tells that this time has passed but the time itself.
     tokio::time::sleep(2 * SECOND).await;
 
-    let store = place.open().await;
+    let store = backend.open().await;
     let event = store.follow("/", created).await.event().await;
     assert_expired(&event, "/a", created);
     assert_eq!(store.read("/a").await, None);
 }
 
-async fn an_entry_made_permanent_stays_so_when_the_store_is_opened_again(place: &dyn Place) {
-    let store = place.open().await;
+async fn an_entry_made_permanent_stays_so_when_the_store_is_opened_again(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let created = create_for(&store, "/a", BRIEFLY).await;
     let updated = store.update("/a", created, "for ever").await;
     store.close().await;
     drop(store);
 
-    let store = place.open().await;
+    let store = backend.open().await;
     let later = create_for(&store, "/later", BRIEFLY).await;
     assert_expired(&store.follow("/", later).await.event().await, "/later", later);
     let entry = store.read("/a").await.unwrap();
     assert_eq!((entry.revision, entry.expiry), (updated, None));
 }
 
-async fn two_handles_delete_an_expired_entry_once(place: &dyn Place) {
-    let (one, other) = (place.open().await, place.open().await);
+async fn two_handles_delete_an_expired_entry_once(backend: &dyn TestBackend) {
+    let (one, other) = (backend.open().await, backend.open().await);
     let created = create_for(&one, "/a", SECOND).await;
     let mut watches = [one.follow("/", created).await, other.follow("/", created).await];
     for watch in &mut watches {
@@ -239,8 +239,8 @@ async fn two_handles_delete_an_expired_entry_once(place: &dyn Place) {
     }
 }
 
-async fn a_peer_deletes_what_a_closed_handle_left(place: &dyn Place) {
-    let (one, other) = (place.open().await, place.open().await);
+async fn a_peer_deletes_what_a_closed_handle_left(backend: &dyn TestBackend) {
+    let (one, other) = (backend.open().await, backend.open().await);
     let created = create_for(&one, "/a", 2 * SECOND).await;
     let mut watch = other.follow("/", created).await;
     one.close().await;

@@ -10,10 +10,10 @@ use tokio::task::JoinSet;
 
 use crate::{
     acts::{Acts, contents, key, names, prefix},
-    place::Place,
+    backend::TestBackend,
 };
 
-claims! {
+conformance_tests! {
     every: [
         a_prefix_does_not_reach_its_neighbours,
         entries_come_in_the_order_of_their_bytes,
@@ -32,8 +32,8 @@ claims! {
     ],
 }
 
-async fn a_prefix_does_not_reach_its_neighbours(place: &dyn Place) {
-    let store = place.open().await;
+async fn a_prefix_does_not_reach_its_neighbours(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     // The neighbours on both sides of "/pods/" by their bytes, and what only looks like it.
     for name in [
         "/pods",
@@ -60,8 +60,8 @@ async fn a_prefix_does_not_reach_its_neighbours(place: &dyn Place) {
     assert_eq!(names(&store.list("/po/").await), [""; 0]);
 }
 
-async fn entries_come_in_the_order_of_their_bytes(place: &dyn Place) {
-    let store = place.open().await;
+async fn entries_come_in_the_order_of_their_bytes(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let mut all = [
         "/o/b",
         "/o/a",
@@ -84,21 +84,21 @@ async fn entries_come_in_the_order_of_their_bytes(place: &dyn Place) {
     assert_eq!(names(&store.list("/o/").await), all);
 }
 
-async fn a_range_of_nothing_still_says_its_revision(place: &dyn Place) {
-    let store = place.open().await;
+async fn a_range_of_nothing_still_says_its_revision(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let empty = store.list("/a/").await;
     assert_eq!((empty.entries.len(), empty.more), (0, false));
     let created = store.create("/b/x", "1").await;
     let empty = store.list("/a/").await;
     assert!(empty.revision >= created);
-    // Which is a place to watch from.
+    // Which is a backend to watch from.
     let mut watch = store.follow("/a/", empty.revision).await;
     let created = store.create("/a/x", "1").await;
     assert_eq!(watch.event().await.revision, created);
 }
 
-async fn pages_bring_each_entry_once_and_say_when_more_follow(place: &dyn Place) {
-    let store = place.open().await;
+async fn pages_bring_each_entry_once_and_say_when_more_follow(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let all: Vec<_> = (0..12).map(|number| format!("/p/{number:02}")).collect();
     for name in &all {
         store.create(name, name.clone()).await;
@@ -115,8 +115,8 @@ async fn pages_bring_each_entry_once_and_say_when_more_follow(place: &dyn Place)
     assert_eq!(names(&store.list("/p/").await), all);
 }
 
-async fn a_page_may_begin_behind_a_key_that_is_not_there(place: &dyn Place) {
-    let store = place.open().await;
+async fn a_page_may_begin_behind_a_key_that_is_not_there(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     for name in ["/m/b", "/m/d", "/m/f", "/n/x"] {
         store.create(name, "1").await;
     }
@@ -143,8 +143,8 @@ async fn a_page_may_begin_behind_a_key_that_is_not_there(place: &dyn Place) {
     }
 }
 
-async fn pages_of_one_revision_do_not_see_what_is_written_between_them(place: &dyn Place) {
-    let store = place.open().await;
+async fn pages_of_one_revision_do_not_see_what_is_written_between_them(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let mut written = Vec::new();
     for number in 0..9 {
         let name = format!("/p/{number}");
@@ -174,11 +174,11 @@ async fn pages_of_one_revision_do_not_see_what_is_written_between_them(place: &d
     assert_ne!(store.list("/p/").await.entries, snapshot.entries);
 }
 
-async fn a_range_is_a_snapshot_while_writers_go_on(place: &dyn Place) {
+async fn a_range_is_a_snapshot_while_writers_go_on(backend: &dyn TestBackend) {
     // Each writer writes a round number to its first key and then to its last: whoever sees a round
     // in the last must see at least that round in the first, and at most one more.
     const WRITERS: usize = 4;
-    let store = place.open().await;
+    let store = backend.open().await;
     for writer in 0..WRITERS {
         store.create(&format!("/s/a/{writer}"), "0").await;
         store.create(&format!("/s/z/{writer}"), "0").await;
@@ -221,11 +221,11 @@ async fn a_range_is_a_snapshot_while_writers_go_on(place: &dyn Place) {
     writers.join_all().await;
 }
 
-async fn a_long_range_is_one_snapshot(place: &dyn Place) {
+async fn a_long_range_is_one_snapshot(backend: &dyn TestBackend) {
     // More entries than any backend reads at a time, and a writer that moves a mark from the first
-    // to the last and back by writing the new place before it clears the old one.
+    // to the last and back by writing the new backend before it clears the old one.
     const ENTRIES: usize = 2500;
-    let store = place.open().await;
+    let store = backend.open().await;
     let mut writers = JoinSet::new();
     for part in 0..10 {
         let store = Arc::clone(&store);
@@ -268,8 +268,8 @@ async fn a_long_range_is_one_snapshot(place: &dyn Place) {
     assert!(mover.join_next().await.unwrap().unwrap() > 0);
 }
 
-async fn every_state_since_the_last_compaction_can_be_read(place: &dyn Place) {
-    let store = place.open().await;
+async fn every_state_since_the_last_compaction_can_be_read(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let created = store.create("/h/a", "1").await;
     let updated = store.update("/h/a", created, "2").await;
     let second = store.create("/h/b", "x").await;
@@ -290,39 +290,39 @@ async fn every_state_since_the_last_compaction_can_be_read(place: &dyn Place) {
     assert_eq!(old.entries[0].revision, updated);
 }
 
-async fn a_state_of_the_future_is_refused(place: &dyn Place) {
-    let store = place.open().await;
+async fn a_state_of_the_future_is_refused(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let stands = store.create("/a", "1").await;
-    let asked = Revision::new(stands.get() + 1_000_000);
+    let requested = Revision::new(stands.get() + 1_000_000);
     let page = Page {
-        at: Some(asked),
+        at: Some(requested),
         ..Page::all()
     };
     match store.range(&prefix("/"), page).await {
-        Err(ReadError::Future { asked: told, current }) => {
-            assert_eq!(told, asked);
-            assert!(current >= stands && current < asked);
+        Err(ReadError::Future { requested: told, current }) => {
+            assert_eq!(told, requested);
+            assert!(current >= stands && current < requested);
         }
         other => panic!("must be in the future, but: {other:?}"),
     }
 }
 
-async fn a_state_before_everything_is_not_taken_for_the_newest(place: &dyn Place) {
-    let store = place.open().await;
+async fn a_state_before_everything_is_not_taken_for_the_newest(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     store.create("/a", "1").await;
     let page = Page {
         at: Some(Revision::ZERO),
         ..Page::all()
     };
     match store.range(&prefix("/"), page).await {
-        Err(ReadError::Compacted { asked, .. }) => assert_eq!(asked, Revision::ZERO),
+        Err(ReadError::Compacted { requested, .. }) => assert_eq!(requested, Revision::ZERO),
         Ok(range) => assert_eq!((names(&range), range.revision), (vec![], Revision::ZERO)),
         other => panic!("{other:?}"),
     }
 }
 
-async fn a_revision_of_another_handle_is_not_in_the_future(place: &dyn Place) {
-    let (one, other) = (place.open().await, place.open().await);
+async fn a_revision_of_another_handle_is_not_in_the_future(backend: &dyn TestBackend) {
+    let (one, other) = (backend.open().await, backend.open().await);
     for round in 0..20_u8 {
         let revision = one.put("/a", vec![round]).await;
         let range = other.list_at("/", revision).await;

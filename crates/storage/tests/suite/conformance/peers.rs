@@ -6,10 +6,10 @@ use tokio::task::JoinSet;
 use super::writers::write_on;
 use crate::{
     acts::{Acts, soon},
-    place::Place,
+    backend::TestBackend,
 };
 
-claims! {
+conformance_tests! {
     shared: [
         writes_of_another_handle_arrive_as_events,
         both_handles_tell_the_same_story,
@@ -19,8 +19,8 @@ claims! {
     ],
 }
 
-async fn writes_of_another_handle_arrive_as_events(place: &dyn Place) {
-    let (one, other) = (place.open().await, place.open().await);
+async fn writes_of_another_handle_arrive_as_events(backend: &dyn TestBackend) {
+    let (one, other) = (backend.open().await, backend.open().await);
     let start = one.stands().await;
     let mut watch = other.follow("/", start).await;
     for round in 0..10 {
@@ -31,8 +31,8 @@ async fn writes_of_another_handle_arrive_as_events(place: &dyn Place) {
     }
 }
 
-async fn both_handles_tell_the_same_story(place: &dyn Place) {
-    let handles = [place.open().await, place.open().await];
+async fn both_handles_tell_the_same_story(backend: &dyn TestBackend) {
+    let handles = [backend.open().await, backend.open().await];
     let start = handles[0].stands().await;
     let mut watchers = JoinSet::new();
     for store in &handles {
@@ -46,8 +46,8 @@ async fn both_handles_tell_the_same_story(place: &dyn Place) {
     }
 }
 
-async fn a_watch_may_begin_after_a_revision_of_another_handle(place: &dyn Place) {
-    let (one, other) = (place.open().await, place.open().await);
+async fn a_watch_may_begin_after_a_revision_of_another_handle(backend: &dyn TestBackend) {
+    let (one, other) = (backend.open().await, backend.open().await);
     for round in 0..10_u8 {
         let known = one.put("/a", vec![round]).await;
         // At once: the other handle has not heard of that revision yet.
@@ -57,8 +57,8 @@ async fn a_watch_may_begin_after_a_revision_of_another_handle(place: &dyn Place)
     }
 }
 
-async fn asking_moves_on_watches_that_only_a_peer_passed(place: &dyn Place) {
-    let (one, other) = (place.open().await, place.open().await);
+async fn asking_moves_on_watches_that_only_a_peer_passed(backend: &dyn TestBackend) {
+    let (one, other) = (backend.open().await, backend.open().await);
     let start = one.stands().await;
     let mut quiet = other.follow("/quiet/", start).await;
     let committed = one.create("/busy", "1").await;
@@ -67,8 +67,8 @@ async fn asking_moves_on_watches_that_only_a_peer_passed(place: &dyn Place) {
     assert_eq!(quiet.upto(stands).await, []);
 }
 
-async fn large_events_of_a_peer_arrive_whole(place: &dyn Place) {
-    let (one, other) = (place.open().await, place.open().await);
+async fn large_events_of_a_peer_arrive_whole(backend: &dyn TestBackend) {
+    let (one, other) = (backend.open().await, backend.open().await);
     let start = one.stands().await;
     let mut watch = other.follow("/", start).await;
     // Together more than any message of a database or of its client may hold.

@@ -5,10 +5,10 @@ use k3_storage::{CommitError, Entry, MAX_VALUE_BYTES, Write};
 
 use crate::{
     acts::{Acts, contents, key, names},
-    place::Place,
+    backend::TestBackend,
 };
 
-claims! {
+conformance_tests! {
     every: [
         an_absent_key_reads_as_nothing,
         an_entry_is_read_with_its_value_and_its_revision,
@@ -27,16 +27,16 @@ claims! {
     ],
 }
 
-async fn an_absent_key_reads_as_nothing(place: &dyn Place) {
-    let store = place.open().await;
+async fn an_absent_key_reads_as_nothing(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     assert_eq!(store.read("/nothing").await, None);
     let revision = store.create("/something", "1").await;
     store.delete("/something", revision).await;
     assert_eq!(store.read("/something").await, None);
 }
 
-async fn an_entry_is_read_with_its_value_and_its_revision(place: &dyn Place) {
-    let store = place.open().await;
+async fn an_entry_is_read_with_its_value_and_its_revision(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let created = store.create("/a", "one").await;
     let entry = |revision, value: &str| Entry {
         key: key("/a"),
@@ -53,8 +53,8 @@ async fn an_entry_is_read_with_its_value_and_its_revision(place: &dyn Place) {
     assert_eq!(store.read("/a").await, Some(entry(updated, "two")));
 }
 
-async fn values_come_back_byte_for_byte(place: &dyn Place) {
-    let store = place.open().await;
+async fn values_come_back_byte_for_byte(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let before = store.stands().await;
     let mut watch = store.follow("/", before).await;
     let every_byte: Vec<u8> = (0..=255).collect();
@@ -77,8 +77,8 @@ async fn values_come_back_byte_for_byte(place: &dyn Place) {
     assert!(listed.entries.iter().map(|entry| &*entry.value).eq(&values));
 }
 
-async fn an_empty_value_is_not_an_absent_key(place: &dyn Place) {
-    let store = place.open().await;
+async fn an_empty_value_is_not_an_absent_key(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let revision = store.create("/empty", "").await;
     let entry = store.read("/empty").await.unwrap();
     assert_eq!(entry.value, Bytes::new());
@@ -92,8 +92,8 @@ async fn an_empty_value_is_not_an_absent_key(place: &dyn Place) {
     assert_eq!(store.read("/empty").await.unwrap().revision, revision);
 }
 
-async fn the_largest_value_is_taken_and_one_byte_more_is_refused(place: &dyn Place) {
-    let store = place.open().await;
+async fn the_largest_value_is_taken_and_one_byte_more_is_refused(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let largest: Bytes = (0..MAX_VALUE_BYTES)
         .map(|at| u8::try_from(at * 31 % 251).unwrap())
         .collect();
@@ -112,12 +112,12 @@ async fn the_largest_value_is_taken_and_one_byte_more_is_refused(place: &dyn Pla
         other => panic!("must be too large, but: {other:?}"),
     }
     assert_eq!(store.read("/larger").await, None);
-    // The store goes on as if nothing had been asked.
+    // The store goes on as if nothing had been requested.
     assert!(store.create("/after", "1").await > before);
 }
 
-async fn keys_that_a_collation_would_confuse_stay_apart(place: &dyn Place) {
-    let store = place.open().await;
+async fn keys_that_a_collation_would_confuse_stay_apart(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let mut alike = [
         "/k/a",
         "/k/A",
@@ -146,8 +146,8 @@ async fn keys_that_a_collation_would_confuse_stay_apart(place: &dyn Place) {
     assert_eq!(names(&store.list("").await), alike);
 }
 
-async fn the_longest_key_is_a_key_like_any_other(place: &dyn Place) {
-    let store = place.open().await;
+async fn the_longest_key_is_a_key_like_any_other(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let before = store.stands().await;
     let mut watch = store.follow("/", before).await;
     // Two of them that differ in the last byte only, one with as many bytes in fewer characters.
@@ -165,8 +165,8 @@ async fn the_longest_key_is_a_key_like_any_other(place: &dyn Place) {
     assert_eq!(store.list("/").await.entries.len(), 3);
 }
 
-async fn a_healthy_store_says_where_it_stands(place: &dyn Place) {
-    let store = place.open().await;
+async fn a_healthy_store_says_where_it_stands(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let before = store.health().await.unwrap();
     assert!(!before.backend.is_empty());
     let revision = store.create("/a", "1").await;
@@ -175,8 +175,8 @@ async fn a_healthy_store_says_where_it_stands(place: &dyn Place) {
     assert!(before.revision < revision && revision <= after.revision);
 }
 
-async fn everything_is_there_after_the_store_is_opened_again(place: &dyn Place) {
-    let store = place.open().await;
+async fn everything_is_there_after_the_store_is_opened_again(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let gone = store.create("/gone", "0").await;
     let created = store.create("/kept", vec![0, 159, 146, 150]).await;
     let updated = store.create("/updated", "1").await;
@@ -187,7 +187,7 @@ async fn everything_is_there_after_the_store_is_opened_again(place: &dyn Place) 
     store.close().await;
     drop(store);
 
-    let store = place.open().await;
+    let store = backend.open().await;
     assert!(store.stands().await >= last);
     let after = store.list("").await;
     assert!(after.entries == before.entries);
@@ -197,8 +197,8 @@ async fn everything_is_there_after_the_store_is_opened_again(place: &dyn Place) 
     store.update("/updated", updated, "3").await;
 }
 
-async fn a_write_is_read_at_once_through_another_handle(place: &dyn Place) {
-    let (one, other) = (place.open().await, place.open().await);
+async fn a_write_is_read_at_once_through_another_handle(backend: &dyn TestBackend) {
+    let (one, other) = (backend.open().await, backend.open().await);
     let mut revision = one.create("/a", "0").await;
     for round in 1..=30_u8 {
         let (writer, reader) = if round % 2 == 0 {

@@ -13,10 +13,10 @@ use tokio::task::JoinSet;
 
 use crate::{
     acts::{Acts, prefix},
-    place::{self, Place},
+    backend::{self, TestBackend},
 };
 
-claims! {
+conformance_tests! {
     every: [
         only_the_mark_that_is_expected_is_replaced,
         marks_are_not_shown_to_watches_and_change_no_entry,
@@ -89,8 +89,8 @@ async fn churn(store: &Arc<dyn Store>, value: &[u8]) -> Revision {
     revisions.into_iter().max().unwrap()
 }
 
-async fn only_the_mark_that_is_expected_is_replaced(place: &dyn Place) {
-    let store = place.open().await;
+async fn only_the_mark_that_is_expected_is_replaced(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     assert_eq!(store.history_mark().await.unwrap(), None);
     let first = mark(7, 1000);
     assert!(!store.replace_history_mark(Some(first), first).await.unwrap());
@@ -102,8 +102,8 @@ async fn only_the_mark_that_is_expected_is_replaced(place: &dyn Place) {
     assert_eq!(store.history_mark().await.unwrap(), Some(second));
 }
 
-async fn marks_are_not_shown_to_watches_and_change_no_entry(place: &dyn Place) {
-    let store = place.open().await;
+async fn marks_are_not_shown_to_watches_and_change_no_entry(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     let created = store.create("/a", "1").await;
     let mut watch = store.follow("/", created).await;
     let before = store.list("/").await;
@@ -113,20 +113,20 @@ async fn marks_are_not_shown_to_watches_and_change_no_entry(place: &dyn Place) {
     assert_eq!(watch.event().await.revision, updated);
 }
 
-async fn a_mark_is_there_after_the_store_is_opened_again(place: &dyn Place) {
-    let store = place.open().await;
+async fn a_mark_is_there_after_the_store_is_opened_again(backend: &dyn TestBackend) {
+    let store = backend.open().await;
     store.replace_history_mark(None, mark(3, 4)).await.unwrap();
     store.close().await;
-    let store = place.open().await;
+    let store = backend.open().await;
     assert_eq!(store.history_mark().await.unwrap(), Some(mark(3, 4)));
 }
 
-async fn four_hundred_quick_restarts_leave_the_history_of_two_periods(place: &dyn Place) {
+async fn four_hundred_quick_restarts_leave_the_history_of_two_periods(backend: &dyn TestBackend) {
     const LIFE: Duration = Duration::from_secs(40);
     let clock = SetClock::new();
     let mut written = Vec::new();
     for opened in 0..20 {
-        let store = place.open().await;
+        let store = backend.open().await;
         // A process knows nothing of the one before, whether or not the test opens the store again for it.
         for _ in 0..20 {
             clock.schedule().run(store.as_ref()).await.unwrap();
@@ -153,16 +153,16 @@ async fn four_hundred_quick_restarts_leave_the_history_of_two_periods(place: &dy
     }
 }
 
-async fn what_is_old_is_compacted_at_the_start(place: &dyn Place) {
+async fn what_is_old_is_compacted_at_the_start(backend: &dyn TestBackend) {
     let clock = SetClock::new();
-    let store = place.open().await;
+    let store = backend.open().await;
     let old = churn(&store, b"x").await;
     let newer = churn(&store, b"y").await;
     clock.schedule().run(store.as_ref()).await.unwrap();
     let after_mark = churn(&store, b"z").await;
     store.close().await;
     clock.advance(PERIOD * 100);
-    let store = place.open().await;
+    let store = backend.open().await;
     assert!(is_kept(store.as_ref(), old).await);
     let next = clock.schedule().run(store.as_ref()).await.unwrap();
     assert_eq!(next, PERIOD);
@@ -171,10 +171,10 @@ async fn what_is_old_is_compacted_at_the_start(place: &dyn Place) {
     assert!(is_kept(store.as_ref(), after_mark).await);
 }
 
-async fn processes_share_one_mark(place: &dyn Place) {
+async fn processes_share_one_mark(backend: &dyn TestBackend) {
     let clock = SetClock::new();
-    let one = place.open().await;
-    let two = place.open().await;
+    let one = backend.open().await;
+    let two = backend.open().await;
     let mut first = clock.schedule();
     first.run(one.as_ref()).await.unwrap();
     let written = one.history_mark().await.unwrap();
@@ -194,11 +194,11 @@ async fn processes_share_one_mark(place: &dyn Place) {
     assert_eq!(one.history_mark().await.unwrap(), replaced);
 }
 
-async fn a_process_whose_clock_is_ahead_does_not_compact_what_another_needs(place: &dyn Place) {
+async fn a_process_whose_clock_is_ahead_does_not_compact_what_another_needs(backend: &dyn TestBackend) {
     let ahead = SetClock::new();
     let right = ahead.clone();
-    let store = place.open().await;
-    let other = place.open().await;
+    let store = backend.open().await;
+    let other = backend.open().await;
     let mut first = right.schedule();
     first.run(store.as_ref()).await.unwrap();
     // Another process replaces the mark with one of a clock that is an hour ahead, and the first one sees it while
@@ -216,12 +216,12 @@ async fn a_process_whose_clock_is_ahead_does_not_compact_what_another_needs(plac
 
 #[test]
 fn the_file_stays_small_in_quick_restarts() {
-    place::run(async {
-        let folder = tempfile::tempdir().unwrap();
+    backend::run(async {
+        let directory = tempfile::tempdir().unwrap();
         let clock = SetClock::new();
         let mut largest = 0;
         for _ in 0..60 {
-            let options = FileOptions::new(folder.path());
+            let options = FileOptions::new(directory.path());
             let store: Arc<dyn Store> = FileStore::open(options).await.unwrap();
             clock.schedule().run(store.as_ref()).await.unwrap();
             for _ in 0..4 {
@@ -229,7 +229,7 @@ fn the_file_stays_small_in_quick_restarts() {
             }
             clock.advance(Duration::from_mins(1));
             store.close().await;
-            let len = std::fs::metadata(folder.path().join("store.redb")).unwrap().len();
+            let len = std::fs::metadata(directory.path().join("store.redb")).unwrap().len();
             largest = largest.max(len);
         }
         // Each start writes 400 kB, and the history of ten of them is kept: 24 MB are written in all.
@@ -240,9 +240,9 @@ fn the_file_stays_small_in_quick_restarts() {
 /// The rate of writes does not decide how large a store is, nor how long it takes to open one. There is no compactor here.
 #[test]
 fn churn_within_one_period_is_compacted_by_its_size() {
-    place::run(async {
-        let folder = tempfile::tempdir().unwrap();
-        let store: Arc<dyn Store> = FileStore::open(FileOptions::new(folder.path())).await.unwrap();
+    backend::run(async {
+        let directory = tempfile::tempdir().unwrap();
+        let store: Arc<dyn Store> = FileStore::open(FileOptions::new(directory.path())).await.unwrap();
         let start = store.stands().await;
         for _ in 0..35 {
             churn(&store, &vec![7; 400_000]).await;

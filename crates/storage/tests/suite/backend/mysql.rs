@@ -12,7 +12,7 @@ use k3_storage::{
 };
 use sqlx::{AssertSqlSafe, Connection, Executor, mysql::MySqlConnection};
 
-use super::Place;
+use super::TestBackend;
 
 pub(crate) struct Mysql(Database);
 
@@ -40,12 +40,12 @@ pub(crate) fn server_options(url: &str) -> MysqlOptions {
 // --- Mysql ---
 
 #[async_trait]
-impl Place for Mysql {
+impl TestBackend for Mysql {
     async fn fresh() -> Self {
         Self(Database::fresh().await)
     }
 
-    async fn another(&self) -> Box<dyn Place> {
+    async fn another(&self) -> Box<dyn TestBackend> {
         Box::new(Self::fresh().await)
     }
 

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use k3_storage::{Store, memory::MemoryStore};
 
-use super::Place;
+use super::TestBackend;
 
 pub(crate) struct Memory;
 
 #[async_trait]
-impl Place for Memory {
+impl TestBackend for Memory {
     async fn fresh() -> Self {
         Self
     }
 
-    async fn another(&self) -> Box<dyn Place> {
+    async fn another(&self) -> Box<dyn TestBackend> {
         Box::new(Self::fresh().await)
     }
 

@@ -1,4 +1,4 @@
-//! An etcd for this process, and a prefix in it for each place.
+//! An etcd for this process, and a prefix in it for each backend.
 
 use std::sync::{
     Arc, OnceLock,
@@ -12,7 +12,7 @@ use k3_storage::{
 };
 use k3_test_services::ServiceError;
 
-use super::Place;
+use super::TestBackend;
 
 pub(crate) struct Etcd {
     options: EtcdOptions,
@@ -50,7 +50,7 @@ pub(crate) fn start() -> Result<k3_test_services::Etcd, ServiceError> {
 }
 
 #[async_trait]
-impl Place for Etcd {
+impl TestBackend for Etcd {
     async fn fresh() -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -63,7 +63,7 @@ impl Place for Etcd {
         }
     }
 
-    async fn another(&self) -> Box<dyn Place> {
+    async fn another(&self) -> Box<dyn TestBackend> {
         Box::new(Self::fresh().await)
     }
 
