@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use k3_storage::{WatchStream, Prefix, Revision, Store};
+use k3_storage::{Prefix, Revision, Store, WatchStream};
 use serde::Serialize;
 use tokio::{
     task::JoinSet,

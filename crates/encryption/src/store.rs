@@ -5,8 +5,9 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use bytes::Bytes;
 use k3_storage::{
-    EventBatch, Change, CommitError, Entry, Event, WatchSource, WatchStream, StoreHealth, HistoryMark, Import, ImportError,
-    Key, Operation, Page, Prefix, Range, ReadError, Revision, Store, StoreError, WatchError, Write,
+    Change, CommitError, Entry, Event, EventBatch, HistoryMark, Import, ImportError, Key, Operation, Page,
+    Prefix, Range, ReadError, Revision, Store, StoreError, StoreHealth, WatchError, WatchSource, WatchStream,
+    Write,
 };
 use tokio::time::{Instant, sleep, timeout_at};
 

@@ -38,7 +38,11 @@ pub(crate) const fn newest<S>(steps: &[S]) -> u32 {
 
 /// Decides what to do with data of format `found`; `None` when there is no data yet. `location` says
 /// where the data is, for the message.
-pub(crate) fn plan<'a, S>(location: &str, found: Option<u32>, steps: &'a [S]) -> Result<Plan<'a, S>, OpenError> {
+pub(crate) fn plan<'a, S>(
+    location: &str,
+    found: Option<u32>,
+    steps: &'a [S],
+) -> Result<Plan<'a, S>, OpenError> {
     let known = newest(steps);
     match found {
         None => Ok(Plan::Fresh),

@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 
 use crate::{
-    CommitError, Entry, WatchStream, HistoryMark, ImportError, Key, Page, Prefix, Range, ReadError, Revision,
-    StoreError, WatchError, Write,
+    CommitError, Entry, HistoryMark, ImportError, Key, Page, Prefix, Range, ReadError, Revision, StoreError,
+    WatchError, WatchStream, Write,
 };
 
 /// A revisioned key-value store.

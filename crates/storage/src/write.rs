@@ -100,7 +100,9 @@ impl Write {
                 bytes: value.len(),
             }),
             // A delete of nothing can only be a mistake: it would change nothing and still be told "done".
-            Operation::Delete if self.precondition == Precondition::Absent => Err(CommitError::Conflict(None)),
+            Operation::Delete if self.precondition == Precondition::Absent => {
+                Err(CommitError::Conflict(None))
+            }
             _ => Ok(()),
         }
     }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use k3_api::rules::Selectable;
-use k3_storage::{EventBatch, Change, ReadError, Store, StoreError};
+use k3_storage::{Change, EventBatch, ReadError, Store, StoreError};
 use tokio::{
     sync::{Notify, watch},
     time::Instant,

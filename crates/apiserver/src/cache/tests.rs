@@ -21,8 +21,8 @@ use k3_api::{
 };
 use k3_encryption::{EncryptedStore, EncryptionConfiguration, Transformers};
 use k3_storage::{
-    Change, CommitError, Entry, WatchStream, StoreHealth, Import, ImportError, Key, Page, Prefix, Range, ReadError,
-    Revision, Store, StoreError, WatchError, Write, memory::MemoryStore,
+    Change, CommitError, Entry, Import, ImportError, Key, Page, Prefix, Range, ReadError, Revision, Store,
+    StoreError, StoreHealth, WatchError, WatchStream, Write, memory::MemoryStore,
 };
 use proptest::prelude::*;
 use serde_json::json;

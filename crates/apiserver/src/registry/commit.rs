@@ -7,7 +7,7 @@ use k3_api::{
     status::{Cause, Status},
     time::Time,
 };
-use k3_storage::{CommitError, Entry, Precondition, Operation, StoreError, Write};
+use k3_storage::{CommitError, Entry, Operation, Precondition, StoreError, Write};
 use serde_json::Value;
 use tokio::time::Instant;
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use k3_storage::{
-    EventBatch, CommitError, Entry, WatchSource, WatchStream, StoreHealth, HistoryMark, Import, ImportError, Key, Page,
-    Prefix, Range, ReadError, Revision, Store, StoreError, WatchError, Write,
+    CommitError, Entry, EventBatch, HistoryMark, Import, ImportError, Key, Page, Prefix, Range, ReadError,
+    Revision, Store, StoreError, StoreHealth, WatchError, WatchSource, WatchStream, Write,
 };
 use tokio::sync::watch;
 

@@ -109,7 +109,10 @@ pub(super) async fn open(config: StorageConfig, used: Use) -> Result<Arc<dyn Sto
 
 fn cannot_open(error: OpenError) -> Failure {
     match error {
-        OpenError::InUse { directory: folder, holder } => Failure::new(
+        OpenError::InUse {
+            directory: folder,
+            holder,
+        } => Failure::new(
             format!("the store in {} is in use by {holder}", folder.display()),
             "stop that server first (a SIGTERM, or `systemctl stop k3`), and start it again afterwards.\n\
              A store in etcd or MySQL can be saved and copied while servers use it; one in a folder is its server's alone",

@@ -10,7 +10,7 @@ use super::{
     read,
     session::Session,
 };
-use crate::{Clock, CommitError, Precondition, Expiry, Operation, Revision, SystemClock, Write};
+use crate::{Clock, CommitError, Expiry, Operation, Precondition, Revision, SystemClock, Write};
 
 /// Applies a write.
 pub(super) async fn commit(

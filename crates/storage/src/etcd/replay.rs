@@ -197,7 +197,10 @@ fn explain(session: &Session, state: &State, after: Revision, error: TailError) 
 impl From<ReadError> for WatchError {
     fn from(error: ReadError) -> Self {
         match error {
-            ReadError::Compacted { requested, oldest } => Self::Compacted { after: requested, oldest },
+            ReadError::Compacted { requested, oldest } => Self::Compacted {
+                after: requested,
+                oldest,
+            },
             ReadError::Future { requested, current } => Self::Future {
                 after: requested,
                 current,

@@ -23,8 +23,8 @@ use super::{
     state,
 };
 use crate::{
-    CommitError, Entry, WatchStream, StoreHealth, HistoryMark, Import, ImportError, Key, OpenError, Page, Prefix,
-    Range, ReadError, Revision, Store, StoreError, WatchError, Write,
+    CommitError, Entry, HistoryMark, Import, ImportError, Key, OpenError, Page, Prefix, Range, ReadError,
+    Revision, Store, StoreError, StoreHealth, WatchError, WatchStream, Write,
     feed::{Feed, FeedWatch},
 };
 

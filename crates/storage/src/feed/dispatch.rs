@@ -7,7 +7,7 @@ use std::{
 
 use tokio::sync::mpsc;
 
-use crate::{EventBatch, Event, Prefix, Revision};
+use crate::{Event, EventBatch, Prefix, Revision};
 
 /// Batches a watcher may have waiting before it is sent back to the history.
 const QUEUE: usize = 256;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::dispatch::{Feed, Subscription};
-use crate::{EventBatch, Event, WatchSource, Prefix, Revision, StoreError, WatchError};
+use crate::{Event, EventBatch, Prefix, Revision, StoreError, WatchError, WatchSource};
 
 /// Events read from the history at a time.
 const CHUNK: usize = 1000;

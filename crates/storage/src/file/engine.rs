@@ -15,8 +15,8 @@ use std::{
 use redb::StorageBackend;
 
 use super::{
-    options::{Durability, FileOptions},
     directory::{StoreDirectory, StoreFile},
+    options::{Durability, FileOptions},
 };
 use crate::StoreError;
 
@@ -79,7 +79,10 @@ pub(super) enum Fault {
 
 impl Engine {
     /// Opens or creates the file.
-    pub(super) fn open(directory: Arc<dyn StoreDirectory>, options: &FileOptions) -> Result<Self, StoreError> {
+    pub(super) fn open(
+        directory: Arc<dyn StoreDirectory>,
+        options: &FileOptions,
+    ) -> Result<Self, StoreError> {
         let (cache_bytes, durability) = (options.cache_bytes, options.durability);
         let open = open_file(&*directory, FILE, cache_bytes, durability)?;
         Ok(Self {
@@ -124,7 +127,12 @@ impl Engine {
     /// Opens the file again after it failed, at its last good commit.
     pub(super) fn reopen(&self) -> Result<Arc<Open>, StoreError> {
         self.current()?.gate.revoked.store(true, Ordering::SeqCst);
-        let open = Arc::new(open_file(&*self.directory, FILE, self.cache_bytes, self.durability)?);
+        let open = Arc::new(open_file(
+            &*self.directory,
+            FILE,
+            self.cache_bytes,
+            self.durability,
+        )?);
         self.replace(Arc::clone(&open));
         Ok(open)
     }
@@ -218,7 +226,9 @@ fn open_checked(file: GatedFile, cache_bytes: usize, location: &str) -> Result<r
     let mut database = builder.create_with_backend(file).map_err(redb::Error::from)?;
     // A repair after an unclean end has looked at everything already.
     if !repaired.load(Ordering::SeqCst) && !database.check_integrity().map_err(redb::Error::from)? {
-        tracing::warn!("{location} was damaged; the last commits that did not reach the disk whole are undone");
+        tracing::warn!(
+            "{location} was damaged; the last commits that did not reach the disk whole are undone"
+        );
     }
     Ok(database)
 }

@@ -10,7 +10,7 @@ use super::{
     record::{Kind, Record},
     tables::{LOG, missing},
 };
-use crate::{Change, CommitError, Entry, Event, Precondition, Expiry, Key, Operation, Revision, Write};
+use crate::{Change, CommitError, Entry, Event, Expiry, Key, Operation, Precondition, Revision, Write};
 
 /// A transaction that commits are added to.
 pub(super) struct Group<'txn> {

@@ -238,7 +238,10 @@ impl Index {
         let current = self.current();
         let at = page.at.unwrap_or(current);
         if at > current {
-            return Ok(Err(ReadError::Future { requested: at, current }));
+            return Ok(Err(ReadError::Future {
+                requested: at,
+                current,
+            }));
         }
         let mut range = Range {
             entries: Vec::new(),

@@ -40,7 +40,9 @@ impl Mark {
             Some(number) => Ok(Some(Self {
                 closed_at: Revision::new(number),
             })),
-            None => Err(StoreError::Corrupt(format!("{FILE} in {} is unreadable", directory.location())).into()),
+            None => {
+                Err(StoreError::Corrupt(format!("{FILE} in {} is unreadable", directory.location())).into())
+            }
         }
     }
 

@@ -11,6 +11,7 @@
 //! what can be done to it; `writer` is the one thread that does them; `store` is the door.
 
 mod compaction;
+pub mod directory;
 mod engine;
 mod group;
 mod import;
@@ -22,7 +23,6 @@ mod record;
 mod shrink;
 mod store;
 mod tables;
-pub mod directory;
 mod writer;
 
 pub use self::{

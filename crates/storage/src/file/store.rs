@@ -14,6 +14,7 @@ use redb::ReadableDatabase;
 use tokio::{sync::oneshot, time::Instant};
 
 use super::{
+    directory::{FsDirectory, StoreDirectory},
     engine::{Engine, FILE, Fault, Open, guarded, panic_message},
     import::{FileImport, ImportStep},
     index::{Index, Survey},
@@ -22,12 +23,11 @@ use super::{
     options::{FileOptions, RepairMode},
     shrink::COPY,
     tables::{LOG, Meta, Snapshot, read_history_mark},
-    directory::{FsDirectory, StoreDirectory},
     writer::{Job, Position, Writer},
 };
 use crate::{
-    Clock, CommitError, Entry, Event, WatchStream, StoreHealth, HistoryMark, Import, ImportError, Key, OpenError, Page,
-    Prefix, Range, ReadError, Revision, Store, StoreError, WatchError, Write,
+    Clock, CommitError, Entry, Event, HistoryMark, Import, ImportError, Key, OpenError, Page, Prefix, Range,
+    ReadError, Revision, Store, StoreError, StoreHealth, WatchError, WatchStream, Write,
     expiry::{Deadlines, Sweeper},
     feed::{Feed, FeedWatch, History},
 };
@@ -76,7 +76,10 @@ impl FileStore {
     }
 
     /// Opens the store in `directory`, whatever the options' directory.
-    pub async fn open_on(directory: Arc<dyn StoreDirectory>, options: FileOptions) -> Result<Arc<Self>, OpenError> {
+    pub async fn open_on(
+        directory: Arc<dyn StoreDirectory>,
+        options: FileOptions,
+    ) -> Result<Arc<Self>, OpenError> {
         let (shared, position) = blocking(move || Shared::open(directory, &options)).await??;
         let shared = Arc::new(shared);
         let (jobs, receiver) = mpsc::channel();
@@ -256,7 +259,10 @@ impl Store for FileStore {
 // --- Shared ---
 
 impl Shared {
-    fn open(directory: Arc<dyn StoreDirectory>, options: &FileOptions) -> Result<(Self, Position), OpenError> {
+    fn open(
+        directory: Arc<dyn StoreDirectory>,
+        options: &FileOptions,
+    ) -> Result<(Self, Position), OpenError> {
         let location = directory.location();
         let io = |source| OpenError::Io {
             path: location.clone().into(),
@@ -267,7 +273,12 @@ impl Shared {
         // A newer version may write the mark otherwise: the format, which is in the store's file, is checked first.
         let mark = Mark::read(&*directory);
         let is_used = !matches!(mark, Ok(None));
-        if is_used && directory.open(FILE).and_then(|file| file.is_empty()).map_err(io)? {
+        if is_used
+            && directory
+                .open(FILE)
+                .and_then(|file| file.is_empty())
+                .map_err(io)?
+        {
             return Err(StoreError::Corrupt(format!("{FILE} in {location} is missing or empty")).into());
         }
         let engine = Engine::open(directory, options)?;

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use crate::{
-    Change, CommitError, Entry, Event, Precondition, Expiry, HistoryMark, Key, Page, Prefix, Range, ReadError,
-    Revision, WatchError, history_budget::HistoryBudget,
+    Change, CommitError, Entry, Event, Expiry, HistoryMark, Key, Page, Precondition, Prefix, Range,
+    ReadError, Revision, WatchError, history_budget::HistoryBudget,
 };
 
 /// Everything the store knows.

@@ -7,8 +7,8 @@ use tokio::time::Instant;
 
 use super::state::State;
 use crate::{
-    Clock, CommitError, Entry, Event, WatchStream, Expiry, StoreHealth, HistoryMark, Import, ImportError, Key,
-    Operation, Page, Prefix, Range, ReadError, Revision, Store, StoreError, SystemClock, WatchError, Write,
+    Clock, CommitError, Entry, Event, Expiry, HistoryMark, Import, ImportError, Key, Operation, Page, Prefix,
+    Range, ReadError, Revision, Store, StoreError, StoreHealth, SystemClock, WatchError, WatchStream, Write,
     expiry::{Deadlines, Sweeper},
     feed::{Feed, FeedWatch, History},
 };

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::row::{Kind, Logged};
-use crate::{Entry, Precondition, Expiry, Key, Operation, Revision, Write};
+use crate::{Entry, Expiry, Key, Operation, Precondition, Revision, Write};
 
 /// What the database holds under a key when the group begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

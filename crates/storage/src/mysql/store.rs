@@ -23,8 +23,8 @@ use super::{
     writer::Writer,
 };
 use crate::{
-    CommitError, Entry, Event, WatchStream, StoreHealth, HistoryMark, Import, ImportError, Key, OpenError, Page,
-    Prefix, Range, ReadError, Revision, Store, StoreError, WatchError, Write,
+    CommitError, Entry, Event, HistoryMark, Import, ImportError, Key, OpenError, Page, Prefix, Range,
+    ReadError, Revision, Store, StoreError, StoreHealth, WatchError, WatchStream, Write,
     expiry::Sweeper,
     feed::{FeedWatch, History},
 };

@@ -6,7 +6,7 @@ use tokio::io::AsyncRead;
 
 use super::{
     digest::Digest,
-    reader::{Reader, BackupStreamError},
+    reader::{BackupStreamError, Reader},
     snapshot::read_back,
 };
 use crate::{Clock, ReadError, Revision, Store};

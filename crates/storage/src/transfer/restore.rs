@@ -7,7 +7,7 @@ use tokio::io::AsyncRead;
 use super::{
     BackupSummary, TransferProgress,
     intake::Intake,
-    reader::{Reader, BackupStreamError},
+    reader::{BackupStreamError, Reader},
 };
 use crate::{ImportError, Revision, Store};
 

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use k3_storage::{
-    CommitError, Precondition, OpenError, Page, ReadError, Revision, Store, StoreError, WatchError, Write,
+    CommitError, OpenError, Page, Precondition, ReadError, Revision, Store, StoreError, WatchError, Write,
     etcd::{EtcdOptions, EtcdStore},
 };
 use k3_test_services::{Etcd, EtcdCluster, EtcdOptions as Service, free_port};

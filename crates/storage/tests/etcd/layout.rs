@@ -1,7 +1,7 @@
 //! What lies where in etcd, and who shares it.
 
 use k3_storage::{
-    CommitError, Precondition, OpenError, Operation, Page, Prefix, ReadError, Store, StoreError, Write,
+    CommitError, OpenError, Operation, Page, Precondition, Prefix, ReadError, Store, StoreError, Write,
     etcd::EtcdStore,
 };
 use k3_test_services::Etcd;

@@ -3,7 +3,7 @@
 use std::{future::Future, sync::Arc, time::Duration};
 
 use k3_storage::{
-    EventBatch, Change, WatchStream, Key, Prefix, Revision, Store, Write,
+    Change, EventBatch, Key, Prefix, Revision, Store, WatchStream, Write,
     etcd::{EtcdOptions, EtcdStore},
 };
 

@@ -13,7 +13,9 @@ use crate::{contents, fill};
 const FILE: &str = "store.redb";
 
 /// A closed store with some history in a directory, and what it holds.
-async fn closed_store(directory: &Path) -> std::collections::BTreeMap<String, (k3_storage::Revision, Vec<u8>)> {
+async fn closed_store(
+    directory: &Path,
+) -> std::collections::BTreeMap<String, (k3_storage::Revision, Vec<u8>)> {
     let store = FileStore::open(FileOptions::new(directory)).await.unwrap();
     fill(&*store, 200).await;
     let held = contents(&*store).await;

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use k3_storage::{Precondition, Operation, Revision, Store, Write, file::Durability};
+use k3_storage::{Operation, Precondition, Revision, Store, Write, file::Durability};
 use rand::{Rng, RngExt, SeedableRng, rngs::StdRng};
 
 use crate::{
@@ -158,7 +158,8 @@ async fn disk_worth_shrinking() -> (Arc<Disk>, BTreeMap<String, (Revision, Vec<u
             let store = Arc::clone(&store);
             writers.spawn(async move {
                 let known = store.get(&key(name)).await.unwrap();
-                let precondition = known.map_or(Precondition::Absent, |entry| Precondition::At(entry.revision));
+                let precondition =
+                    known.map_or(Precondition::Absent, |entry| Precondition::At(entry.revision));
                 let value = [value(name, round), vec![0; 2000]].concat();
                 let operation = Operation::Put {
                     value: value.into(),

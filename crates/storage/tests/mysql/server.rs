@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use k3_storage::{
-    Change, Event, WatchStream, Key, Prefix, Revision, Store, Write,
+    Change, Event, Key, Prefix, Revision, Store, WatchStream, Write,
     mysql::{MysqlOptions, MysqlStore},
 };
 use k3_test_services::{MariaDb, MariaDbOptions};

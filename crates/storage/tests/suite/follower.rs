@@ -1,6 +1,6 @@
 //! A watcher that gathers what it is told.
 
-use k3_storage::{EventBatch, Change, Event, WatchStream, Revision, WatchError};
+use k3_storage::{Change, Event, EventBatch, Revision, WatchError, WatchStream};
 
 use crate::acts::soon;
 

@@ -13,8 +13,8 @@ use super::{
     REVISION, any_entries, block_on, entries_of, entry, expiring, quiet, store_of,
 };
 use crate::{
-    Clock, CommitError, Entry, WatchStream, Expiry, StoreHealth, Import, ImportError, Key, Page, Prefix, Range,
-    ReadError, Revision, Store, StoreError, SystemClock, WatchError, Write, memory::MemoryStore,
+    Clock, CommitError, Entry, Expiry, Import, ImportError, Key, Page, Prefix, Range, ReadError, Revision,
+    Store, StoreError, StoreHealth, SystemClock, WatchError, WatchStream, Write, memory::MemoryStore,
 };
 
 /// A store that changes what it is given, as a faulty disk or a wrong setting of a database does.

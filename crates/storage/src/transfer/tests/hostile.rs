@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tokio::io::AsyncReadExt;
 
 use super::{
-    super::{RestoreError, BackupStreamError, inspect, restore},
+    super::{BackupStreamError, RestoreError, inspect, restore},
     REVISION, any_entries, backup_of, block_on, entries_of, entry, expiring,
     forgery::Forgery,
     quiet, store_of,
@@ -84,7 +84,9 @@ async fn every_flipped_bit_is_refused_at_its_place() {
                 .await
                 .expect_err("a flipped stream is refused")
             {
-                BackupStreamError::Damaged { at, .. } => assert!(at <= byte as u64, "found at {at}, is at {byte}"),
+                BackupStreamError::Damaged { at, .. } => {
+                    assert!(at <= byte as u64, "found at {at}, is at {byte}")
+                }
                 BackupStreamError::Truncated { .. } => {} // a length that grew
                 BackupStreamError::NotABackup => assert!(byte < 8),
                 BackupStreamError::NewerFormat { .. } => assert!((8..12).contains(&byte)),

@@ -8,7 +8,7 @@ use super::{
     super::{BackupError, backup, inspect, restore},
     backup_of, entry, noon, quiet, store_of,
 };
-use crate::{Entry, Precondition, Key, Operation, Page, Prefix, Revision, Store, Write, memory::MemoryStore};
+use crate::{Entry, Key, Operation, Page, Precondition, Prefix, Revision, Store, Write, memory::MemoryStore};
 
 const OBJECTS: usize = 3000;
 const WRITERS: usize = 8;

@@ -10,8 +10,8 @@ use tokio::task::JoinSet;
 
 use crate::{
     acts::{Acts, key, prefix, soon},
-    follower::revisions,
     backend::TestBackend,
+    follower::revisions,
 };
 
 conformance_tests! {

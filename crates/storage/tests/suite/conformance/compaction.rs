@@ -7,8 +7,8 @@ use tokio::task::JoinSet;
 
 use crate::{
     acts::{Acts, contents, prefix},
-    follower::{brief, revisions},
     backend::TestBackend,
+    follower::{brief, revisions},
 };
 
 conformance_tests! {

@@ -7,8 +7,8 @@ use tokio::time::Instant;
 
 use crate::{
     acts::{Acts, key, names},
-    follower::brief,
     backend::TestBackend,
+    follower::brief,
 };
 
 conformance_tests! {

@@ -299,7 +299,10 @@ async fn a_state_of_the_future_is_refused(backend: &dyn TestBackend) {
         ..Page::all()
     };
     match store.range(&prefix("/"), page).await {
-        Err(ReadError::Future { requested: told, current }) => {
+        Err(ReadError::Future {
+            requested: told,
+            current,
+        }) => {
             assert_eq!(told, requested);
             assert!(current >= stands && current < requested);
         }

@@ -229,7 +229,9 @@ fn the_file_stays_small_in_quick_restarts() {
             }
             clock.advance(Duration::from_mins(1));
             store.close().await;
-            let len = std::fs::metadata(directory.path().join("store.redb")).unwrap().len();
+            let len = std::fs::metadata(directory.path().join("store.redb"))
+                .unwrap()
+                .len();
             largest = largest.max(len);
         }
         // Each start writes 400 kB, and the history of ten of them is kept: 24 MB are written in all.

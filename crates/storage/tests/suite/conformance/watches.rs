@@ -2,14 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use k3_storage::{EventBatch, Change, Event, Revision, Store, WatchError};
+use k3_storage::{Change, Event, EventBatch, Revision, Store, WatchError};
 use tokio::task::JoinSet;
 
 use super::writers::write_on;
 use crate::{
     acts::{Acts, names, prefix, soon},
-    follower::{Follower, brief, revisions},
     backend::TestBackend,
+    follower::{Follower, brief, revisions},
 };
 
 conformance_tests! {

@@ -2,13 +2,13 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use k3_storage::{Change, CommitError, Precondition, Operation, Revision, Store, Write};
+use k3_storage::{Change, CommitError, Operation, Precondition, Revision, Store, Write};
 use tokio::task::JoinSet;
 
 use crate::{
     acts::{Acts, key, soon},
-    follower::brief,
     backend::TestBackend,
+    follower::brief,
 };
 
 conformance_tests! {

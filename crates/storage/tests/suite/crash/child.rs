@@ -11,7 +11,7 @@ use std::{
 };
 
 use k3_storage::{
-    Change, CommitError, Entry, Event, Precondition, Key, Operation, Page, Revision, Store, WatchError, Write,
+    Change, CommitError, Entry, Event, Key, Operation, Page, Precondition, Revision, Store, WatchError, Write,
 };
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use tokio::task::JoinSet;

@@ -14,8 +14,8 @@ use super::{
 };
 use crate::{
     acts::Acts,
-    history::{Timeline, check},
     backend::run_within,
+    history::{Timeline, check},
     properties::seed,
 };
 

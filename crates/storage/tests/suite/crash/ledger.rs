@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use k3_storage::{Entry, Precondition, Operation as Effect, Revision, Write};
+use k3_storage::{Entry, Operation as Effect, Precondition, Revision, Write};
 
 use super::words::{Asked, Nanos, Told, Word, value};
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use k3_storage::{EventBatch, Change, Event, Revision, Store};
+use k3_storage::{Change, Event, EventBatch, Revision, Store};
 
 use super::{
     address::Address,
@@ -11,8 +11,8 @@ use super::{
 };
 use crate::{
     acts::{Acts, key, prefix},
-    history::{Recording, check_stream},
     backend::{etcd, mysql, run_within},
+    history::{Recording, check_stream},
 };
 
 const LIMIT: Duration = Duration::from_mins(3);

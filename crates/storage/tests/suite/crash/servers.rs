@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use k3_storage::{EventBatch, WatchStream, Revision};
+use k3_storage::{EventBatch, Revision, WatchStream};
 use k3_test_services::MariaDb;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use tokio::{sync::watch, task::JoinSet};
@@ -15,8 +15,8 @@ use super::{
 };
 use crate::{
     acts::{Acts, prefix, soon},
-    history::{Recording, check, check_stream},
     backend::{etcd, run_within},
+    history::{Recording, check, check_stream},
     properties::seed,
 };
 

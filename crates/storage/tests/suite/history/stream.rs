@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use k3_storage::{EventBatch, Event, Prefix, Revision};
+use k3_storage::{Event, EventBatch, Prefix, Revision};
 
 /// What a watch told, from its beginning to where it was left.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use k3_storage::{CommitError, Entry, Precondition, Operation, Page, Revision, Store, Write};
+use k3_storage::{CommitError, Entry, Operation, Page, Precondition, Revision, Store, Write};
 use tokio::{sync::watch, task::JoinSet};
 
 use super::{
@@ -11,8 +11,8 @@ use super::{
 };
 use crate::{
     acts::{Acts, key, prefix, soon},
-    history::{Recorder, Recording, check, check_stream},
     backend::TestBackend,
+    history::{Recorder, Recording, check, check_stream},
 };
 
 conformance_tests! {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use k3_storage::{
-    EventBatch, Change, CommitError, Entry, Event, WatchStream, Precondition, Operation, Page, Range, ReadError, Revision,
-    Store, WatchError, Write, memory::MemoryStore,
+    Change, CommitError, Entry, Event, EventBatch, Operation, Page, Precondition, Range, ReadError, Revision,
+    Store, WatchError, WatchStream, Write, memory::MemoryStore,
 };
 use proptest::{collection::vec, prelude::*};
 
@@ -17,8 +17,8 @@ use super::{
 };
 use crate::{
     acts::{Acts, key, prefix, soon},
-    history::{Recording, check_stream},
     backend::TestBackend,
+    history::{Recording, check_stream},
 };
 
 conformance_tests! {

@@ -12,7 +12,7 @@ mod tests;
 
 use std::collections::{BTreeMap, HashMap};
 
-use k3_storage::{Change, Event, Precondition, Operation as Effect, Revision, Write};
+use k3_storage::{Change, Event, Operation as Effect, Precondition, Revision, Write};
 
 use super::{
     operation::{Done, Operation},
@@ -38,7 +38,9 @@ pub(crate) enum Violation {
     Unjustified(Operation),
     #[error("what was read never was: {0:?}")]
     Phantom(Operation),
-    #[error("what was read was true only before revision {1}, which was known before it was requested: {0:?}")]
+    #[error(
+        "what was read was true only before revision {1}, which was known before it was requested: {0:?}"
+    )]
     Stale(Operation, Revision),
     #[error("what was read came true only after it was answered: {0:?}")]
     Premature(Operation),
@@ -241,7 +243,9 @@ impl Ceilings {
     }
 
     fn at(&self, tick: u64) -> Revision {
-        let first_later = self.requested.partition_point(|(requested, _)| *requested <= tick);
+        let first_later = self
+            .requested
+            .partition_point(|(requested, _)| *requested <= tick);
         self.requested
             .get(first_later)
             .map_or(NEVER, |(_, revision)| Revision::new(revision.get() - 1))
