@@ -90,7 +90,7 @@ pub(super) fn refuse_memory(config: &StorageConfig) -> Result<(), Failure> {
 /// Opens a store that is read; `None` if a server on this machine has it open.
 pub(super) async fn open_unless_in_use(config: StorageConfig) -> Result<Option<Arc<dyn Store>>, Failure> {
     if let StorageConfig::File(options) = &config {
-        prepare(&options.folder, Use::Source)?;
+        prepare(&options.directory, Use::Source)?;
     }
     match k3_storage::open(config).await {
         Ok(store) => Ok(Some(store)),
@@ -102,7 +102,7 @@ pub(super) async fn open_unless_in_use(config: StorageConfig) -> Result<Option<A
 /// Opens a store.
 pub(super) async fn open(config: StorageConfig, used: Use) -> Result<Arc<dyn Store>, Failure> {
     if let StorageConfig::File(options) = &config {
-        prepare(&options.folder, used)?;
+        prepare(&options.directory, used)?;
     }
     k3_storage::open(config).await.map_err(cannot_open)
 }
