@@ -45,7 +45,7 @@ impl Failure {
     }
 
     /// A text that is shown as it is, and an exit code.
-    pub(crate) fn told(text: impl Into<String>, code: u8) -> Self {
+    pub(crate) fn verbatim(text: impl Into<String>, code: u8) -> Self {
         Self {
             kind: Kind::Told(code),
             ..Self::usage(text, "")
@@ -53,7 +53,7 @@ impl Failure {
     }
 
     /// The same with its cause.
-    pub(crate) fn because(self, cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+    pub(crate) fn caused_by(self, cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self {
             cause: Some(cause.into()),
             ..self
@@ -117,7 +117,7 @@ mod tests {
     fn a_failure_tells_what_why_and_what_to_do() {
         let cause = io::Error::new(io::ErrorKind::NotFound, "no such file");
         let failure =
-            Failure::new("cannot read a.csv", "make it\nor leave out --token-auth-file").because(cause);
+            Failure::new("cannot read a.csv", "make it\nor leave out --token-auth-file").caused_by(cause);
         assert_eq!(
             failure.to_string(),
             "error: cannot read a.csv: no such file\n  make it\n  or leave out --token-auth-file"

@@ -68,7 +68,7 @@ fn unusable(error: secret_file::FileError) -> Failure {
         "cannot use the data directory",
         "choose one that this user may write to with --data-dir",
     )
-    .because(error)
+    .caused_by(error)
 }
 
 // --- FileFormat ---

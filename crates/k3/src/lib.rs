@@ -12,10 +12,10 @@ mod stdout;
 mod certificates;
 mod commands;
 mod config;
-mod control;
+mod controller_manager;
 mod data_dir;
 mod databases;
-mod door;
+mod client_factory;
 mod duration;
 mod failure;
 mod file_format;
@@ -76,6 +76,6 @@ fn written_output() -> Result<(), Failure> {
             "failed to write to standard output",
             "check the disk or the program that the output goes to",
         )
-        .because(error)),
+        .caused_by(error)),
     }
 }

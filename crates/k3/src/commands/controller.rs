@@ -9,12 +9,12 @@ use kubecontroller::manager::{self, Stop};
 
 use super::{
     process::{self, Announce},
-    remote::PartOfFlags,
+    remote::ProcessFlags,
 };
 use crate::{
     certificates,
-    control::{self, Chosen, Control},
-    door::Door,
+    controller_manager::{self, ComponentSelection, ControllerManager},
+    client_factory::ClientFactory,
     failure::Failure,
     server::Settings,
 };
@@ -51,7 +51,7 @@ pub(crate) struct ControllerFlags {
     leading: Leading,
 
     #[command(flatten)]
-    part: PartOfFlags,
+    part: ProcessFlags,
 }
 
 /// Who works if there are several, and what is told of it.
@@ -71,28 +71,28 @@ pub(super) struct Leading {
 }
 
 pub(super) fn run(flags: &ControllerFlags) -> Result<(), Failure> {
-    let chosen = control::listed(&flags.controllers)?;
-    if chosen.is_nothing() {
+    let components = controller_manager::parse_controllers(&flags.controllers)?;
+    if components.is_empty() {
         return Err(Failure::usage(
             "--controllers names none",
             "'*' is all; `k3 controllers` shows their names",
         ));
     }
-    run_part("controller", chosen, &flags.leading, &flags.part)
+    run_components("controller", components, &flags.leading, &flags.part)
 }
 
-/// Runs what was chosen in this process: for a server elsewhere, or with one of its own.
-pub(super) fn run_part(
+/// Runs what was components in this process: for a server elsewhere, or with one of its own.
+pub(super) fn run_components(
     name: &str,
-    chosen: Chosen,
+    components: ComponentSelection,
     leading: &Leading,
-    part: &PartOfFlags,
+    part: &ProcessFlags,
 ) -> Result<(), Failure> {
-    process::begin(&part.log)?;
+    process::init(&part.log)?;
     match part.own_server(name)? {
         Some(own) => {
             let settings = Settings {
-                chosen,
+                components,
                 control: leading.config(),
                 ..own
             };
@@ -102,22 +102,22 @@ pub(super) fn run_part(
             let mut signals = process::signals()?;
             let server = part.remote.config(part.data_dir.clone()).await?;
             let stop = Stop::new();
-            let running = control(server, chosen, leading, stop.clone());
-            process::until_told(stop, running, &mut signals).await
+            let running = control(server, components, leading, stop.clone());
+            process::run_until_signal(stop, running, &mut signals).await
         }),
     }
 }
 
-async fn control(server: Config, chosen: Chosen, leading: &Leading, stop: Stop) -> Result<(), Failure> {
+async fn control(server: Config, components: ComponentSelection, leading: &Leading, stop: Stop) -> Result<(), Failure> {
     let cluster = Cluster {
         authority: authority(&server)?.into(),
         server: identity(&server),
         ..Cluster::default()
     };
-    tracing::info!("{chosen} for {}", server.cluster_url);
-    let control = Control::new(
-        &Door::Outside(Box::new(server)),
-        chosen,
+    tracing::info!("{components} for {}", server.cluster_url);
+    let control = ControllerManager::new(
+        &ClientFactory::Remote(Box::new(server)),
+        components,
         cluster,
         leading.config(),
     )?;
@@ -126,7 +126,7 @@ async fn control(server: Config, chosen: Chosen, leading: &Leading, stop: Stop) 
             "the controllers ended",
             "see that the server runs, and start them again",
         )
-        .because(error)
+        .caused_by(error)
     })
 }
 
@@ -161,7 +161,7 @@ fn identity(server: &Config) -> ServerIdentity {
 /// The certificate of the server's authority, which pods are told: that of the kubeconfig.
 fn authority(server: &Config) -> Result<String, Failure> {
     let advice =
-        "use a kubeconfig with certificate-authority-data, such as the admin.kubeconfig in the data folder";
+        "use a kubeconfig with certificate-authority-data, such as the admin.kubeconfig in the data directory";
     let known = server.root_cert.as_deref().unwrap_or_default();
     if known.is_empty() {
         return Err(Failure::new("the kubeconfig names no authority", advice));

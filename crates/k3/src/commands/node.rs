@@ -7,7 +7,7 @@ use kubecontroller::manager::Stop;
 
 use super::{
     process::{self, Announce},
-    remote::{PartOfFlags, RemoteFlags},
+    remote::{ProcessFlags, RemoteFlags},
     start::NodeFlags,
 };
 use crate::{
@@ -29,7 +29,7 @@ Examples:
       the same machine after a restart: it has a certificate, and needs no token any more
 
 The token names the authority of the cluster, so that a server that is another one's is refused before it has seen anything.
-The certificate is kept in the data folder, for its owner alone, and renewed in time.
+The certificate is kept in the data directory, for its owner alone, and renewed in time.
 
 Exit codes: 0 success, 1 failure, 2 a call that makes no sense.";
 
@@ -38,14 +38,14 @@ Exit codes: 0 success, 1 failure, 2 a call that makes no sense.";
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct NodeProcessFlags {
     #[command(flatten)]
-    part: PartOfFlags,
+    part: ProcessFlags,
 
     #[command(flatten)]
     node: NodeFlags,
 }
 
 pub(super) fn run(flags: NodeProcessFlags) -> Result<(), Failure> {
-    process::begin(&flags.part.log)?;
+    process::init(&flags.part.log)?;
     let own = flags.part.own_server("node-server")?;
     let node = flags.node.settings()?;
     match own {
@@ -74,7 +74,7 @@ pub(super) fn join(remote: &RemoteFlags, node: NodeSettings, data_dir: Option<&P
             &data_dir,
             stop.clone(),
         ));
-        process::until_told(stop, running, &mut signals).await
+        process::run_until_signal(stop, running, &mut signals).await
     })
 }
 
@@ -93,7 +93,7 @@ async fn way(flags: &RemoteFlags) -> Result<Way, Failure> {
             let token: JoinToken = token.text().parse().map_err(|error| {
                 let advice =
                     "make one with `k3 token create --join`; or add --ca FILE for another sort of token";
-                Failure::usage("--token makes no sense", advice).because(error)
+                Failure::usage("--token makes no sense", advice).caused_by(error)
             })?;
             Ok(Way::Token(server.clone(), token))
         }

@@ -32,14 +32,14 @@ pub(super) enum Announce {
 
 /// Prepares the process: from here on it writes a log.
 pub(super) fn begin(flags: &LogFlags) -> Result<(), Failure> {
-    log::begin(flags)?;
+    log::init(flags)?;
     limits::raise_open_files();
     Ok(())
 }
 
 /// Does what has to be waited for, on all cores.
 pub(super) fn block_on(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
-    runtime::of_all_cores()?.block_on(work)
+    runtime::all_cores()?.block_on(work)
 }
 
 /// Runs a control plane on all cores until a signal comes, and then ends it in order.
@@ -83,7 +83,7 @@ pub(super) async fn serve(
         }
     }
     tokio::select! {
-        failure = plane.ended() => return Err(failure),
+        failure = plane.wait_for_failure() => return Err(failure),
         name = signals.next() => tracing::info!("{name}: stopping; the same again stops at once"),
     }
     tokio::select! {
@@ -93,7 +93,7 @@ pub(super) async fn serve(
 }
 
 /// Does something that ends when `stop` is stopped, which a signal does.
-pub(super) async fn until_told(
+pub(super) async fn run_until_signal(
     stop: Stop,
     work: impl Future<Output = Result<(), Failure>>,
     signals: &mut Signals,
@@ -116,7 +116,7 @@ pub(super) async fn until_told(
 /// The signals by which the process is told to stop, heard from now on.
 pub(super) fn signals() -> Result<Signals, Failure> {
     Signals::listen().map_err(|error| {
-        Failure::new("cannot listen for signals", "this should not happen; try again").because(error)
+        Failure::new("cannot listen for signals", "this should not happen; try again").caused_by(error)
     })
 }
 

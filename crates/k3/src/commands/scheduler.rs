@@ -4,9 +4,9 @@ use clap::Args;
 
 use super::{
     controller::{self, Leading},
-    remote::PartOfFlags,
+    remote::ProcessFlags,
 };
-use crate::{control, failure::Failure};
+use crate::{controller_manager, failure::Failure};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,13 +29,13 @@ pub(crate) struct SchedulerFlags {
     leading: Leading,
 
     #[command(flatten)]
-    part: PartOfFlags,
+    part: ProcessFlags,
 }
 
 pub(super) fn run(flags: &SchedulerFlags) -> Result<(), Failure> {
-    controller::run_part(
+    controller::run_components(
         "scheduler",
-        control::listed("scheduler")?,
+        controller_manager::parse_controllers("scheduler")?,
         &flags.leading,
         &flags.part,
     )

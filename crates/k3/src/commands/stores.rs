@@ -14,7 +14,7 @@ use crate::{data_dir::default_data_dir, failure::Failure, secret_file};
 /// Which store is meant: the flags are those of `k3 start`.
 #[derive(Debug, Args)]
 pub(super) struct StoreFlags {
-    /// The data folder of the server
+    /// The data directory of the server
     /// [default: /var/lib/k3 for root, else `$XDG_DATA_HOME/k3` or `~/.local/share/k3`]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
@@ -60,10 +60,10 @@ impl ForceFlag {
 // --- StoreFlags ---
 
 impl StoreFlags {
-    /// The data folder.
+    /// The data directory.
     pub(super) fn data_dir(&self) -> Result<PathBuf, Failure> {
         match &self.data_dir {
-            Some(folder) => Ok(folder.clone()),
+            Some(directory) => Ok(directory.clone()),
             None => default_data_dir(),
         }
     }
@@ -110,35 +110,35 @@ pub(super) async fn open(config: StorageConfig, used: Use) -> Result<Arc<dyn Sto
 fn cannot_open(error: OpenError) -> Failure {
     match error {
         OpenError::InUse { folder, holder } => Failure::new(
-            format!("the store in {} is in use by {holder}", folder.display()),
+            format!("the store in {} is in use by {holder}", directory.display()),
             "stop that server first (a SIGTERM, or `systemctl stop k3`), and start it again afterwards.\n\
-             A store in etcd or MySQL can be saved and copied while servers use it; one in a folder is its server's alone",
+             A store in etcd or MySQL can be saved and copied while servers use it; one in a directory is its server's alone",
         ),
         OpenError::Setting { .. } => {
-            Failure::usage("a setting of the store makes no sense", "see --help").because(error)
+            Failure::usage("a setting of the store makes no sense", "see --help").caused_by(error)
         }
         error => Failure::new(
             "cannot open the store",
             "check that it can be reached, and that this user may read it",
         )
-        .because(error),
+        .caused_by(error),
     }
 }
 
-/// Sees that there is a folder to use.
-fn prepare(folder: &Path, used: Use) -> Result<(), Failure> {
+/// Sees that there is a directory to use.
+fn prepare(directory: &Path, used: Use) -> Result<(), Failure> {
     match used {
-        Use::Source if !folder.is_dir() => Err(Failure::new(
-            format!("there is no store in {}", folder.display()),
-            "name the data folder of the server that made it; the store is the folder `objects` in there",
+        Use::Source if !directory.is_dir() => Err(Failure::new(
+            format!("there is no store in {}", directory.display()),
+            "name the data directory of the server that made it; the store is the directory `objects` in there",
         )),
         Use::Source => Ok(()),
-        Use::Target => secret_file::make_folder(folder).map_err(|error| {
+        Use::Target => secret_file::create_directory(directory).map_err(|error| {
             Failure::new(
                 "cannot make the store",
-                "name a folder that this user may write to",
+                "name a directory that this user may write to",
             )
-            .because(error)
+            .caused_by(error)
         }),
     }
 }
@@ -160,7 +160,7 @@ pub(super) async fn make_room(store: &dyn Store, old: Old) -> Result<(), Failure
             "cannot give up what the store holds",
             "see the cause, and try again",
         )
-        .because(error)
+        .caused_by(error)
     })
 }
 
@@ -169,6 +169,6 @@ pub(super) async fn first_key(store: &dyn Store) -> Result<Option<Key>, Failure>
     match store.range(&Prefix::all(), Page::first(1)).await {
         Ok(range) => Ok(range.entries.into_iter().next().map(|entry| entry.key)),
         Err(ReadError::Store(StoreError::UnfinishedImport)) => Ok(None),
-        Err(error) => Err(Failure::new("cannot read the store", "see the cause").because(error)),
+        Err(error) => Err(Failure::new("cannot read the store", "see the cause").caused_by(error)),
     }
 }

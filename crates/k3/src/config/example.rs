@@ -12,7 +12,7 @@ const HEAD: &str = "\
 #
 # A file is found by --config, by the variable CONFIG_PATH, as ./.config.yaml or as ./configs/config-example.yaml,
 # in this order. Each key is also a flag and a variable (docs/configuration.md), and those go before the file.
-# Paths are relative to the folder that k3 is started in. `k3 config show` prints what is in force, and who said so.
+# Paths are relative to the directory that k3 is started in. `k3 config show` prints what is in force, and who said so.
 #
 # Written by `k3 config example`.
 ";

@@ -13,7 +13,7 @@ use kubecontroller::manager::config::{entries, nearest};
 use super::{
     given::{Given, Origin},
     keys::{KEYS, Key},
-    line::World,
+    line::Environment,
     value,
 };
 use crate::failure::Failure;
@@ -34,16 +34,16 @@ pub(super) struct ConfigFile {
 /// it says (a kubeconfig, a store, a runtime) is used with the rights of this one.
 ///
 /// The owner is asked of the open file that is read then: a path can lead to another file a moment later.
-pub(super) fn find(named: Option<&PathBuf>, world: &World<'_>) -> Result<Option<ConfigFile>, Failure> {
+pub(super) fn find(named: Option<&PathBuf>, environment: &Environment<'_>) -> Result<Option<ConfigFile>, Failure> {
     let by_variable = || {
-        let path = (world.variable)(VARIABLE).filter(|path| !path.is_empty());
+        let path = (environment.variable)(VARIABLE).filter(|path| !path.is_empty());
         path.map(PathBuf::from)
     };
     if let Some(path) = named.cloned().or_else(by_variable) {
         let text = fs::read_to_string(&path).map_err(|error| cannot_read(&path, error))?;
         return Ok(Some(ConfigFile { path, text }));
     }
-    let mut usual = USUAL.iter().map(|name| world.folder.join(name));
+    let mut usual = USUAL.iter().map(|name| environment.directory.join(name));
     let Some(path) = usual.find(|path| path.exists()) else {
         return Ok(None);
     };
@@ -64,7 +64,7 @@ fn cannot_read(path: &Path, error: std::io::Error) -> Failure {
         format!("cannot read the configuration {}", path.display()),
         advice,
     )
-    .because(error)
+    .caused_by(error)
 }
 
 fn check_owner(path: &Path, owner: u32, mode: u32, user: u32) -> Result<(), Failure> {

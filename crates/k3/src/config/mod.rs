@@ -24,6 +24,6 @@ mod variables;
 pub(crate) use self::{
     decoration::{args, documented},
     example::example,
-    line::{ServerLocation, Unread, World, read, read_server_location},
+    line::{ServerLocation, CommandLineError, Environment, read, read_server_location},
     settings::Settings,
 };

@@ -11,7 +11,7 @@ use super::{
     decoration::documented,
     example::{example, table},
     keys::{KEYS, Key},
-    line::{Line, Unread, World, read},
+    line::{Line, CommandLineError, Environment, read},
     settings::defaults,
 };
 use crate::commands::command;
@@ -27,33 +27,33 @@ const LONG_RUNNING: [&str; 7] = [
     "storage",
 ];
 
-/// What a line comes to in a folder with this `.config.yaml`, or why it comes to nothing.
+/// What a line comes to in a directory with this `.config.yaml`, or why it comes to nothing.
 fn told(line: &str, file: &str, env: &[(&str, &str)]) -> Result<Line, String> {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     if !file.is_empty() {
-        fs::write(folder.path().join(".config.yaml"), file).unwrap();
+        fs::write(directory.path().join(".config.yaml"), file).unwrap();
     }
-    told_in(folder.path(), line, env).map_err(|error| error.replace(folder.path().to_str().unwrap(), "."))
+    told_in(directory.path(), line, env).map_err(|error| error.replace(directory.path().to_str().unwrap(), "."))
 }
 
-fn told_in(folder: &Path, line: &str, env: &[(&str, &str)]) -> Result<Line, String> {
+fn told_in(directory: &Path, line: &str, env: &[(&str, &str)]) -> Result<Line, String> {
     let variable = |name: &str| {
         let found = env.iter().find(|(known, _)| *known == name);
         found.map(|(_, value)| OsString::from(value))
     };
-    let world = World {
+    let environment = Environment {
         variable: &variable,
         variable_names: &|| env.iter().map(|(name, _)| (*name).to_owned()).collect(),
-        folder,
+        directory,
     };
     let words = line.split_whitespace().map(OsString::from).collect();
-    read(&command(), words, &world).map_err(|unread| match unread {
-        Unread::Line(error, notes) => format!("{error}\n{notes}"),
-        Unread::Settings(failure) => failure.to_string(),
+    read(&command(), words, &environment).map_err(|unread| match unread {
+        CommandLineError::Usage(error, notes) => format!("{error}\n{notes}"),
+        CommandLineError::Settings(failure) => failure.to_string(),
     })
 }
 
-/// A value in force, and where it comes from without the folder.
+/// A value in force, and where it comes from without the directory.
 fn shown(line: &Line, key: &str) -> (Value, String) {
     let all = line.settings.json(&args(&command()));
     let found = all["settings"]
@@ -94,10 +94,10 @@ fn a_flag_goes_before_the_environment_before_the_file_before_the_default() {
 
 #[test]
 fn a_file_is_looked_for_in_this_order() {
-    let folder = tempfile::tempdir().unwrap();
-    let place = |name: &str| folder.path().join(name);
+    let directory = tempfile::tempdir().unwrap();
+    let place = |name: &str| directory.path().join(name);
     let write = |name: &str, port: u16| fs::write(place(name), format!("api: {{port: {port}}}")).unwrap();
-    let found = |line: &str, env: &[(&str, &str)]| port(&told_in(folder.path(), line, env).unwrap());
+    let found = |line: &str, env: &[(&str, &str)]| port(&told_in(directory.path(), line, env).unwrap());
     let (by_flag, by_variable) = (place("a.yaml"), place("b.yaml"));
     let line = format!("k3 start --config {}", by_flag.display());
     let env = [("CONFIG_PATH", by_variable.to_str().unwrap())];
@@ -112,7 +112,7 @@ fn a_file_is_looked_for_in_this_order() {
     write("a.yaml", 1);
     assert_eq!(found(&line, &env), 1);
     fs::remove_file(by_flag).unwrap();
-    let error = told_in(folder.path(), &line, &env).unwrap_err();
+    let error = told_in(directory.path(), &line, &env).unwrap_err();
     assert!(error.contains("a.yaml: No such file"), "{error}");
 }
 
@@ -329,7 +329,7 @@ fn every_flag_of_what_runs_long_has_a_key_and_every_key_a_flag() {
         for arg in command.get_arguments().filter(|arg| arg.get_id() != "config") {
             let id = arg.get_id().as_str();
             assert!(
-                Key::of(id).is_some(),
+                Key::for_arg(id).is_some(),
                 "k3 {name} has {id}, which wants a line in config/keys.rs"
             );
         }

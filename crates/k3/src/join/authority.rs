@@ -32,9 +32,9 @@ pub(super) async fn find(server: &Uri, pin: Pin) -> Result<CertificateDer<'stati
     let shown = ask(server, anybody).await.map_err(|error| {
         let advice = "see that the server runs, that it listens for other machines (--bind 0.0.0.0), and that nothing is\n\
             between it and this machine";
-        Failure::new(format!("cannot speak to {server}"), advice).because(error)
+        Failure::new(format!("cannot speak to {server}"), advice).caused_by(error)
     })?;
-    let is_meant = |certificate: &CertificateDer<'_>| Pin::of(certificate) == pin;
+    let is_meant = |certificate: &CertificateDer<'_>| Pin::of_certificate(certificate) == pin;
     shown.into_iter().find(is_meant).ok_or_else(|| {
         Failure::new(
             format!("the server at {server} is of another authority than the one that the token names"),

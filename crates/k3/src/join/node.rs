@@ -31,9 +31,9 @@ pub(crate) enum Way {
 
 /// Makes the data directory, or refuses one of a newer version.
 fn claim(data_dir: &Path) -> Result<(), Failure> {
-    secret_file::protect_folder(data_dir, is_data_file).map_err(|error| {
+    secret_file::protect_directory(data_dir, is_data_file).map_err(|error| {
         let advice = "choose one that this user may write to with --data-dir";
-        Failure::new("cannot use the data directory", advice).because(error)
+        Failure::new("cannot use the data directory", advice).caused_by(error)
     })?;
     file_format::claim_data_dir(data_dir)
 }
@@ -47,9 +47,9 @@ pub(crate) async fn run(
     stop: Stop,
 ) -> Result<(), Failure> {
     claim(data_dir)?;
-    let folder = data_dir.join("node");
+    let directory = data_dir.join("node");
     let name = settings.name.to_lowercase();
-    let mut identity = if let Some(known) = known(&way, &name, &folder)? {
+    let mut identity = if let Some(known) = known(&way, &name, &directory)? {
         known
     } else {
         let joining = Box::pin(join(&way, &name));
@@ -57,9 +57,9 @@ pub(crate) async fn run(
             return Ok(());
         };
         let joined = joined?;
-        joined.write(&folder).map_err(|error| {
+        joined.write(&directory).map_err(|error| {
             let advice = "see that this user may write there";
-            Failure::new("cannot keep the certificate of this node", advice).because(error)
+            Failure::new("cannot keep the certificate of this node", advice).caused_by(error)
         })?;
         tracing::info!("joined {} as node {name}", joined.server);
         joined
@@ -85,7 +85,7 @@ pub(crate) async fn run(
         identity,
         current,
         said,
-        folder,
+        directory,
         trust,
     };
     tokio::join!(agent, stop.unless_stopped(renewal.keep()));
@@ -93,8 +93,8 @@ pub(crate) async fn run(
 }
 
 /// The identity that is kept, if it still serves.
-fn known(way: &Way, name: &str, folder: &Path) -> Result<Option<NodeIdentity>, Failure> {
-    let kept = NodeIdentity::read(folder)?;
+fn known(way: &Way, name: &str, directory: &Path) -> Result<Option<NodeIdentity>, Failure> {
+    let kept = NodeIdentity::read(directory)?;
     let flaw = match &kept {
         None => "this machine has not joined a cluster yet".to_owned(),
         Some(kept) if kept.name != name => {
@@ -105,7 +105,7 @@ fn known(way: &Way, name: &str, folder: &Path) -> Result<Option<NodeIdentity>, F
         }
         Some(kept) => {
             let known = kept.authorities();
-            let is_of_token = |token: &JoinToken| known.iter().any(|der| Pin::of(der) == token.pin);
+            let is_of_token = |token: &JoinToken| known.iter().any(|der| Pin::of_certificate(der) == token.pin);
             match way {
                 Way::Token(_, token) if !is_of_token(token) => "it has joined another cluster".to_owned(),
                 _ => String::new(),
@@ -164,14 +164,14 @@ async fn join(way: &Way, name: &str) -> Result<NodeIdentity, Failure> {
         .collect::<String>();
     tracing::info!("joining {server} as node {name}");
     let client = Client::try_from(config)
-        .map_err(|error| Failure::new(format!("cannot speak to {server}"), "see --server").because(error))?;
+        .map_err(|error| Failure::new(format!("cannot speak to {server}"), "see --server").caused_by(error))?;
     let request = Request::get(format!("/api/v1/nodes/{name}"));
     let request = request.body(Vec::new()).map_err(|error| {
         Failure::usage(
             format!("{name} cannot be the name of a node"),
             "choose another with --node-name",
         )
-        .because(error)
+        .caused_by(error)
     })?;
     match client.request::<serde_json::Value>(request).await {
         Err(kube::Error::Api(status)) if status.code == 404 => {}
@@ -193,7 +193,7 @@ async fn join(way: &Way, name: &str) -> Result<NodeIdentity, Failure> {
                 "the cluster did not sign the certificate of this node",
                 "see `kubectl get csr`, and that the controllers of the cluster run",
             )
-            .because(error),
+            .caused_by(error),
         })
 }
 
@@ -213,7 +213,7 @@ fn refused(error: kube::Error) -> Failure {
             "see that the server runs, and that it is called as in --server: --tls-san gives it further names"
         }
     };
-    Failure::new("cannot join", advice).because(error)
+    Failure::new("cannot join", advice).caused_by(error)
 }
 
 pub(super) fn now() -> i64 {

@@ -28,8 +28,8 @@ pub(super) struct Renewal {
     pub(super) current: Current,
     /// The servers that this node was told of when it started, besides the first one.
     pub(super) said: Vec<String>,
-    /// The folder of the node.
-    pub(super) folder: PathBuf,
+    /// The directory of the node.
+    pub(super) directory: PathBuf,
     /// Whom the node trusts: it begins again when that is somebody else, which its pods do not notice.
     pub(super) trust: watch::Sender<String>,
 }
@@ -67,16 +67,16 @@ impl Renewal {
         if is_other || is_due {
             new.renew(&client).await.map_err(|error| {
                 let advice = "see `kubectl get csr`, and that the controllers of the cluster run";
-                Failure::new("it has no new certificate yet", advice).because(error)
+                Failure::new("it has no new certificate yet", advice).caused_by(error)
             })?;
         } else if new.others == self.identity.others {
             return Ok(());
         }
         self.current.set(new.clients()?);
         // Without the file the next start has the old one, which may be good enough still.
-        new.write(&self.folder).map_err(|error| {
+        new.write(&self.directory).map_err(|error| {
             let advice = "see that this user may write there";
-            Failure::new("cannot keep the certificate of this node", advice).because(error)
+            Failure::new("cannot keep the certificate of this node", advice).caused_by(error)
         })?;
         if is_other || is_due {
             tracing::info!("this node has a new certificate");

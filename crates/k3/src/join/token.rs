@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_token_is_read_as_it_was_written() {
-        let token = JoinToken::issue(Pin::of(b"certificate"));
+        let token = JoinToken::issue(Pin::of_certificate(b"certificate"));
         assert_eq!(token.to_string().parse(), Ok(token.clone()));
         assert_ne!(JoinToken::issue(token.pin).bearer(), token.bearer());
         assert!(!format!("{token:?}").contains(token.secret()));
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn what_is_no_token_is_refused() {
-        let pin = Pin::of(b"certificate");
+        let pin = Pin::of_certificate(b"certificate");
         let good = format!("K3{pin}::abc123.0123456789abcdef");
         assert!(good.parse::<JoinToken>().is_ok());
         for bad in [

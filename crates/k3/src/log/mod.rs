@@ -19,7 +19,7 @@ mod level;
 mod rotation;
 
 pub(crate) use self::{
-    begin::{LEVEL_PATH, begin, begin_plainly, change, current},
+    begin::{LEVEL_PATH, begin, init_stderr, change, current},
     flags::LogFlags,
     level::LogLevel,
 };

@@ -35,8 +35,8 @@ pub(super) struct Line<'f>(MutexGuard<'f, State>);
 
 impl LogFile {
     pub(super) fn open(path: &Path, longest: u64, kept: u32) -> io::Result<Self> {
-        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            secret_file::make_folder(folder).map_err(io::Error::other)?;
+        if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
+            secret_file::create_directory(directory).map_err(io::Error::other)?;
         }
         let (file, length) = open(path)?;
         let state = State {
@@ -129,24 +129,24 @@ mod tests {
 
     #[test]
     fn a_long_file_is_put_aside_and_only_so_many_are_kept() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("logs/k3.log");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("logs/k3.log");
         let log = LogFile::open(&path, 10, 2).unwrap();
         for number in 0..5 {
             say(&log, &format!("line {number}\n"));
         }
-        let read = |name: &str| fs::read_to_string(folder.path().join("logs").join(name)).unwrap();
+        let read = |name: &str| fs::read_to_string(directory.path().join("logs").join(name)).unwrap();
         assert_eq!(read("k3.log"), "line 4\n");
         assert_eq!(read("k3.log.1"), "line 3\n");
         assert_eq!(read("k3.log.2"), "line 2\n");
-        assert_eq!(fs::read_dir(folder.path().join("logs")).unwrap().count(), 3);
+        assert_eq!(fs::read_dir(directory.path().join("logs")).unwrap().count(), 3);
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
     }
 
     #[test]
     fn what_is_there_is_gone_on_with() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("k3.log");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("k3.log");
         say(&LogFile::open(&path, 100, 2).unwrap(), "before\n");
         say(&LogFile::open(&path, 100, 2).unwrap(), "after\n");
         assert_eq!(fs::read_to_string(&path).unwrap(), "before\nafter\n");
@@ -154,8 +154,8 @@ mod tests {
 
     #[test]
     fn a_file_that_somebody_moved_away_is_left_to_them() {
-        let folder = tempfile::tempdir().unwrap();
-        let (path, moved) = (folder.path().join("k3.log"), folder.path().join("theirs"));
+        let directory = tempfile::tempdir().unwrap();
+        let (path, moved) = (directory.path().join("k3.log"), directory.path().join("theirs"));
         let log = LogFile::open(&path, 10, 1).unwrap();
         say(&log, "first\n");
         fs::rename(&path, &moved).unwrap();

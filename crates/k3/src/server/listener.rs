@@ -22,7 +22,7 @@ pub(super) async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> 
             io::ErrorKind::PermissionDenied => "ports below 1024 are root's: choose another with --secure-port",
             _ => "choose another address with --bind or another port with --secure-port",
         };
-        Failure::new(format!("cannot listen on {address}"), advice).because(error)
+        Failure::new(format!("cannot listen on {address}"), advice).caused_by(error)
     })
 }
 
@@ -50,6 +50,6 @@ pub(super) async fn listen_plain(port: u16) -> Result<TcpListener, Failure> {
     let address = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port);
     TcpListener::bind(address).await.map_err(|error| {
         let advice = "choose another port with --insecure-port, or 0 for none";
-        Failure::new(format!("cannot listen on {address}"), advice).because(error)
+        Failure::new(format!("cannot listen on {address}"), advice).caused_by(error)
     })
 }

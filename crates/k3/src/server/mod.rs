@@ -7,8 +7,8 @@ mod address;
 mod encryption;
 mod listener;
 mod node;
-mod parts;
-mod plane;
+mod components;
+mod control_plane;
 mod renewal;
 mod renewal_timer;
 mod settings;
@@ -17,10 +17,10 @@ mod snapshot;
 
 pub(crate) use self::{
     encryption::{EncryptionSettings, STATUS_PATH},
-    node::{Api, config as node_config, run_renewed},
-    plane::{ControlPlane, open_store},
+    node::{ApiEndpoint, config as node_config, run_renewed},
+    control_plane::{ControlPlane, open_store},
     settings::is_shared,
-    settings::{Audience, ISSUER, Keys, NodeSettings, SERVICE_RANGE, Settings},
+    settings::{Audience, ISSUER, KeySource, NodeSettings, SERVICE_RANGE, Settings},
     shared_keys::{has_private_keys, holds_private_keys},
     snapshot::{INCLUDE_KEYS, SNAPSHOT_PATH},
 };

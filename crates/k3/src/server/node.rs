@@ -16,7 +16,7 @@ const PAUSE: Duration = Duration::from_secs(10);
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Where the server is, for nodes and their pods.
-pub(crate) struct Api<'a> {
+pub(crate) struct ApiEndpoint<'a> {
     /// An address or name of the server that pods can reach.
     pub(crate) address: String,
     pub(crate) port: u16,
@@ -24,8 +24,8 @@ pub(crate) struct Api<'a> {
     pub(crate) authority: &'a str,
 }
 
-/// How the agent of a node is set up, which keeps its things in the folder `node` of `data_dir`.
-pub(crate) fn config(settings: NodeSettings, data_dir: &Path, api: &Api<'_>) -> Config {
+/// How the agent of a node is set up, which keeps its things in the directory `node` of `data_dir`.
+pub(crate) fn config(settings: NodeSettings, data_dir: &Path, api: &ApiEndpoint<'_>) -> Config {
     let mut config = Config {
         runtime: settings.runtime,
         runtime_endpoint: settings.runtime_endpoint,

@@ -14,7 +14,7 @@ use kubecontroller::manager;
 use super::EncryptionSettings;
 use crate::{
     certificates::{Certificates, Name},
-    control::Chosen,
+    controller_manager::ComponentSelection,
 };
 
 /// Who issues tokens of service accounts if nobody says otherwise.
@@ -24,14 +24,14 @@ pub(crate) const SERVICE_RANGE: &str = "10.96.0.0/16";
 
 /// What a control plane is told when it starts.
 pub(crate) struct Settings {
-    /// The folder of certificates, keys and the admin's kubeconfig. It is made if it is not there.
+    /// The directory of certificates, keys and the admin's kubeconfig. It is made if it is not there.
     pub(crate) data_dir: PathBuf,
     /// Where objects are kept.
     pub(crate) storage: StorageConfig,
     /// How long a store that does not answer is waited for.
     pub(crate) storage_wait: Duration,
     /// Where its certificates and keys come from.
-    pub(crate) keys: Keys,
+    pub(crate) keys: KeySource,
     /// The address to listen on.
     pub(crate) bind: IpAddr,
     /// The port to listen on; 0 takes a free one.
@@ -50,7 +50,7 @@ pub(crate) struct Settings {
     pub(crate) authentication: Authentication,
     /// Who tokens of service accounts are issued by.
     pub(crate) issuer: String,
-    /// The key that such tokens are signed with, PKCS#8 DER; that of the folder if it is not said.
+    /// The key that such tokens are signed with, PKCS#8 DER; that of the directory if it is not said.
     pub(crate) signing_key: Option<Vec<u8>>,
     /// Whether a PUT may change the status too.
     pub(crate) unrestricted_update: bool,
@@ -65,10 +65,10 @@ pub(crate) struct Settings {
     /// Which objects are encrypted in the store.
     pub(crate) encryption: Option<EncryptionSettings>,
     /// The controllers, the scheduler and the simulated nodes that run beside the server.
-    pub(crate) chosen: Chosen,
+    pub(crate) components: ComponentSelection,
     /// How they run. Whether a leader is elected also depends on the store: one that nobody shares needs none.
     pub(crate) control: manager::Config,
-    /// Whether there are real nodes, here or elsewhere: what they use is shown, and volumes are made of their folders.
+    /// Whether there are real nodes, here or elsewhere: what they use is shown, and volumes are made of their directories.
     pub(crate) has_nodes: bool,
     /// The node in this process.
     pub(crate) node: Option<NodeSettings>,
@@ -87,8 +87,8 @@ pub(crate) enum Audience {
 
 /// Where the certificates and keys of a server come from.
 #[derive(Default)]
-pub(crate) enum Keys {
-    /// From the folder `tls` of the data folder, made or renewed if need be.
+pub(crate) enum KeySource {
+    /// From the directory `tls` of the data directory, made or renewed if need be.
     #[default]
     Kept,
     /// They are made, and gone with the server. Nothing waits for a disk.
@@ -107,7 +107,7 @@ pub(crate) struct NodeSettings {
     pub(crate) runtime_endpoint: Option<String>,
     /// The port of the node's own API; 0 takes a free one.
     pub(crate) port: u16,
-    /// The folder of pods that run whatever the API says.
+    /// The directory of pods that run whatever the API says.
     pub(crate) static_pods: Option<PathBuf>,
     /// How long starting a container may take.
     pub(crate) start_limit: Duration,
@@ -132,7 +132,7 @@ impl Settings {
             data_dir,
             storage,
             storage_wait: Duration::ZERO,
-            keys: Keys::Kept,
+            keys: KeySource::DataDir,
             bind: Ipv4Addr::LOCALHOST.into(),
             port: 0,
             plain_port: None,
@@ -149,7 +149,7 @@ impl Settings {
             limits: Limits::default(),
             audit: None,
             encryption: None,
-            chosen: Chosen::default(),
+            components: ComponentSelection::default(),
             control,
             has_nodes: false,
             node: None,

@@ -17,7 +17,7 @@ use crate::failure::Failure;
 const END: Duration = Duration::from_secs(5);
 
 /// A Kubernetes cluster in this process: an API server over HTTPS on a free port, controllers and a scheduler. Each is alone;
-/// any number may run at once. Dropping it ends all of it, and its folder goes.
+/// any number may run at once. Dropping it ends all of it, and its directory goes.
 ///
 /// It runs in threads of its own, so a test may block its thread, as with [`std::process::Command::output`].
 ///
@@ -45,7 +45,7 @@ pub struct TestEnv {
     kubeconfig: PathBuf,
     _running: Running,
     /// Declared last: it goes when nothing uses it any more.
-    _folder: TempDir,
+    _directory: TempDir,
 }
 
 /// The thread of a cluster. Dropping it ends the cluster, and waits for that.
@@ -81,18 +81,18 @@ impl TestEnv {
     }
 
     pub(super) async fn with(settings: TestEnvBuilder) -> Result<Self, TestEnvError> {
-        let folder = tempfile::Builder::new()
+        let directory = tempfile::Builder::new()
             .prefix("k3-test-env-")
             .tempdir()
             .map_err(|error| {
-                let advice = "see that the folder for temporary files, `$TMPDIR`, can be written to";
-                TestEnvError(Failure::new("cannot make a temporary folder", advice).because(error))
+                let advice = "see that the directory for temporary files, `$TMPDIR`, can be written to";
+                TestEnvError(Failure::new("cannot make a temporary directory", advice).caused_by(error))
             })?;
         let (stop, stopped) = oneshot::channel();
         let (ready, started) = oneshot::channel();
-        let place = folder.path().to_owned();
+        let place = directory.path().to_owned();
         let body = move || {
-            let runtime = match crate::runtime::of_threads(2) {
+            let runtime = match crate::runtime::multi_thread(2) {
                 Ok(runtime) => runtime,
                 Err(failure) => {
                     // Nobody waits any more where this cannot be told.
@@ -106,9 +106,9 @@ impl TestEnv {
         let thread = thread::Builder::new().name("k3-test-env".to_owned()).spawn(body);
         let thread = thread.map_err(|error| {
             let advice = "see `ulimit -u` and the memory of the machine";
-            TestEnvError(Failure::new("cannot start threads", advice).because(error))
+            TestEnvError(Failure::new("cannot start threads", advice).caused_by(error))
         })?;
-        // From here on a caller who loses interest takes the thread along, and then the folder.
+        // From here on a caller who loses interest takes the thread along, and then the directory.
         let running = Running {
             stop: Some(stop),
             thread: Some(thread),
@@ -122,7 +122,7 @@ impl TestEnv {
             config,
             kubeconfig,
             _running: running,
-            _folder: folder,
+            _directory: directory,
         })
     }
 }

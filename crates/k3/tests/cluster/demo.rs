@@ -10,7 +10,7 @@ fn the_demo_does_what_it_says() {
     let socket = docker().display();
     let mut demo = place.program(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/demo.sh"));
     demo.env("K3", env!("CARGO_BIN_EXE_k3"))
-        .env("DIR", place.folder())
+        .env("DIR", place.directory())
         .env("IMAGE", PAUSE_IMAGE)
         .env(
             "DOCKER",
@@ -32,5 +32,5 @@ fn the_demo_does_what_it_says() {
         String::from_utf8_lossy(&output.stderr)
     );
     assert_eq!(said.matches("\nk8s_default_nginx-").count(), 2, "{said}");
-    assert!(!place.folder().exists());
+    assert!(!place.directory().exists());
 }

@@ -10,7 +10,7 @@ fn each_node_has_a_file_with_its_role_its_name_and_its_port() {
     place.done("create --nodes 3 --storage memory");
     let mut names = Vec::new();
     for number in 1..=3 {
-        let text = fs::read_to_string(place.folder().join(format!("node-{number}/.config.yaml"))).unwrap();
+        let text = fs::read_to_string(place.directory().join(format!("node-{number}/.config.yaml"))).unwrap();
         let line = |start: &str| {
             text.lines()
                 .find_map(|line| line.trim().strip_prefix(start))
@@ -31,7 +31,7 @@ fn each_node_has_a_file_with_its_role_its_name_and_its_port() {
     let (code, _, errors) = place.cluster("create");
     assert_eq!(code, Some(1));
     assert!(errors.contains("already"), "{errors}");
-    assert!(place.done("list").contains(place.folder().to_str().unwrap()));
+    assert!(place.done("list").contains(place.directory().to_str().unwrap()));
     assert!(place.done("status").contains("stopped"));
 
     // Another cluster of the same machine shares no name.
@@ -56,7 +56,7 @@ fn a_call_that_makes_no_sense_ends_with_2() {
     ] {
         let (code, output, _) = place.cluster(line);
         assert_eq!((code, output.as_str()), (Some(2), ""), "{line}");
-        assert!(!place.folder().exists(), "{line}");
+        assert!(!place.directory().exists(), "{line}");
     }
 }
 
@@ -69,7 +69,7 @@ fn nothing_is_removed_without_a_yes_or_where_there_is_no_cluster() {
         let (code, _, errors) = place.answered("clear", answer);
         assert_eq!(code, Some(1), "{answer:?}");
         assert!(errors.contains("nothing was removed"), "{errors}");
-        assert!(place.folder().join("node-1/.config.yaml").exists());
+        assert!(place.directory().join("node-1/.config.yaml").exists());
     }
     let foreign = place.path().join("foreign");
     fs::create_dir_all(foreign.join("node-1")).unwrap();
@@ -88,9 +88,9 @@ fn nothing_is_removed_without_a_yes_or_where_there_is_no_cluster() {
     }
     assert!(foreign.join("node-1").exists());
 
-    fs::write(place.folder().join("mine"), "").unwrap();
+    fs::write(place.directory().join("mine"), "").unwrap();
     let (code, output, _) = place.answered("clear", "yes\n");
     assert_eq!(code, Some(0), "{output}");
-    assert!(place.folder().join("mine").exists() && !place.folder().join("node-1").exists());
-    fs::remove_dir_all(place.folder()).unwrap();
+    assert!(place.directory().join("mine").exists() && !place.directory().join("node-1").exists());
+    fs::remove_dir_all(place.directory()).unwrap();
 }

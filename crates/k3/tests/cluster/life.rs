@@ -79,7 +79,7 @@ fn a_cluster_is_made_runs_pods_on_all_nodes_and_leaves_no_trace() {
     let stranger = Stranger::start();
     let said = place.done("clear --force");
     assert!(said.contains("removed 3 pods"), "{said}");
-    assert!(!place.folder().exists());
+    assert!(!place.directory().exists());
     for owner in &owners {
         assert_eq!(sandboxes(owner), 0, "{owner:?}");
     }
@@ -126,7 +126,7 @@ fn a_cluster_on_etcd_has_a_database_of_its_own() {
 fn a_node_that_cannot_run_is_told_with_its_last_words() {
     let place = Place::new();
     place.create(1, "memory");
-    let file = place.folder().join("node-1/.config.yaml");
+    let file = place.directory().join("node-1/.config.yaml");
     let text = fs::read_to_string(&file).unwrap();
     fs::write(&file, text.replace("type: memory", "type: tape")).unwrap();
     let (code, _, errors) = place.cluster("start");
@@ -157,7 +157,7 @@ fn id(place: &Place) -> String {
 }
 
 fn pid(place: &Place, number: usize) -> Pid {
-    let text = fs::read_to_string(place.folder().join(format!("node-{number}/pid"))).unwrap();
+    let text = fs::read_to_string(place.directory().join(format!("node-{number}/pid"))).unwrap();
     let number = text.split_whitespace().next().unwrap().parse().unwrap();
     Pid::from_raw(number).unwrap()
 }
@@ -174,7 +174,7 @@ fn is_there(name: &str) -> bool {
 
 /// The nodes of a cluster as owners of containers.
 fn owners(place: &Place, names: &[String]) -> Vec<Owner> {
-    let directories = (1..).map(|number| place.folder().join(format!("node-{number}/data/node")));
+    let directories = (1..).map(|number| place.directory().join(format!("node-{number}/data/node")));
     directories
         .zip(names)
         .map(|(directory, name)| owner_of_directory(&directory, name))

@@ -1,12 +1,12 @@
-//! `k3 cluster`: several nodes on this machine, each a process with a folder of its own.
+//! `k3 cluster`: several nodes on this machine, each a process with a directory of its own.
 //!
-//! Promises: two clusters on one machine share neither names nor folders; a process is only ended if it is the one that was
+//! Promises: two clusters on one machine share neither names nor directories; a process is only ended if it is the one that was
 //! started; `clear` removes what belongs to the cluster, and nothing else.
 
 mod clear;
 mod config;
 mod create;
-mod folder;
+mod directory;
 mod keeper;
 mod process;
 mod registry;
@@ -18,14 +18,14 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use self::{clear::ClearFlags, create::CreateFlags, folder::ClusterFolder};
+use self::{clear::ClearFlags, create::CreateFlags, directory::ClusterDirectory};
 use super::server_flags;
 use crate::failure::Failure;
 
 const EXAMPLES: &str = "\
 Examples:
   k3 cluster create --nodes 3 --start
-      three nodes in the folder .k3, and prints the line `export KUBECONFIG=...` after which kubectl works
+      three nodes in the directory .k3, and prints the line `export KUBECONFIG=...` after which kubectl works
 
   k3 cluster status
   k3 cluster stop
@@ -33,7 +33,7 @@ Examples:
       how they fare; ends their processes; starts those that do not run
 
   k3 cluster clear
-      ends and removes everything: processes, containers, volumes, the folder
+      ends and removes everything: processes, containers, volumes, the directory
 
 Each node is a process `k3 run --config .k3/node-N/.config.yaml`, which can also be run by hand.
 
@@ -67,14 +67,14 @@ enum ClusterCommand {
 /// Which cluster.
 #[derive(Debug, Args)]
 struct DirFlags {
-    /// The folder of the cluster
+    /// The directory of the cluster
     #[arg(long, value_name = "DIR", default_value = ".k3")]
     dir: PathBuf,
 }
 
 /// Does what is asked with a cluster.
 pub(crate) fn run(flags: ClusterFlags) -> Result<(), Failure> {
-    server_flags::wait(async {
+    server_flags::block_on(async {
         match flags.command {
             ClusterCommand::Create(flags) => create::run(&flags).await,
             ClusterCommand::Start(flags) => start::run(&flags.find()?).await,
@@ -98,7 +98,7 @@ fn counted(nodes: usize) -> String {
 // --- DirFlags ---
 
 impl DirFlags {
-    fn find(&self) -> Result<ClusterFolder, Failure> {
-        ClusterFolder::find(&self.dir)
+    fn find(&self) -> Result<ClusterDirectory, Failure> {
+        ClusterDirectory::find(&self.dir)
     }
 }

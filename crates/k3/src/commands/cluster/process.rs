@@ -146,18 +146,18 @@ fn boot() -> io::Result<String> {
 mod tests {
     use super::*;
 
-    fn sleeper(folder: &Path, script: &str) -> (Child, Process) {
-        let (mut command, file) = (Command::new("sh"), folder.join("pid"));
+    fn sleeper(directory: &Path, script: &str) -> (Child, Process) {
+        let (mut command, file) = (Command::new("sh"), directory.join("pid"));
         command.args(["-c", script]);
-        let child = Process::start(&mut command, &file, &folder.join("log")).unwrap();
+        let child = Process::start(&mut command, &file, &directory.join("log")).unwrap();
         (child, Process::find(&file).unwrap())
     }
 
     #[tokio::test]
     async fn a_process_is_found_by_its_file_until_it_is_ended() {
-        let folder = tempfile::tempdir().unwrap();
-        let (mut child, process) = sleeper(folder.path(), "exec sleep 600");
-        let file = folder.path().join("pid");
+        let directory = tempfile::tempdir().unwrap();
+        let (mut child, process) = sleeper(directory.path(), "exec sleep 600");
+        let file = directory.path().join("pid");
         assert_eq!(Process::find(&file).as_ref(), Some(&process));
         assert_eq!(process.end(Duration::from_secs(30)).await.unwrap(), End::Asked);
         assert_eq!(Process::find(&file), None);
@@ -167,12 +167,12 @@ mod tests {
 
     #[tokio::test]
     async fn one_that_does_not_listen_is_killed() {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let (mut child, process) = sleeper(
-            folder.path(),
+            directory.path(),
             "trap '' TERM; echo ready; while :; do sleep 1; done",
         );
-        let log = folder.path().join("log");
+        let log = directory.path().join("log");
         while !fs::read_to_string(&log).unwrap().contains("ready") {
             sleep(PAUSE).await;
         }
@@ -185,9 +185,9 @@ mod tests {
 
     #[tokio::test]
     async fn another_process_with_the_same_number_is_left_alone() {
-        let folder = tempfile::tempdir().unwrap();
-        let (mut child, process) = sleeper(folder.path(), "exec sleep 600");
-        let file = folder.path().join("pid");
+        let directory = tempfile::tempdir().unwrap();
+        let (mut child, process) = sleeper(directory.path(), "exec sleep 600");
+        let file = directory.path().join("pid");
         for (started, boot) in [
             (process.started + 1, process.boot.as_str()),
             (process.started, "other"),

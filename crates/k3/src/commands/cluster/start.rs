@@ -9,10 +9,10 @@ use tokio::time::{Instant, sleep, timeout};
 use super::{
     super::{
         process::quoted,
-        server_flags::{Cluster, ServerFlags},
+        server_flags::{ApiClient, ServerFlags},
     },
     counted,
-    folder::ClusterFolder,
+    directory::ClusterDirectory,
     keeper,
     process::Process,
 };
@@ -41,29 +41,29 @@ struct Seen {
 }
 
 /// Has all nodes started and looked after, and waits until they are ready.
-pub(super) async fn run(folder: &ClusterFolder) -> Result<(), Failure> {
-    let process = |number| Process::last(&folder.pid(number));
-    let mut seen: Vec<Seen> = folder
+pub(super) async fn run(directory: &ClusterDirectory) -> Result<(), Failure> {
+    let process = |number| Process::last(&directory.pid(number));
+    let mut seen: Vec<Seen> = directory
         .numbers()
         .map(|number| Seen::new(process(number)))
         .collect();
-    require_runtime(folder).await?;
-    keeper::begin(folder)?;
-    print_line!("waiting for {} to be ready", counted(folder.cluster.nodes.len()));
+    require_runtime(directory).await?;
+    keeper::begin(directory)?;
+    print_line!("waiting for {} to be ready", counted(directory.cluster.nodes.len()));
     let mut next_report = Instant::now() + REPORT_PERIOD;
     let waited = timeout(LIMIT, async {
-        while !are_all_ready(folder).await {
+        while !are_all_ready(directory).await {
             if Instant::now() >= next_report {
                 next_report += REPORT_PERIOD;
-                report_waiting(folder).await;
+                report_waiting(directory).await;
             }
-            if Process::find(&folder.keeper_pid()).is_none() {
-                return Err(unkept(folder));
+            if Process::find(&directory.keeper_pid()).is_none() {
+                return Err(unkept(directory));
             }
-            for (number, seen) in folder.numbers().zip(&mut seen) {
+            for (number, seen) in directory.numbers().zip(&mut seen) {
                 seen.look(process(number));
                 if seen.ends >= ENDS {
-                    return Err(ended(folder, number));
+                    return Err(ended(directory, number));
                 }
             }
             sleep(PAUSE).await;
@@ -73,17 +73,17 @@ pub(super) async fn run(folder: &ClusterFolder) -> Result<(), Failure> {
     waited.await.unwrap_or_else(|_| {
         Err(Failure::new(
             format!("the cluster is not ready within {} s", LIMIT.as_secs()),
-            "see `k3 cluster status`, and the files `log` in the folders of the nodes; `k3 cluster stop` ends it",
+            "see `k3 cluster status`, and the files `log` in the directories of the nodes; `k3 cluster stop` ends it",
         ))
     })?;
-    print_line!("export KUBECONFIG={}", quoted(&folder.kubeconfig()));
+    print_line!("export KUBECONFIG={}", quoted(&directory.kubeconfig()));
     Ok(())
 }
 
 /// Nodes without a container runtime are never ready: that is an error at once, not after minutes.
-async fn require_runtime(folder: &ClusterFolder) -> Result<(), Failure> {
+async fn require_runtime(directory: &ClusterDirectory) -> Result<(), Failure> {
     let owner = Owner::new("", "");
-    match detect(&folder.runtime(), &owner).await {
+    match detect(&directory.runtime(), &owner).await {
         Ok(_) => Ok(()),
         Err(error) => Err(Failure::new(
             error.to_string(),
@@ -93,9 +93,9 @@ async fn require_runtime(folder: &ClusterFolder) -> Result<(), Failure> {
 }
 
 /// Prints which nodes are not ready yet.
-async fn report_waiting(folder: &ClusterFolder) {
-    let ready = ready_nodes(folder).await;
-    let waiting: Vec<_> = folder
+async fn report_waiting(directory: &ClusterDirectory) {
+    let ready = ready_nodes(directory).await;
+    let waiting: Vec<_> = directory
         .nodes()
         .map(|(_, node)| node.name.as_str())
         .filter(|name| !ready.iter().flatten().any(|ready| ready == name))
@@ -108,16 +108,16 @@ async fn report_waiting(folder: &ClusterFolder) {
     eprintln!("{server}not ready: {}", waiting.join(", "));
 }
 
-async fn are_all_ready(folder: &ClusterFolder) -> bool {
-    let ready = ready_nodes(folder).await.unwrap_or_default();
-    let is_well = |number| Process::find(&folder.pid(number)).is_some();
-    folder
+async fn are_all_ready(directory: &ClusterDirectory) -> bool {
+    let ready = ready_nodes(directory).await.unwrap_or_default();
+    let is_well = |number| Process::find(&directory.pid(number)).is_some();
+    directory
         .nodes()
         .all(|(number, node)| ready.contains(&node.name) && is_well(number))
 }
 
-fn ended(folder: &ClusterFolder, number: usize) -> Failure {
-    let output = folder.output(number);
+fn ended(directory: &ClusterDirectory, number: usize) -> Failure {
+    let output = directory.output(number);
     Failure::new(
         format!("node {number} ends again and again"),
         format!(
@@ -128,8 +128,8 @@ fn ended(folder: &ClusterFolder, number: usize) -> Failure {
     )
 }
 
-fn unkept(folder: &ClusterFolder) -> Failure {
-    let log = folder.keeper_log();
+fn unkept(directory: &ClusterDirectory) -> Failure {
+    let log = directory.keeper_log();
     Failure::new(
         "the process that looks after the nodes ended",
         format!("the end of {}:\n{}", log.display(), last_lines(&log)),
@@ -143,19 +143,19 @@ fn last_lines(file: &Path) -> String {
 }
 
 /// Whether the first node serves.
-pub(super) async fn serves(folder: &ClusterFolder) -> bool {
-    if !folder.kubeconfig().exists() {
+pub(super) async fn serves(directory: &ClusterDirectory) -> bool {
+    if !directory.kubeconfig().exists() {
         return false;
     }
-    ready_nodes(folder).await.is_some()
+    ready_nodes(directory).await.is_some()
 }
 
 /// The names of the nodes that are ready; `None` if the server does not answer.
-pub(super) async fn ready_nodes(folder: &ClusterFolder) -> Option<Vec<String>> {
-    let flags = ServerFlags::of(Some(folder.kubeconfig()), None);
+pub(super) async fn ready_nodes(directory: &ClusterDirectory) -> Option<Vec<String>> {
+    let flags = ServerFlags::new(Some(directory.kubeconfig()), None);
     let asked = async {
-        let cluster = Cluster::find(&flags).await.ok()?;
-        cluster.ask("GET", "/api/v1/nodes", None).await.ok()
+        let cluster = ApiClient::connect(&flags).await.ok()?;
+        cluster.request("GET", "/api/v1/nodes", None).await.ok()
     };
     let nodes = timeout(ANSWER, asked).await.ok()??;
     let is_ready = |node: &&Value| {
@@ -207,18 +207,18 @@ mod tests {
     use super::*;
 
     struct Place {
-        folder: tempfile::TempDir,
+        directory: tempfile::TempDir,
     }
 
     impl Place {
         fn file(&self) -> PathBuf {
-            self.folder.path().join("pid")
+            self.directory.path().join("pid")
         }
 
         fn start(&self) -> Child {
             let mut command = Command::new("sleep");
             command.arg("1000");
-            Process::start(&mut command, &self.file(), &self.folder.path().join("output")).unwrap()
+            Process::start(&mut command, &self.file(), &self.directory.path().join("output")).unwrap()
         }
 
         fn last(&self) -> Option<Process> {
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn each_end_is_counted_once_whoever_saw_the_life_before_it() {
         let place = Place {
-            folder: tempfile::tempdir().unwrap(),
+            directory: tempfile::tempdir().unwrap(),
         };
         end(place.start());
         // What ended before is not counted.

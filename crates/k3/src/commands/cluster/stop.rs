@@ -3,7 +3,7 @@
 use std::{path::Path, time::Duration};
 
 use super::{
-    folder::ClusterFolder,
+    directory::ClusterDirectory,
     process::{End, Process},
 };
 use crate::failure::Failure;
@@ -12,10 +12,10 @@ use crate::failure::Failure;
 const GRACE: Duration = Duration::from_mins(1);
 
 /// Ends the processes: first who would start them again, then those that need the first one, then it.
-pub(super) async fn run(folder: &ClusterFolder) -> Result<(), Failure> {
-    end(&folder.keeper_pid(), "the process that looks after the nodes").await?;
-    for number in folder.numbers().rev() {
-        match end(&folder.pid(number), &format!("node {number}")).await? {
+pub(super) async fn run(directory: &ClusterDirectory) -> Result<(), Failure> {
+    end(&directory.keeper_pid(), "the process that looks after the nodes").await?;
+    for number in directory.numbers().rev() {
+        match end(&directory.pid(number), &format!("node {number}")).await? {
             End::Before => print_line!("node {number} does not run"),
             End::Asked => print_line!("stopped node {number}"),
             End::Killed => print_line!(
@@ -33,6 +33,6 @@ async fn end(file: &Path, what: &str) -> Result<End, Failure> {
     };
     process.end(GRACE).await.map_err(|error| {
         let what = format!("cannot end {what} (process {})", process.pid());
-        Failure::new(what, "see whose process it is").because(error)
+        Failure::new(what, "see whose process it is").caused_by(error)
     })
 }

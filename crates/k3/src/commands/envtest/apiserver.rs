@@ -18,12 +18,12 @@ use super::{
 use crate::{
     certificates::Names,
     commands::start::{AccessFlags, AuditFlags, LimitFlags, Plugin},
-    control::{self, Chosen},
+    controller_manager::{self, ComponentSelection},
     failure::Failure,
     limits,
     log::{self, LogLevel},
     runtime,
-    server::{ControlPlane, Keys, Settings},
+    server::{ControlPlane, KeySource, Settings},
     signals::Signals,
 };
 
@@ -97,11 +97,11 @@ struct ApiserverFlags {
 /// Runs until it is told to stop.
 pub(super) fn run(words: impl IntoIterator<Item = String>) -> Result<(), Failure> {
     let given = arguments::read(words)?;
-    log::begin_plainly(LogLevel::WARN.with_verbosity(verbosity(&given)));
+    log::init_stderr(LogLevel::WARN.with_verbosity(verbosity(&given)));
     let flags: ApiserverFlags = arguments::parse(&as_upstream(given));
-    let chosen = chosen(env::var(CONTROLLERS).unwrap_or_default().trim())?;
+    let components = components(env::var(CONTROLLERS).unwrap_or_default().trim())?;
     limits::raise_open_files();
-    runtime::of_all_cores()?.block_on(live(flags, chosen))
+    runtime::all_cores()?.block_on(live(flags, components))
 }
 
 fn verbosity(given: &[Given]) -> u8 {
@@ -131,20 +131,20 @@ fn as_upstream(mut given: Vec<Given>) -> Vec<Given> {
 }
 
 /// What the environment asks for.
-fn chosen(asked: &str) -> Result<Chosen, Failure> {
-    control::listed(match asked {
+fn components(asked: &str) -> Result<ComponentSelection, Failure> {
+    controller_manager::parse_controllers(match asked {
         "0" | "false" => "",
         "1" | "true" => "*",
         list => list,
     })
 }
 
-async fn live(flags: ApiserverFlags, chosen: Chosen) -> Result<(), Failure> {
+async fn live(flags: ApiserverFlags, components: ComponentSelection) -> Result<(), Failure> {
     let mut signals = Signals::listen().map_err(|error| {
-        Failure::new("cannot listen for signals", "this should not happen; try again").because(error)
+        Failure::new("cannot listen for signals", "this should not happen; try again").caused_by(error)
     })?;
     let settings = Settings {
-        chosen,
+        components,
         ..flags.settings().await?
     };
     let mut plane = tokio::select! {
@@ -152,7 +152,7 @@ async fn live(flags: ApiserverFlags, chosen: Chosen) -> Result<(), Failure> {
         _ = signals.next() => return Ok(()),
     };
     tokio::select! {
-        failure = plane.ended() => return Err(failure),
+        failure = plane.wait_for_failure() => return Err(failure),
         _ = signals.next() => {}
     }
     // A suite waits for the end: what is slow is cut off.
@@ -177,7 +177,7 @@ impl ApiserverFlags {
         let storage = self.place.config().await?;
         let is_free = self.disable_admission_plugins.iter().any(|name| name == ACCOUNTS);
         Ok(Settings {
-            keys: Keys::Given(Box::new(certificates)),
+            keys: KeySource::Provided(Box::new(certificates)),
             bind: self.bind_address,
             port: self.secure_port,
             advertise: self.advertise_address,
@@ -257,8 +257,8 @@ mod tests {
             ("true", true),
             ("namespace", true),
         ] {
-            assert_eq!(!chosen(asked).unwrap().is_nothing(), runs, "{asked}");
+            assert_eq!(!components(asked).unwrap().is_empty(), runs, "{asked}");
         }
-        assert!(chosen("no-such").is_err());
+        assert!(components("no-such").is_err());
     }
 }

@@ -7,7 +7,7 @@ use k3_apiserver::EphemeralToken;
 use k3_storage::{Clock, SystemClock};
 
 use super::{
-    Cluster, ServerFlags,
+    ApiClient, ServerFlags,
     join::{self, JoinLimits},
 };
 use crate::{duration, failure::Failure};
@@ -52,10 +52,10 @@ pub(super) async fn run(flags: &CreateFlags) -> Result<(), Failure> {
         };
         return join::run(&flags.server, &limits).await;
     };
-    let cluster = Cluster::find(&flags.server).await?;
+    let cluster = ApiClient::connect(&flags.server).await?;
     let (token, text) = EphemeralToken::issue(user, &flags.group, flags.ttl, SystemClock.now());
     cluster
-        .ask("POST", &EphemeralToken::secrets_path(), Some(&token.to_secret()))
+        .request("POST", &EphemeralToken::secrets_path(), Some(&token.to_secret()))
         .await?;
     eprintln!(
         "token {} for {} is good until {}",

@@ -9,7 +9,7 @@ use k3_storage::{Clock, SystemClock};
 use k8s_openapi::jiff::{Timestamp, Unit};
 use serde_json::{Value, json};
 
-use super::{Cluster, ServerFlags};
+use super::{ApiClient, ServerFlags};
 use crate::{
     failure::Failure,
     join::{JoinToken, Pin},
@@ -74,17 +74,17 @@ pub(super) async fn run(flags: &ServerFlags, limits: &JoinLimits) -> Result<(), 
     let Some(authority) = config.root_cert.as_ref().and_then(|known| known.first()) else {
         return Err(Failure::new(
             "the kubeconfig names no authority, which the token has to name",
-            "use one with certificate-authority-data, such as the admin.kubeconfig in the data folder",
+            "use one with certificate-authority-data, such as the admin.kubeconfig in the data directory",
         ));
     };
-    let token = JoinToken::issue(Pin::of(authority));
-    let cluster = Cluster::find(flags).await?;
+    let token = JoinToken::issue(Pin::of_certificate(authority));
+    let cluster = ApiClient::connect(flags).await?;
     for (path, object) in rights() {
         cluster.ensure(path, &object).await?;
     }
     let expires = expiry(limits.ttl);
     cluster
-        .ask("POST", SECRETS, Some(&secret(&token, &expires, limits)))
+        .request("POST", SECRETS, Some(&secret(&token, &expires, limits)))
         .await?;
     let server = reachable(&cluster, &config.cluster_url).await;
     eprintln!("on the machine that is to join, until {expires}:");
@@ -186,7 +186,7 @@ fn expiry(ttl: Duration) -> String {
 }
 
 /// Where other machines find the server. That a kubeconfig names this machine alone says nothing about them.
-async fn reachable(cluster: &Cluster, known: &Uri) -> String {
+async fn reachable(cluster: &ApiClient, known: &Uri) -> String {
     let is_local = ["127.", "localhost", "[::1]"]
         .iter()
         .any(|local| known.host().is_some_and(|host| host.starts_with(local)));
@@ -194,7 +194,7 @@ async fn reachable(cluster: &Cluster, known: &Uri) -> String {
         return known.to_string().trim_end_matches('/').to_owned();
     }
     // A server that only this machine can reach is named nowhere.
-    let servers = cluster.ask("GET", SERVERS, None).await.unwrap_or_default();
+    let servers = cluster.request("GET", SERVERS, None).await.unwrap_or_default();
     let port = known.port_u16().unwrap_or(443);
     // Of several servers the one that listens where this one does is the best guess.
     let subsets = servers.get("subsets").and_then(Value::as_array);
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_token_is_known_to_the_cluster_as_any_bootstrap_token() {
-        let token = JoinToken::issue(Pin::of(b"certificate"));
+        let token = JoinToken::issue(Pin::of_certificate(b"certificate"));
         let limits = JoinLimits {
             ttl: Duration::from_hours(1),
             node_name: Some("n1".to_owned()),

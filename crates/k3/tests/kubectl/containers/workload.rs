@@ -103,12 +103,12 @@ fn reaches_the_api(stage: &super::place::Stage, pod: &str) {
     };
     let address = inside("echo $KUBERNETES_SERVICE_HOST:$KUBERNETES_SERVICE_PORT");
     inside("nc -w 5 $KUBERNETES_SERVICE_HOST $KUBERNETES_SERVICE_PORT </dev/null");
-    let folder = "/var/run/secrets/kubernetes.io/serviceaccount";
-    assert_eq!(inside(&format!("cat {folder}/namespace")), stage.name);
+    let directory = "/var/run/secrets/kubernetes.io/serviceaccount";
+    assert_eq!(inside(&format!("cat {directory}/namespace")), stage.name);
     let authority = stage
         .cluster
-        .file("ca.crt", &inside(&format!("cat {folder}/ca.crt")));
-    let token = inside(&format!("cat {folder}/token"));
+        .file("ca.crt", &inside(&format!("cat {directory}/ca.crt")));
+    let token = inside(&format!("cat {directory}/token"));
     let mut command = stage.cluster.command();
     command.env("KUBECONFIG", "/dev/null").args([
         "--server",

@@ -22,10 +22,10 @@ use tokio::{
 
 use super::{TestEnvBuilder, TestStorage, definitions};
 use crate::{
-    control,
-    door::Door,
+    controller_manager,
+    client_factory::ClientFactory,
     failure::Failure,
-    server::{ControlPlane, Keys, Settings},
+    server::{ControlPlane, KeySource, Settings},
 };
 
 /// Who prepares the cluster.
@@ -46,16 +46,16 @@ pub(super) struct Reached {
 /// Runs a cluster until the other end of `stopped` has gone, and tells when it is ready, or why it never is.
 pub(super) async fn live(
     wishes: &TestEnvBuilder,
-    folder: &Path,
+    directory: &Path,
     ready: oneshot::Sender<Result<Reached, Failure>>,
     stopped: oneshot::Receiver<()>,
 ) {
     let work = async {
-        match start(wishes, folder).await {
+        match start(wishes, directory).await {
             Ok((mut plane, reached)) => {
                 // Who does not listen any more has dropped the other end of `stopped` too.
                 let _ = ready.send(Ok(reached));
-                let failure = plane.ended().await;
+                let failure = plane.wait_for_failure().await;
                 tracing::error!("{failure}");
             }
             Err(failure) => drop(ready.send(Err(failure))),
@@ -68,25 +68,25 @@ pub(super) async fn live(
     }
 }
 
-async fn start(wishes: &TestEnvBuilder, folder: &Path) -> Result<(ControlPlane, Reached), Failure> {
+async fn start(wishes: &TestEnvBuilder, directory: &Path) -> Result<(ControlPlane, Reached), Failure> {
     let definitions = definitions::read(&wishes.definitions)?;
     let storage = match wishes.storage {
         TestStorage::Memory => StorageConfig::Memory,
         TestStorage::File => StorageConfig::File(FileOptions {
             durability: Durability::Relaxed,
-            ..FileOptions::new(folder.join("objects"))
+            ..FileOptions::new(directory.join("objects"))
         }),
     };
-    let chosen =
-        control::listed(&wishes.controllers)?.with_simulated(wishes.simulated_nodes, Rules::default());
-    let has_accounts = chosen.has(ACCOUNTS);
+    let components =
+        controller_manager::parse_controllers(&wishes.controllers)?.with_simulated(wishes.simulated_nodes, Rules::default());
+    let has_accounts = components.has(ACCOUNTS);
     let plane = ControlPlane::start(Settings {
-        keys: Keys::Fresh,
-        chosen,
-        ..Settings::new(folder.to_owned(), storage)
+        keys: KeySource::Generated,
+        components,
+        ..Settings::new(directory.to_owned(), storage)
     })
     .await?;
-    let client = Door::Inside(plane.server()).master(USER, AGENT)?;
+    let client = ClientFactory::InProcess(plane.server()).master(USER, AGENT)?;
     definitions::install(&client, definitions).await?;
     if has_accounts {
         let waited = timeout(PATIENCE, until_accounts(client)).await;
@@ -110,7 +110,7 @@ async fn until_accounts(client: Client) -> Result<(), Failure> {
                 "cannot see the service account of the namespace default",
                 "see the log",
             )
-            .because(error)
+            .caused_by(error)
         })?;
         if found.is_some() {
             return Ok(());
@@ -125,7 +125,7 @@ async fn reached(kubeconfig: &str) -> Result<Config, Failure> {
             "cannot use the kubeconfig of the cluster",
             "this should not happen; try again",
         )
-        .because(error)
+        .caused_by(error)
     };
     let kubeconfig = Kubeconfig::from_yaml(kubeconfig).map_err(|error| unusable(error.into()))?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())

@@ -19,13 +19,13 @@ use super::{
 use crate::failure::Failure;
 
 /// What is around a command.
-pub(crate) struct World<'a> {
+pub(crate) struct Environment<'a> {
     /// The variables of the environment.
     pub(crate) variable: &'a dyn Fn(&str) -> Option<OsString>,
     /// The names of all of them.
     pub(crate) variable_names: &'a dyn Fn() -> Vec<String>,
-    /// The folder that files are looked for in.
-    pub(crate) folder: &'a Path,
+    /// The directory that files are looked for in.
+    pub(crate) directory: &'a Path,
 }
 
 /// A command line that was read.
@@ -49,7 +49,7 @@ const ADMIN_KUBECONFIG: &str = "admin.kubeconfig";
 
 /// Why a command line is not followed.
 #[derive(Debug)]
-pub(crate) enum Unread {
+pub(crate) enum CommandLineError {
     /// The line itself is wrong, or asks for help; and where the flags come from that it speaks of.
     Line(Box<clap::Error>, String),
     /// A setting is wrong.
@@ -57,8 +57,8 @@ pub(crate) enum Unread {
 }
 
 /// Reads a command line, whose first word is the program's name.
-pub(crate) fn read(command: &Command, mut words: Vec<OsString>, world: &World<'_>) -> Result<Line, Unread> {
-    let wrong = |error| Unread::Line(Box::new(error), String::new());
+pub(crate) fn read(command: &Command, mut words: Vec<OsString>, environment: &Environment<'_>) -> Result<Line, CommandLineError> {
+    let wrong = |error| CommandLineError::Usage(Box::new(error), String::new());
     let names = names(command, &words);
     if !is_reader(&names) {
         let matches = match command.clone().try_get_matches_from(&words) {
@@ -88,7 +88,7 @@ pub(crate) fn read(command: &Command, mut words: Vec<OsString>, world: &World<'_
         Err(error) => return Err(wrong(error)),
     };
     let settings =
-        settings(command, leaf(&whole, &names), &names, &first, world).map_err(Unread::Settings)?;
+        settings(command, leaf(&whole, &names), &names, &first, environment).map_err(CommandLineError::Settings)?;
     let added = settings.words(leaf(&whole, &names));
     if let Some(matches) = plain.filter(|_| added.is_empty()) {
         return Ok(Line { matches, settings });
@@ -100,18 +100,18 @@ pub(crate) fn read(command: &Command, mut words: Vec<OsString>, world: &World<'_
         Ok(matches) => Ok(Line { matches, settings }),
         Err(error) => {
             let notes = settings.notes(&error.to_string());
-            Err(Unread::Line(Box::new(error), notes))
+            Err(CommandLineError::Usage(Box::new(error), notes))
         }
     }
 }
 
 /// Where the environment and the file of settings say that the server is, for the commands of the client. The environment
 /// goes before the file.
-pub(crate) fn read_server_location(command: &Command, world: &World<'_>) -> Result<ServerLocation, Failure> {
+pub(crate) fn read_server_location(command: &Command, environment: &Environment<'_>) -> Result<ServerLocation, Failure> {
     let by_variable = |name: &str| {
-        let key = Key::named(name).expect("the table has it");
+        let key = Key::by_name(name).expect("the table has it");
         let mut variables = key.variables();
-        variables.find_map(|name| (world.variable)(&name).filter(|text| !text.is_empty()))
+        variables.find_map(|name| (environment.variable)(&name).filter(|text| !text.is_empty()))
     };
     let mut location = ServerLocation {
         variable: match (by_variable("kubeconfig"), by_variable("data_dir")) {
@@ -121,7 +121,7 @@ pub(crate) fn read_server_location(command: &Command, world: &World<'_>) -> Resu
         },
         file: None,
     };
-    if let Some(file) = file::find(None, world)? {
+    if let Some(file) = file::find(None, environment)? {
         let set = file::read(&file, &args(command))?;
         let value = |name: &str| {
             let found = set.iter().find(|set| set.key.name == name);
@@ -170,18 +170,18 @@ fn settings(
     command: &Command,
     names: &[String],
     first: &ArgMatches,
-    world: &World<'_>,
+    environment: &Environment<'_>,
 ) -> Result<Settings, Failure> {
     let matches = names
         .iter()
         .fold(first, |at, name| at.subcommand_matches(name).unwrap_or(at));
-    let found = file::find(matches.try_get_one::<PathBuf>("config").ok().flatten(), world)?;
+    let found = file::find(matches.try_get_one::<PathBuf>("config").ok().flatten(), environment)?;
     let in_file = match &found {
         Some(file) => file::read(file, &args(all))?,
         None => Vec::new(),
     };
     let mut given = Vec::new();
-    let mut faults: Vec<String> = (world.variable_names)()
+    let mut faults: Vec<String> = (environment.variable_names)()
         .iter()
         .filter_map(|name| variables::fault(name))
         .collect();
@@ -191,7 +191,7 @@ fn settings(
         };
         if let Some(set) = by_flag(key, arg, matches) {
             given.push(set);
-        } else if let Some(set) = by_variable(key, arg, world) {
+        } else if let Some(set) = by_variable(key, arg, environment) {
             faults.extend(value::fault(arg, &set).map(|why| format!("{set}: {why}")));
             given.push(set);
         } else {
@@ -224,9 +224,9 @@ fn by_flag(key: &'static Key, arg: &Arg, matches: &ArgMatches) -> Option<Given> 
 }
 
 /// A variable that is empty says nothing.
-fn by_variable(key: &'static Key, arg: &Arg, world: &World<'_>) -> Option<Given> {
+fn by_variable(key: &'static Key, arg: &Arg, environment: &Environment<'_>) -> Option<Given> {
     key.variables().find_map(|name| {
-        let text = (world.variable)(&name).filter(|text| !text.is_empty())?;
+        let text = (environment.variable)(&name).filter(|text| !text.is_empty())?;
         let text = text.to_string_lossy();
         let values = if value::is_list(arg) {
             text.split(',').map(|part| part.trim().to_owned()).collect()

@@ -53,13 +53,13 @@ pub(super) fn resolve(given: &mut Vec<Given>, command: &Command) -> Result<(), F
             retain_stronger(given, &one, &other);
         }
     }
-    // Where a server is that is asked something: by the file that is for it, or by the folder of one on this machine. Both on
-    // the line is for the command to refuse; what runs long keeps things of its own in the folder.
+    // Where a server is that is asked something: by the file that is for it, or by the directory of one on this machine. Both on
+    // the line is for the command to refuse; what runs long keeps things of its own in the directory.
     let runs_long = command.get_arguments().any(|arg| arg.get_id() == "log_level");
-    if let Some((file, folder)) = pair(given, "kubeconfig", "data_dir").filter(|_| !runs_long)
-        && (file.origin != Origin::Flag || folder.origin != Origin::Flag)
+    if let Some((file, directory)) = pair(given, "kubeconfig", "data_dir").filter(|_| !runs_long)
+        && (file.origin != Origin::Flag || directory.origin != Origin::Flag)
     {
-        retain_stronger(given, &folder, &file);
+        retain_stronger(given, &directory, &file);
     }
     if !faults.is_empty() {
         return Err(file::bad(&faults));
@@ -87,7 +87,7 @@ fn is_default(given: &Given, command: &Command) -> bool {
 /// A flag that does nothing is a mistake: whoever writes `--etcd-servers` does not want a file. What a file of settings says
 /// of other stores is for the day when the type is another one.
 fn refuse_flags_of_other_stores(given: &[Given], command: &Command) -> Result<(), Failure> {
-    let key = Key::named(STORE).expect("the table has it");
+    let key = Key::by_name(STORE).expect("the table has it");
     let Some(arg) = command.get_arguments().find(|arg| arg.get_id() == key.arg) else {
         return Ok(());
     };

@@ -11,7 +11,7 @@ use k3_storage::{
 };
 use kube::{Client, Config};
 
-use super::etcd::FOLDER_PATH;
+use super::etcd::DATA_DIR_PATH;
 use crate::failure::Failure;
 
 /// How long a server may take to say whether it is k3.
@@ -45,15 +45,15 @@ pub(super) struct PlaceFlags {
 // --- PlaceFlags ---
 
 impl PlaceFlags {
-    /// The store: in the folder of what stands in for an etcd, where a server that is started again finds it; else the real etcd.
+    /// The store: in the directory of what stands in for an etcd, where a server that is started again finds it; else the real etcd.
     pub(super) async fn config(&self) -> Result<StorageConfig, Failure> {
         if let [server] = self.etcd_servers.as_slice()
-            && let Some(folder) = folder_of(server).await?
+            && let Some(directory) = directory_of(server).await?
         {
             return Ok(StorageConfig::File(FileOptions {
                 // It is thrown away after the tests.
                 durability: Durability::Relaxed,
-                ..FileOptions::new(folder.join("k3"))
+                ..FileOptions::new(directory.join("k3"))
             }));
         }
         let mut options = EtcdOptions {
@@ -78,14 +78,14 @@ impl PlaceFlags {
     }
 }
 
-/// The folder of a server that stands in for an etcd; `None` if it is anything else.
-async fn folder_of(server: &str) -> Result<Option<PathBuf>, Failure> {
+/// The directory of a server that stands in for an etcd; `None` if it is anything else.
+async fn directory_of(server: &str) -> Result<Option<PathBuf>, Failure> {
     if !server.starts_with("http://") {
         return Ok(None);
     }
     let unusable = |error: Box<dyn std::error::Error + Send + Sync>| {
         let advice = "it is to be a URL such as http://127.0.0.1:2379";
-        Failure::usage(format!("--etcd-servers {server}"), advice).because(error)
+        Failure::usage(format!("--etcd-servers {server}"), advice).caused_by(error)
     };
     let uri: Uri = server
         .parse()
@@ -94,7 +94,7 @@ async fn folder_of(server: &str) -> Result<Option<PathBuf>, Failure> {
     config.connect_timeout = Some(PATIENCE);
     config.read_timeout = Some(PATIENCE);
     let client = Client::try_from(config).map_err(|error| unusable(error.into()))?;
-    let request = Request::get(FOLDER_PATH)
+    let request = Request::get(DATA_DIR_PATH)
         .body(Vec::new())
         .expect("a path of ours makes a request");
     // A real etcd knows no such path; whether there is one at all is found out when it is opened.

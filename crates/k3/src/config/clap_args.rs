@@ -46,7 +46,7 @@ pub(crate) fn args(command: &Command) -> Vec<(&'static Key, Arg)> {
 
 fn collect(command: &Command, found: &mut Vec<Arg>) {
     for arg in command.get_arguments() {
-        if let Some(key) = Key::of(arg.get_id().as_str()) {
+        if let Some(key) = Key::for_arg(arg.get_id().as_str()) {
             found.push(dressed(arg.clone(), key));
         }
     }
@@ -83,7 +83,7 @@ pub(crate) fn documented(command: Command) -> Command {
         if command.has_subcommands() {
             return command.mut_subcommands(all);
         }
-        let command = command.mut_args(|arg| match Key::of(arg.get_id().as_str()) {
+        let command = command.mut_args(|arg| match Key::for_arg(arg.get_id().as_str()) {
             Some(key) => {
                 let shown = key.variables().take(1);
                 shown.fold(arg.hide_env_values(true), Arg::env)
@@ -102,7 +102,7 @@ pub(crate) fn documented(command: Command) -> Command {
 }
 
 fn dressed_args(command: Command) -> Command {
-    command.mut_args(|arg| match Key::of(arg.get_id().as_str()) {
+    command.mut_args(|arg| match Key::for_arg(arg.get_id().as_str()) {
         Some(key) => dressed(arg, key),
         None => arg,
     })

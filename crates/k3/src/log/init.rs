@@ -44,7 +44,7 @@ pub(crate) fn begin(flags: &LogFlags) -> Result<(), Failure> {
         Some(path) => {
             let file = LogFile::open(path, flags.log_max_size, flags.log_max_files).map_err(|error| {
                 let what = format!("cannot write the log to {}", path.display());
-                Failure::new(what, "name a file that this user may write with --log-path").because(error)
+                Failure::new(what, "name a file that this user may write with --log-path").caused_by(error)
             })?;
             lines(flags.log_format, file)
         }
@@ -54,7 +54,7 @@ pub(crate) fn begin(flags: &LogFlags) -> Result<(), Failure> {
 }
 
 /// Begins to write a log for people to standard error.
-pub(crate) fn begin_plainly(level: LogLevel) {
+pub(crate) fn init_stderr(level: LogLevel) {
     write(lines(LogFormat::Text, io::stderr), level);
 }
 

@@ -30,12 +30,12 @@ impl Place {
     /// The store, which `flag` names.
     pub(super) fn config(&self, flag: &str) -> Result<StorageConfig, Failure> {
         let odd = |problem: &str| Failure::usage(format!("{flag} makes no sense: {problem}"), FORMS);
-        if let Some(folder) = self.0.strip_prefix("file:") {
-            let folder = folder.strip_prefix("//").unwrap_or(folder);
-            if folder.is_empty() {
-                return Err(odd("it names no folder"));
+        if let Some(directory) = self.0.strip_prefix("file:") {
+            let directory = directory.strip_prefix("//").unwrap_or(directory);
+            if directory.is_empty() {
+                return Err(odd("it names no directory"));
             }
-            return parse(&["--storage=file".to_owned()], flag)?.config(Path::new(folder));
+            return parse(&["--storage=file".to_owned()], flag)?.config(Path::new(directory));
         }
         let (scheme, rest) = self.0.split_once(':').unwrap_or_default();
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_the_data_folder_of_a_server() {
+    fn a_directory_is_the_data_directory_of_a_server() {
         for text in ["file:/data", "file:///data"] {
             let Ok(StorageConfig::File(options)) = config(text) else {
                 panic!("{text}")
@@ -140,7 +140,7 @@ mod tests {
     fn what_makes_no_sense_is_refused_without_a_password() {
         for (text, word) in [
             ("", "begins with none"),
-            ("file:", "no folder"),
+            ("file:", "no directory"),
             ("redis://s3cret", "begins with none"),
             ("etcd://", "no host"),
             ("etcd://a:1?colour=red", "--etcd-colour"),

@@ -9,30 +9,30 @@ use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::{
     certificates::Certificates,
-    control::{Chosen, Control},
-    door::Door,
+    controller_manager::{ComponentSelection, ControllerManager},
+    client_factory::ClientFactory,
     failure::Failure,
 };
 
-/// Runs what was chosen until it is told to stop, and does not end before that. Where several servers share a store, one
+/// Runs what was components until it is told to stop, and does not end before that. Where several servers share a store, one
 /// of them is elected to do the work.
 pub(super) fn control(
     server: &Server,
-    chosen: Chosen,
+    components: ComponentSelection,
     cluster: Cluster,
     config: Config,
     stop: Stop,
 ) -> Result<impl Future<Output = ()> + use<>, Failure> {
-    let control = if chosen.is_nothing() {
+    let manager = if components.is_empty() {
         None
     } else {
-        let control = Control::new(&Door::Inside(server), chosen, cluster, config)?;
-        control.tell(server);
-        Some(control)
+        let manager = ControllerManager::new(&ClientFactory::InProcess(server), components, cluster, config)?;
+        manager.publish_status(server);
+        Some(manager)
     };
     Ok(async move {
-        if let Some(control) = control
-            && let Err(error) = control.run(stop.clone()).await
+        if let Some(manager) = control
+            && let Err(error) = manager.run(stop.clone()).await
         {
             tracing::error!(%error, "the controllers ended; the API server goes on without them");
         }
@@ -43,8 +43,8 @@ pub(super) fn control(
 /// Who the server is to nodes.
 pub(super) fn node_client(certificates: &Certificates) -> NodeClient {
     NodeClient {
-        certificate: certificates.to_nodes.certificate.clone().into_bytes(),
-        key: certificates.to_nodes.key.clone().into_bytes(),
+        certificate: certificates.kubelet_client.certificate.clone().into_bytes(),
+        key: certificates.kubelet_client.key.clone().into_bytes(),
         authorities: certificates.authority.clone().into_bytes(),
     }
 }

@@ -154,7 +154,7 @@ async fn look(settings: &Settings, storage: &mut StorageConfig, place: &Place) -
             let advice = "start the database yourself; or start Docker or Podman, and it is started as a container;\n\
                           or choose a store that needs none with --storage";
             let what = format!("nothing listens at {place}, and no database can be started");
-            return Err(Failure::new(what, advice).because(reason));
+            return Err(Failure::new(what, advice).caused_by(reason));
         }
     };
     let planned = planned(settings, storage, place);
@@ -166,7 +166,7 @@ async fn look(settings: &Settings, storage: &mut StorageConfig, place: &Place) -
         Some(found) if found.state == ServiceState::Running => {
             if found.ports.contains(&place.port) {
                 if is_ours(&found)
-                    && let Some(password) = password::kept(&settings.folder)?
+                    && let Some(password) = password::kept(&settings.directory)?
                 {
                     fill_password(storage, password);
                 }
@@ -204,7 +204,7 @@ async fn look(settings: &Settings, storage: &mut StorageConfig, place: &Place) -
                 return Ok(Found::Others);
             }
             if matches!(storage, StorageConfig::Mysql(options) if options.password.is_empty()) {
-                fill_password(storage, password::kept_or_new(&settings.folder)?);
+                fill_password(storage, password::kept_or_new(&settings.directory)?);
             }
             let planned = self::planned(settings, storage, place);
             bring_image(&engine, &planned.image).await?;
@@ -257,7 +257,7 @@ async fn bring_image(engine: &Engine, image: &str) -> Result<(), Failure> {
     let failed = |error| {
         let advice = "see that the image exists and that the registry can be reached; --mysql-image and --etcd-image choose another;\n\
                       or start the database yourself";
-        Failure::new(format!("cannot get the image {image} for the database"), advice).because(error)
+        Failure::new(format!("cannot get the image {image} for the database"), advice).caused_by(error)
     };
     if engine.image(image).await.map_err(failed)?.is_none() {
         tracing::info!("pulling {image} for the database");
@@ -294,7 +294,7 @@ fn unable(engine: &Engine, what: &str, error: RuntimeError) -> Failure {
         format!("cannot {what} ({})", engine.place()),
         "check the log of the container runtime; or start the database yourself, and use --database-autostart=false",
     )
-    .because(error)
+    .caused_by(error)
 }
 
 // --- Database ---
@@ -358,7 +358,7 @@ impl Container {
         );
         let failure = Failure::new(what, advice);
         Err(match last {
-            Some(error) => failure.because(error),
+            Some(error) => failure.caused_by(error),
             None => failure,
         })
     }

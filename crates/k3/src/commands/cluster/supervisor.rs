@@ -11,7 +11,7 @@ use std::{
 
 use tokio::time::{Instant, sleep};
 
-use super::{folder::ClusterFolder, process::Process, start::serves};
+use super::{directory::ClusterDirectory, process::Process, start::serves};
 use crate::{commands::process, failure::Failure};
 
 /// The pause between two looks.
@@ -56,26 +56,26 @@ struct Kept {
 }
 
 /// Starts the process that looks after a cluster, unless one does already.
-pub(super) fn begin(folder: &ClusterFolder) -> Result<(), Failure> {
-    if Process::find(&folder.keeper_pid()).is_some() {
+pub(super) fn begin(directory: &ClusterDirectory) -> Result<(), Failure> {
+    if Process::find(&directory.keeper_pid()).is_some() {
         return Ok(());
     }
     let mut command = program()?;
-    // Not in the folder itself, which it must not hold.
+    // Not in the directory itself, which it must not hold.
     command
         .args(["cluster", "keep", "--dir"])
-        .arg(folder.path())
+        .arg(directory.path())
         .current_dir("/");
-    Process::start(&mut command, &folder.keeper_pid(), &folder.keeper_log())
+    Process::start(&mut command, &directory.keeper_pid(), &directory.keeper_log())
         .map(drop)
         .map_err(|error| cannot_start("the process that looks after the nodes", error))
 }
 
 /// Looks after a cluster until a signal comes.
-pub(super) async fn run(folder: &ClusterFolder) -> Result<(), Failure> {
+pub(super) async fn run(directory: &ClusterDirectory) -> Result<(), Failure> {
     let mut signals = process::signals()?;
     tokio::select! {
-        ended = keep(folder) => ended,
+        ended = keep(directory) => ended,
         name = signals.next() => {
             eprintln!("{name}: nobody looks after the nodes any more");
             Ok(())
@@ -83,16 +83,16 @@ pub(super) async fn run(folder: &ClusterFolder) -> Result<(), Failure> {
     }
 }
 
-async fn keep(folder: &ClusterFolder) -> Result<(), Failure> {
-    let mut nodes: Vec<Kept> = folder.numbers().map(Kept::new).collect();
+async fn keep(directory: &ClusterDirectory) -> Result<(), Failure> {
+    let mut nodes: Vec<Kept> = directory.numbers().map(Kept::new).collect();
     loop {
         for node in &mut nodes {
-            node.look(folder)?;
+            node.look(directory)?;
             // The others need the file by which they find the first.
             while node.number == 1 && !node.has_served {
-                node.has_served = serves(folder).await;
+                node.has_served = serves(directory).await;
                 sleep(PAUSE).await;
-                node.look(folder)?;
+                node.look(directory)?;
             }
         }
         sleep(PAUSE).await;
@@ -113,8 +113,8 @@ fn program() -> Result<Command, Failure> {
 }
 
 fn cannot_start(what: &str, error: io::Error) -> Failure {
-    let advice = "see that this user may start programs and write to the folder of the cluster";
-    Failure::new(format!("cannot start {what}"), advice).because(error)
+    let advice = "see that this user may start programs and write to the directory of the cluster";
+    Failure::new(format!("cannot start {what}"), advice).caused_by(error)
 }
 
 // --- Kept ---
@@ -131,7 +131,7 @@ impl Kept {
     }
 
     /// Begins it, if it does not run and has waited for long enough.
-    fn look(&mut self, folder: &ClusterFolder) -> Result<(), Failure> {
+    fn look(&mut self, directory: &ClusterDirectory) -> Result<(), Failure> {
         let number = self.number;
         if let Some(child) = &mut self.child
             && let Ok(Some(status)) = child.try_wait()
@@ -139,7 +139,7 @@ impl Kept {
             eprintln!("node {number} ended ({status})");
             self.child = None;
         }
-        if Process::find(&folder.pid(number)).is_some() {
+        if Process::find(&directory.pid(number)).is_some() {
             if self.began.elapsed() > WELL {
                 self.wait = Duration::ZERO;
             }
@@ -150,14 +150,14 @@ impl Kept {
         }
         if number == 1 {
             // That of an earlier start would be taken for one of a server that serves.
-            let _ = fs::remove_file(folder.kubeconfig());
+            let _ = fs::remove_file(directory.kubeconfig());
         }
         let mut command = program()?;
         command
             .args(["run", "--config"])
-            .arg(folder.config(number))
-            .current_dir(folder.node(number));
-        let started = Process::start(&mut command, &folder.pid(number), &folder.output(number));
+            .arg(directory.config(number))
+            .current_dir(directory.node(number));
+        let started = Process::start(&mut command, &directory.pid(number), &directory.output(number));
         let child = started.map_err(|error| cannot_start(&format!("node {number}"), error))?;
         eprintln!("started node {number} (process {})", child.id());
         self.child = Some(child);
