@@ -23,9 +23,9 @@ const AUTHENTICATED: &str = "system:authenticated";
 /// A way to the API.
 pub(crate) enum ClientFactory<'s> {
     /// The server is in this process.
-    Inside(&'s Server),
+    InProcess(&'s Server),
     /// The server is elsewhere, and its user may act as others: a member of `system:masters`.
-    Outside(Box<Config>),
+    Remote(Box<Config>),
 }
 
 // --- ClientFactory ---
@@ -78,7 +78,8 @@ impl ClientFactory<'_> {
                 let groups = groups.iter().map(|group| (IMPERSONATE_GROUP, *group));
                 for (header, value) in user.into_iter().chain(groups) {
                     let value = HeaderValue::from_str(value).map_err(|error| {
-                        Failure::new(format!("cannot act as {name}"), "this should not happen").caused_by(error)
+                        Failure::new(format!("cannot act as {name}"), "this should not happen")
+                            .caused_by(error)
                     })?;
                     config.headers.push((header, value));
                 }

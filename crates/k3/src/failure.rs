@@ -18,9 +18,9 @@ enum Kind {
     /// The call makes no sense.
     Usage,
     /// The call makes sense and could not be carried out.
-    Failed,
+    Runtime,
     /// The whole text is there already, and so is the exit code.
-    Told(u8),
+    Verbatim(u8),
 }
 
 // --- Failure ---
@@ -39,7 +39,7 @@ impl Failure {
     /// Something that could not be done, and what to do about it.
     pub(crate) fn new(what: impl Into<String>, advice: impl Into<String>) -> Self {
         Self {
-            kind: Kind::Failed,
+            kind: Kind::Runtime,
             ..Self::usage(what, advice)
         }
     }
@@ -47,7 +47,7 @@ impl Failure {
     /// A text that is shown as it is, and an exit code.
     pub(crate) fn verbatim(text: impl Into<String>, code: u8) -> Self {
         Self {
-            kind: Kind::Told(code),
+            kind: Kind::Verbatim(code),
             ..Self::usage(text, "")
         }
     }
@@ -71,15 +71,15 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self.kind {
             Kind::Usage => ExitCode::from(2),
-            Kind::Failed => ExitCode::FAILURE,
-            Kind::Told(code) => ExitCode::from(code),
+            Kind::Runtime => ExitCode::FAILURE,
+            Kind::Verbatim(code) => ExitCode::from(code),
         }
     }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !matches!(self.kind, Kind::Told(_)) {
+        if !matches!(self.kind, Kind::Verbatim(_)) {
             f.write_str("error: ")?;
         }
         f.write_str(&self.what)?;

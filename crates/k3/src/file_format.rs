@@ -66,7 +66,7 @@ fn read_data_dir(directory: &Path) -> Result<Option<FileFormat>, Failure> {
 fn unusable(error: secret_file::FileError) -> Failure {
     Failure::new(
         "cannot use the data directory",
-        "choose one that this user may write to with --data-dir",
+        "choose a directory that this user may write to with --data-dir",
     )
     .caused_by(error)
 }

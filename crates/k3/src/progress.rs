@@ -49,7 +49,10 @@ impl<W: Write> Progress<W> {
     pub(crate) fn update(&mut self, moved: Moved) {
         let Some(out) = &mut self.out else { return };
         let spent = self.started.elapsed();
-        if self.last_update.is_some_and(|last_update| last_update.elapsed() < PAUSE) {
+        if self
+            .last_update
+            .is_some_and(|last_update| last_update.elapsed() < PAUSE)
+        {
             return;
         }
         self.last_update = Some(self.started + spent);

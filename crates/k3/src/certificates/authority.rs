@@ -7,7 +7,7 @@ use k3_pki::{KeyPair, Subject, Template};
 use ring::rand::{SecureRandom, SystemRandom};
 use rustls::pki_types::CertificateDer;
 
-use super::{identity::DAY, certificates::CertificateError};
+use super::{certificates::CertificateError, identity::DAY};
 use crate::secret_file;
 
 const LIFE_DAYS: i64 = 10 * 365;

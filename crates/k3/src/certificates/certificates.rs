@@ -149,7 +149,11 @@ impl Certificates {
     }
 
     /// Those of `directory`, made or renewed if need be.
-    pub(crate) fn ensure(directory: &Path, names: &Names, clock: &dyn Clock) -> Result<Self, CertificateError> {
+    pub(crate) fn ensure(
+        directory: &Path,
+        names: &Names,
+        clock: &dyn Clock,
+    ) -> Result<Self, CertificateError> {
         let now = seconds(clock)?;
         protect_tls_directory(directory)?;
         // Two servers that begin together on one directory must not each sign with a key of their own.
@@ -383,7 +387,11 @@ mod tests {
             groups: &["system:masters"],
         };
         let older = Identity::issue(&authority, &older, i64::try_from(TODAY).unwrap() * DAY).unwrap();
-        fs::write(directory.path().join(format!("{KUBELET_CLIENT}.crt")), &older.certificate).unwrap();
+        fs::write(
+            directory.path().join(format!("{KUBELET_CLIENT}.crt")),
+            &older.certificate,
+        )
+        .unwrap();
         fs::write(directory.path().join(format!("{KUBELET_CLIENT}.key")), &older.key).unwrap();
         let second = ensure(directory.path(), TODAY);
         let shown = read(&second.kubelet_client);

@@ -7,9 +7,9 @@ use k3_storage::Clock;
 
 use super::{
     Identity,
+    certificates::{ADMIN, CertificateError, KUBELET_CLIENT, SERVER, SIGNING_KEY, seconds},
     identity::DAY,
     rotation::old_signing_keys,
-    certificates::{ADMIN, CertificateError, SERVER, SIGNING_KEY, KUBELET_CLIENT, seconds},
 };
 use crate::secret_file;
 
@@ -42,7 +42,10 @@ const CERTIFICATES: [(&str, &str); 5] = [
 ];
 
 /// What is in a directory.
-pub(crate) fn list_certificates(directory: &Path, clock: &dyn Clock) -> Result<Vec<CertificateInfo>, CertificateError> {
+pub(crate) fn list_certificates(
+    directory: &Path,
+    clock: &dyn Clock,
+) -> Result<Vec<CertificateInfo>, CertificateError> {
     let now = seconds(clock)?;
     let mut infos = Vec::new();
     for (name, purpose) in CERTIFICATES {
@@ -149,7 +152,11 @@ mod tests {
         );
         assert!(server.names.contains(&"localhost".to_owned()));
 
-        fs::copy(directory.path().join("admin.key"), directory.path().join("server.key")).unwrap();
+        fs::copy(
+            directory.path().join("admin.key"),
+            directory.path().join("server.key"),
+        )
+        .unwrap();
         fs::remove_file(directory.path().join("ca.key")).unwrap();
         let infos = list_certificates(directory.path(), &SystemClock).unwrap();
         let flawed: Vec<_> = infos

@@ -5,21 +5,21 @@
 //! kubeconfig stays good until the second; two processes that start at once on one directory end up with the same files.
 
 mod authority;
+mod certificates;
 mod directory;
 mod identity;
+mod inventory;
 mod names;
 mod rotation;
-mod certificates;
 mod shared_keys;
-mod inventory;
 
 pub(crate) use k3_pki::certificate_to_pem as pem;
 
 pub(crate) use self::{
+    certificates::{CertificateError, Certificates},
     identity::Identity,
+    inventory::{CertificateInfo, list_certificates},
     names::{Name, Names},
     rotation::{GENERATION, RotationTarget, finish, rotate},
-    certificates::{CertificateError, Certificates},
     shared_keys::{LastSync, SharedKeys, StoredKeys},
-    inventory::{CertificateInfo, list_certificates},
 };

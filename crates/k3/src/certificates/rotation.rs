@@ -19,7 +19,9 @@ use k3_storage::Clock;
 use super::{
     Names,
     authority::Authority,
-    certificates::{ADMIN, CertificateError, Certificates, LOCK, SERVER, SIGNING_KEY, KUBELET_CLIENT, seconds},
+    certificates::{
+        ADMIN, CertificateError, Certificates, KUBELET_CLIENT, LOCK, SERVER, SIGNING_KEY, seconds,
+    },
 };
 use crate::secret_file;
 
@@ -160,7 +162,12 @@ mod tests {
 
     use super::*;
 
-    const ALL: [RotationTarget; 4] = [RotationTarget::Ca, RotationTarget::Serving, RotationTarget::Client, RotationTarget::ServiceAccount];
+    const ALL: [RotationTarget; 4] = [
+        RotationTarget::Ca,
+        RotationTarget::Serving,
+        RotationTarget::Client,
+        RotationTarget::ServiceAccount,
+    ];
 
     fn started() -> (tempfile::TempDir, Certificates) {
         let directory = tempfile::tempdir().unwrap();
@@ -183,7 +190,9 @@ mod tests {
         let both = rotate(directory.path(), &ALL, &SystemClock).unwrap();
         assert!(both.authority.starts_with(&old.authority));
         assert_eq!(both.authorities().unwrap().len(), 2);
-        assert!(both.server != old.server && both.admin != old.admin && both.kubelet_client != old.kubelet_client);
+        assert!(
+            both.server != old.server && both.admin != old.admin && both.kubelet_client != old.kubelet_client
+        );
         assert_eq!(names(&both), names(&old));
         let new = finish(directory.path(), &SystemClock).unwrap();
         assert_eq!(new.authorities().unwrap().len(), 1);
@@ -210,7 +219,11 @@ mod tests {
     fn a_second_step_that_was_interrupted_is_ended_by_the_next_start() {
         let (directory, old) = started();
         rotate(directory.path(), &[RotationTarget::Ca], &SystemClock).unwrap();
-        fs::rename(directory.path().join("ca-next.key"), directory.path().join("ca.key")).unwrap();
+        fs::rename(
+            directory.path().join("ca-next.key"),
+            directory.path().join("ca.key"),
+        )
+        .unwrap();
         let names = Names::from_hosts(&names(&old));
         let new = Certificates::ensure(directory.path(), &names, &SystemClock).unwrap();
         assert_eq!(new.authorities().unwrap().len(), 1);

@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Names,
+    certificates::{CertificateError, Certificates, LOCK, SIGNING_KEY},
     directory::protect_tls_directory,
     rotation::{self, OLD_SIGNING_KEYS},
-    certificates::{CertificateError, Certificates, LOCK, SIGNING_KEY},
 };
 use crate::secret_file;
 
@@ -77,7 +77,10 @@ impl SharedKeys {
         };
         let found = (read("ca.crt")?, read("ca.key")?, read(SIGNING_KEY)?);
         let (Some(authority), Some(authority_key), Some(signing_key)) = found else {
-            return Ok(StoredKeys { keys: None, last_sync });
+            return Ok(StoredKeys {
+                keys: None,
+                last_sync,
+            });
         };
         let keys = SharedKeys {
             authority,
@@ -97,9 +100,11 @@ impl SharedKeys {
     pub(crate) fn create(directory: &Path, clock: &dyn k3_storage::Clock) -> Result<Self, CertificateError> {
         // The names are put right when the server knows them.
         Certificates::ensure(directory, &Names::new([]), clock)?;
-        Self::read(directory)?.keys.ok_or_else(|| CertificateError::Nothing {
-            directory: directory.to_path_buf(),
-        })
+        Self::read(directory)?
+            .keys
+            .ok_or_else(|| CertificateError::Nothing {
+                directory: directory.to_path_buf(),
+            })
     }
 
     /// Puts them into a directory, in the place of what is there. What other files there are for another authority is made anew by

@@ -9,7 +9,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use super::command;
 use crate::{
-    config::{self, Settings, CommandLineError, Environment},
+    config::{self, CommandLineError, Environment, Settings},
     failure::Failure,
 };
 

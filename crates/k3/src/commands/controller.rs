@@ -13,8 +13,8 @@ use super::{
 };
 use crate::{
     certificates,
-    controller_manager::{self, ComponentSelection, ControllerManager},
     client_factory::ClientFactory,
+    controller_manager::{self, ComponentSelection, ControllerManager},
     failure::Failure,
     server::Settings,
 };
@@ -48,15 +48,15 @@ pub(crate) struct ControllerFlags {
     controllers: String,
 
     #[command(flatten)]
-    leading: Leading,
+    leader_election: LeaderElectionFlags,
 
     #[command(flatten)]
-    part: ProcessFlags,
+    process_flags: ProcessFlags,
 }
 
 /// Who works if there are several, and what is told of it.
 #[derive(Debug, Args)]
-pub(super) struct Leading {
+pub(super) struct LeaderElectionFlags {
     /// Work without asking who leads. Two such processes do everything twice, which is correct but a waste
     #[arg(long)]
     no_leader_elect: bool,
@@ -78,37 +78,50 @@ pub(super) fn run(flags: &ControllerFlags) -> Result<(), Failure> {
             "'*' is all; `k3 controllers` shows their names",
         ));
     }
-    run_components("controller", components, &flags.leading, &flags.part)
+    run_components(
+        "controller",
+        components,
+        &flags.leader_election,
+        &flags.process_flags,
+    )
 }
 
 /// Runs what was components in this process: for a server elsewhere, or with one of its own.
 pub(super) fn run_components(
     name: &str,
     components: ComponentSelection,
-    leading: &Leading,
-    part: &ProcessFlags,
+    leader_election: &LeaderElectionFlags,
+    process_flags: &ProcessFlags,
 ) -> Result<(), Failure> {
-    process::init(&part.log)?;
-    match part.own_server(name)? {
+    process::init(&process_flags.log)?;
+    match process_flags.own_server(name)? {
         Some(own) => {
             let settings = Settings {
                 components,
-                control: leading.config(),
+                manager_config: leader_election.config(),
                 ..own
             };
             process::run(settings, Announce::Nothing)
         }
         None => process::block_on(async {
             let mut signals = process::signals()?;
-            let server = part.remote.config(part.data_dir.clone()).await?;
+            let server = process_flags
+                .remote
+                .config(process_flags.data_dir.clone())
+                .await?;
             let stop = Stop::new();
-            let running = control(server, components, leading, stop.clone());
+            let running = control(server, components, leader_election, stop.clone());
             process::run_until_signal(stop, running, &mut signals).await
         }),
     }
 }
 
-async fn control(server: Config, components: ComponentSelection, leading: &Leading, stop: Stop) -> Result<(), Failure> {
+async fn control(
+    server: Config,
+    components: ComponentSelection,
+    leader_election: &LeaderElectionFlags,
+    stop: Stop,
+) -> Result<(), Failure> {
     let cluster = Cluster {
         authority: authority(&server)?.into(),
         server: identity(&server),
@@ -119,7 +132,7 @@ async fn control(server: Config, components: ComponentSelection, leading: &Leadi
         &ClientFactory::Remote(Box::new(server)),
         components,
         cluster,
-        leading.config(),
+        leader_election.config(),
     )?;
     control.run(stop).await.map_err(|error| {
         Failure::new(
@@ -130,9 +143,9 @@ async fn control(server: Config, components: ComponentSelection, leading: &Leadi
     })
 }
 
-// --- Leading ---
+// --- LeaderElectionFlags ---
 
-impl Leading {
+impl LeaderElectionFlags {
     fn config(&self) -> manager::Config {
         let mut config = manager::Config::default();
         config.leader.elect = !self.no_leader_elect;
@@ -160,8 +173,7 @@ fn identity(server: &Config) -> ServerIdentity {
 
 /// The certificate of the server's authority, which pods are told: that of the kubeconfig.
 fn authority(server: &Config) -> Result<String, Failure> {
-    let advice =
-        "use a kubeconfig with certificate-authority-data, such as the admin.kubeconfig in the data directory";
+    let advice = "use a kubeconfig with certificate-authority-data, such as the admin.kubeconfig in the data directory";
     let known = server.root_cert.as_deref().unwrap_or_default();
     if known.is_empty() {
         return Err(Failure::new("the kubeconfig names no authority", advice));

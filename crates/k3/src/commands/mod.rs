@@ -32,7 +32,7 @@ use std::{env, path::Path};
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-pub(crate) use self::envtest::Part;
+pub(crate) use self::envtest::Program;
 use crate::{
     config::{CommandLineError, Environment, documented, read, read_server_location},
     failure::Failure,

@@ -31,7 +31,7 @@ pub(super) enum Announce {
 }
 
 /// Prepares the process: from here on it writes a log.
-pub(super) fn begin(flags: &LogFlags) -> Result<(), Failure> {
+pub(super) fn init(flags: &LogFlags) -> Result<(), Failure> {
     log::init(flags)?;
     limits::raise_open_files();
     Ok(())
@@ -76,7 +76,7 @@ pub(super) async fn serve(
         }
     };
     if announce == Announce::Kubeconfig {
-        let file = quoted(plane.kubeconfig().0);
+        let file = shell_quoted(plane.kubeconfig().0);
         print_line!("export KUBECONFIG={file}");
         if io::stderr().is_terminal() {
             eprintln!("{}", next_steps(&file));
@@ -88,7 +88,7 @@ pub(super) async fn serve(
     }
     tokio::select! {
         () = plane.stop() => Ok(()),
-        name = signals.next() => Err(at_once(name, "requests that were under way have been cut off")),
+        name = signals.next() => Err(killed(name, "requests that were under way have been cut off")),
     }
 }
 
@@ -109,7 +109,7 @@ pub(super) async fn run_until_signal(
             tracing::info!("stopped");
             ended
         }
-        name = signals.next() => Err(at_once(name, "what was under way is seen again at the next start")),
+        name = signals.next() => Err(killed(name, "what was under way is seen again at the next start")),
     }
 }
 
@@ -120,7 +120,7 @@ pub(super) fn signals() -> Result<Signals, Failure> {
     })
 }
 
-fn at_once(name: &str, advice: &str) -> Failure {
+fn killed(name: &str, advice: &str) -> Failure {
     Failure::new(format!("{name}: stopped at once"), advice)
 }
 
@@ -135,7 +135,7 @@ fn next_steps(kubeconfig: &str) -> String {
 }
 
 /// The path as a shell reads it.
-pub(super) fn quoted(path: &Path) -> String {
+pub(super) fn shell_quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@%".contains(c);
     if text.chars().all(is_plain) {
@@ -150,8 +150,8 @@ mod tests {
 
     #[test]
     fn a_path_is_quoted_where_a_shell_needs_it() {
-        assert_eq!(quoted(Path::new("/a/b-1.c")), "/a/b-1.c");
-        assert_eq!(quoted(Path::new("/a b")), "'/a b'");
-        assert_eq!(quoted(Path::new("/it's")), r"'/it'\''s'");
+        assert_eq!(shell_quoted(Path::new("/a/b-1.c")), "/a/b-1.c");
+        assert_eq!(shell_quoted(Path::new("/a b")), "'/a b'");
+        assert_eq!(shell_quoted(Path::new("/it's")), r"'/it'\''s'");
     }
 }

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::{
-    controller::{self, Leading},
+    controller::{self, LeaderElectionFlags},
     remote::ProcessFlags,
 };
 use crate::{controller_manager, failure::Failure};
@@ -26,17 +26,17 @@ Exit codes: 0 success, 1 failure, 2 a call that makes no sense.";
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct SchedulerFlags {
     #[command(flatten)]
-    leading: Leading,
+    leader_election: LeaderElectionFlags,
 
     #[command(flatten)]
-    part: ProcessFlags,
+    process_flags: ProcessFlags,
 }
 
 pub(super) fn run(flags: &SchedulerFlags) -> Result<(), Failure> {
     controller::run_components(
         "scheduler",
         controller_manager::parse_controllers("scheduler")?,
-        &flags.leading,
-        &flags.part,
+        &flags.leader_election,
+        &flags.process_flags,
     )
 }

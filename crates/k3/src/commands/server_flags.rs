@@ -42,7 +42,10 @@ pub(super) fn block_on_threads(work: impl Future<Output = Result<(), Failure>>) 
     block_on_runtime(Builder::new_multi_thread(), work)
 }
 
-fn block_on_runtime(mut runtime: Builder, work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+fn block_on_runtime(
+    mut runtime: Builder,
+    work: impl Future<Output = Result<(), Failure>>,
+) -> Result<(), Failure> {
     let runtime = runtime.enable_all().build().map_err(|error| {
         Failure::new("cannot start", "see the limits of this process with `ulimit -a`").caused_by(error)
     })?;
@@ -60,7 +63,8 @@ impl ServerFlags {
     /// How the server is reached that the flags name.
     pub(super) async fn config(&self) -> Result<Config, Failure> {
         let unusable = |error: KubeconfigError| {
-            let advice = "name one of a running server with --kubeconfig, or its data directory with --data-dir";
+            let advice =
+                "name one of a running server with --kubeconfig, or its data directory with --data-dir";
             Failure::new("no kubeconfig that can be used", advice).caused_by(error)
         };
         let read = if let Some(file) = &self.kubeconfig {
@@ -102,7 +106,12 @@ impl ApiClient {
     }
 
     /// Sends a request, and gives the object in the answer.
-    pub(super) async fn request(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
+    pub(super) async fn request(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, Failure> {
         self.send(method, path, body).await.map_err(request_error)
     }
 

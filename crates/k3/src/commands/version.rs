@@ -9,7 +9,7 @@ use super::server_flags::{self, ApiClient, ServerFlags};
 use crate::failure::Failure;
 
 /// How long a server may take to answer: nobody waits long for a version.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -43,7 +43,7 @@ pub(super) fn run(flags: &VersionFlags) -> Result<(), Failure> {
             None
         } else {
             // A server that cannot be reached is no failure: most calls want to know what is installed here.
-            tokio::time::timeout(PATIENCE, of_server(&flags.server))
+            tokio::time::timeout(TIMEOUT, of_server(&flags.server))
                 .await
                 .ok()
                 .flatten()

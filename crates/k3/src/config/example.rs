@@ -19,15 +19,15 @@ const HEAD: &str = "\
 
 /// Where one is in a file of settings.
 #[derive(Default)]
-pub(super) struct Tree(Vec<&'static str>);
+pub(super) struct SectionCursor(Vec<&'static str>);
 
 /// A file with all keys, their meaning and their defaults.
 pub(crate) fn example(args: &[(&'static Key, Arg)]) -> String {
     let mut lines: Vec<String> = HEAD.lines().map(str::to_owned).collect();
-    let mut tree = Tree::default();
+    let mut cursor = SectionCursor::default();
     for (key, arg) in args {
         lines.push(String::new());
-        let entry = tree.enter(key, |section| lines.push(section));
+        let entry = cursor.enter(key, |section| lines.push(section));
         let indent = &entry[..entry.len() - entry.trim_start().len()];
         for line in wrapped(&meaning(arg), WIDTH - indent.len()) {
             lines.push(format!("{indent}# {line}"));
@@ -89,9 +89,9 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-// --- Tree ---
+// --- SectionCursor ---
 
-impl Tree {
+impl SectionCursor {
     /// Goes to a key: tells the lines of the sections that begin there, and gives the beginning of its own line.
     pub(super) fn enter(&mut self, key: &Key, mut begin: impl FnMut(String)) -> String {
         let (sections, name) = key.path();

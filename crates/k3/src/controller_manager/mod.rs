@@ -296,7 +296,11 @@ mod tests {
 
     fn names(list: &str) -> Vec<&'static str> {
         let components = parse_controllers(list).unwrap();
-        components.controllers.iter().map(|components| components.name).collect()
+        components
+            .controllers
+            .iter()
+            .map(|components| components.name)
+            .collect()
     }
 
     #[test]

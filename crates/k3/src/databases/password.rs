@@ -12,14 +12,14 @@ pub(super) fn file(data_dir: &Path) -> PathBuf {
 }
 
 /// The password that was made before, if one was.
-pub(super) fn kept(data_dir: &Path) -> Result<Option<String>, Failure> {
+pub(super) fn load(data_dir: &Path) -> Result<Option<String>, Failure> {
     let text = secret_file::read(&file(data_dir)).map_err(unusable)?;
     Ok(text.map(|text| text.trim_end().to_owned()))
 }
 
 /// The password that was made before, or a new one, which is kept.
-pub(super) fn kept_or_new(data_dir: &Path) -> Result<String, Failure> {
-    if let Some(password) = kept(data_dir)? {
+pub(super) fn load_or_create(data_dir: &Path) -> Result<String, Failure> {
+    if let Some(password) = load(data_dir)? {
         return Ok(password);
     }
     let password = random::digits::<24>()?;
@@ -47,13 +47,13 @@ mod tests {
     #[test]
     fn a_password_is_made_once_and_is_nobody_elses() {
         let directory = tempfile::tempdir().unwrap();
-        assert_eq!(kept(directory.path()).unwrap(), None);
-        let first = kept_or_new(directory.path()).unwrap();
+        assert_eq!(load(directory.path()).unwrap(), None);
+        let first = load_or_create(directory.path()).unwrap();
         assert!(first.len() >= 32, "{}", first.len());
-        assert_eq!(kept_or_new(directory.path()).unwrap(), first);
+        assert_eq!(load_or_create(directory.path()).unwrap(), first);
         let mode = file(directory.path()).metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         let other = tempfile::tempdir().unwrap();
-        assert_ne!(kept_or_new(other.path()).unwrap(), first);
+        assert_ne!(load_or_create(other.path()).unwrap(), first);
     }
 }

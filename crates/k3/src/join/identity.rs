@@ -42,7 +42,7 @@ pub(crate) struct NodeIdentity {
 
 impl NodeIdentity {
     /// Has the first certificate signed through `client`, who may ask for it.
-    pub(super) async fn ask(
+    pub(super) async fn request(
         client: &Client,
         name: &str,
         server: &Uri,

@@ -1,4 +1,4 @@
-//! What runs beside the API server, and what it needs of the server's secrets.
+//! Controllers beside the API server, and the server's credentials that they and nodes need.
 
 use std::sync::Arc;
 
@@ -9,14 +9,13 @@ use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::{
     certificates::Certificates,
-    controller_manager::{ComponentSelection, ControllerManager},
     client_factory::ClientFactory,
+    controller_manager::{ComponentSelection, ControllerManager},
     failure::Failure,
 };
 
-/// Runs what was components until it is told to stop, and does not end before that. Where several servers share a store, one
-/// of them is elected to do the work.
-pub(super) fn control(
+/// Runs controllers and scheduler until `stop`. Among servers that share a store, the elected leader does the work.
+pub(super) fn run_controllers(
     server: &Server,
     components: ComponentSelection,
     cluster: Cluster,
@@ -31,16 +30,16 @@ pub(super) fn control(
         Some(manager)
     };
     Ok(async move {
-        if let Some(manager) = control
+        if let Some(manager) = manager
             && let Err(error) = manager.run(stop.clone()).await
         {
-            tracing::error!(%error, "the controllers ended; the API server goes on without them");
+            tracing::error!(%error, "controllers failed; the API server continues without them");
         }
         stop.stopped().await;
     })
 }
 
-/// Who the server is to nodes.
+/// The client certificate with which the server calls nodes.
 pub(super) fn node_client(certificates: &Certificates) -> NodeClient {
     NodeClient {
         certificate: certificates.kubelet_client.certificate.clone().into_bytes(),
@@ -49,7 +48,7 @@ pub(super) fn node_client(certificates: &Certificates) -> NodeClient {
     }
 }
 
-/// Signs requests that were approved with the key of the authority.
+/// Signs approved requests with the key of the certificate authority.
 pub(super) fn certificate_signer(certificates: &Certificates) -> CertificateSigner {
     let random = || {
         let mut bytes = [0; 16];

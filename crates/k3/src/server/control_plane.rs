@@ -1,4 +1,4 @@
-//! The life of a control plane: from its settings to the last connection.
+//! Start and stop of a control plane.
 
 use std::{
     mem,
@@ -22,20 +22,19 @@ use tokio::{
 };
 
 use super::{
-    Audience, KeySource, Settings, address,
+    Audience, KeySource, Settings, address, components,
     encryption::ServerStore,
     listener::{listen, listen_for_pods, listen_plain},
     node::{self, ApiEndpoint},
-    components,
-    renewal::{self, CurrentCertificates, CertificateRenewal, CertificateSource},
+    renewal::{self, CertificateRenewal, CertificateSource, CurrentCertificates},
     settings::{is_shared, store_name},
     shared_keys::{self, ConflictPolicy},
     snapshot::offer_snapshots,
 };
 use crate::{
     certificates::{CertificateError, Certificates, Names},
-    data_dir::is_data_file,
     client_factory::ClientFactory,
+    data_dir::is_data_file,
     failure::Failure,
     file_format, kubeconfig, log,
     secret_file::{self, FileError},
@@ -45,44 +44,41 @@ use crate::{
 /// How much history is source for watches that begin in the past, as upstream keeps it.
 const HISTORY: Duration = Duration::from_mins(5);
 
-/// How long controllers may take to finish what they have begun.
+/// Grace period in which controllers finish their current work.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// The pause before a store that does not answer is tried again.
+/// Pause before an unavailable store is tried again.
 const STORE_RETRY: Duration = Duration::from_secs(1);
 
-/// A control plane that serves. Dropping it cuts everything off; [`ControlPlane::stop`] ends it in order.
+/// A running control plane. Dropping it aborts everything; [`ControlPlane::stop`] stops it in order.
 pub(crate) struct ControlPlane {
-    /// What replaces certificates. It ends with this.
+    /// Tasks that renew certificates.
     renewals: JoinSet<()>,
     kubeconfig: (PathBuf, String),
     server: Arc<Server>,
     store: Arc<dyn Store>,
-    /// Ends with this.
     compactor: Compactor,
     /// The controllers and the node, which end when they are reported to and not before.
     components: JoinSet<()>,
     stop_components: Stop,
-    /// What takes connections. It ends when `stop_serving` is dropped.
+    /// Tasks that accept connections until `stop_serving` is dropped.
     serving: JoinSet<()>,
     stop_serving: watch::Sender<()>,
-    /// Reads the encryption configuration again. It ends with this.
+    /// Reloads the encryption configuration while this lives.
     _reloader: Option<Reloader>,
 }
 
-/// Where a server listens.
 struct Listeners {
     secure: TcpListener,
     address: SocketAddr,
     plain: Option<TcpListener>,
-    /// Where others reach it.
     advertise: IpAddr,
 }
 
 // --- ControlPlane ---
 
 impl ControlPlane {
-    /// Starts one, and answers when it serves. Must be called inside a Tokio runtime. Dropping the future ends what has begun.
+    /// Starts a control plane, and returns when it serves. Must be called inside a Tokio runtime. Dropping the future aborts the start.
     pub(crate) async fn start(mut settings: Settings) -> Result<Self, Failure> {
         let data_dir = usable_data_dir(&settings.data_dir)?;
         let listeners = Listeners::open(&settings).await?;
@@ -119,7 +115,7 @@ impl ControlPlane {
         tracing::info!("starting the API server");
         let starting = Box::pin(Server::start(config, Arc::clone(&store)));
         let server = starting.await.map_err(|error| {
-            let advice = "see the cause; the store can be looked at with its own tools";
+            let advice = "check the cause; the store can be inspected with the tools of its database";
             Failure::new("cannot start the API server", advice).caused_by(error)
         })?;
         let server = Arc::new(server);
@@ -128,7 +124,11 @@ impl ControlPlane {
         let reloader = server_store.publish(&server);
         let (old_keys, key) = (&certificates.old_signing_keys, &certificates.signing_key);
         server.replace_keys(key, old_keys).map_err(|error| {
-            Failure::new("cannot start the API server", "see the keys in the directory `tls`").caused_by(error)
+            Failure::new(
+                "cannot start the API server",
+                "check the keys in the directory `tls` of the data directory",
+            )
+            .caused_by(error)
         })?;
         let (address, advertise) = (listeners.address, listeners.advertise);
         let for_pods = match &settings.node {
@@ -195,17 +195,17 @@ impl ControlPlane {
         })
     }
 
-    /// The admin's kubeconfig: the file, and what is in it.
+    /// The admin's kubeconfig: path and content.
     pub(crate) fn kubeconfig(&self) -> (&Path, &str) {
         (&self.kubeconfig.0, &self.kubeconfig.1)
     }
 
-    /// The API server, for those in this process who are its clients (`ClientFactory::InProcess`).
+    /// The API server, for clients in this process (`ClientFactory::InProcess`).
     pub(crate) fn server(&self) -> &Arc<Server> {
         &self.server
     }
 
-    /// Waits until it ended by itself, which it does not do unless something is wrong. Nothing is lost when this is dropped.
+    /// Waits until a task fails. Cancel safe.
     pub(crate) async fn wait_for_failure(&mut self) -> Failure {
         // The controllers and the node end when they are reported to, which they have not been.
         let ended = tokio::select! {
@@ -213,8 +213,8 @@ impl ControlPlane {
             Some(ended) = self.components.join_next() => ended,
         };
         let failure = Failure::new(
-            "the server ended by itself",
-            "see the log above, and start it again",
+            "the server stopped unexpectedly",
+            "check the log above, and start it again",
         );
         match ended {
             Ok(()) => failure,
@@ -222,12 +222,12 @@ impl ControlPlane {
         }
     }
 
-    /// Ends everything, first those who use the API, then the API, then the store. Dropping the future cuts off what is left.
+    /// Stops everything in order: clients of the API, the API server, the store. Dropping the future aborts what still runs.
     pub(crate) async fn stop(mut self) {
         self.renewals.shutdown().await;
         self.stop_components.stop(GRACE);
         while self.components.join_next().await.is_some() {}
-        tracing::info!("stopped what runs beside the API server");
+        tracing::info!("stopped controllers and node");
         self.server.withdraw().await;
         drop(self.stop_serving);
         while self.serving.join_next().await.is_some() {}
@@ -238,7 +238,7 @@ impl ControlPlane {
     }
 }
 
-/// What the serving certificate is for.
+/// Subject alternative names of the serving certificate.
 fn certificate_names(settings: &mut Settings, advertise: IpAddr) -> Names {
     let kubernetes = kubernetes_address(&settings.service_range);
     let mut names = Names::new([settings.bind, advertise, kubernetes]);
@@ -247,7 +247,7 @@ fn certificate_names(settings: &mut Settings, advertise: IpAddr) -> Names {
     names
 }
 
-/// What nodes may not serve under.
+/// Names and addresses that serving certificates of nodes must not contain.
 fn identity(settings: &Settings, advertise: IpAddr, names: &Names) -> ServerIdentity {
     let mut foreign_addresses = names.addresses();
     foreign_addresses.retain(|known| !address::is_local_address(*known));
@@ -273,14 +273,19 @@ async fn certificates(
         KeySource::DataDir => {
             let directory = data_dir.join("tls");
             let shared = if is_shared(&settings.storage) {
-                let synced = shared_keys::sync_keys(store.as_ref(), &directory, ConflictPolicy::Reject).await?;
+                let synced =
+                    shared_keys::sync_keys(store.as_ref(), &directory, ConflictPolicy::Reject).await?;
                 Some((Arc::clone(store), synced.revision))
             } else {
                 None
             };
             let generation = renewal::generation(&directory);
             let certificates = Certificates::ensure(&directory, names, &SystemClock);
-            let source = CertificateSource { directory, generation, shared };
+            let source = CertificateSource {
+                directory,
+                generation,
+                shared,
+            };
             (Some(source), certificates)
         }
         KeySource::Generated => (None, Certificates::generate(names, &SystemClock)),
@@ -323,7 +328,7 @@ fn start_components(
 ) -> Result<JoinSet<()>, Failure> {
     let mut running = JoinSet::new();
     let components = mem::take(&mut settings.components);
-    // Without nodes there is no directory to make volumes of.
+    // Local volumes are directories of nodes.
     let makes_volumes = settings.has_nodes || components.simulates();
     let cluster = Cluster {
         authority: published,
@@ -336,9 +341,15 @@ fn start_components(
     if !components.is_empty() {
         tracing::info!("starting {components}");
     }
-    let mut config = mem::take(&mut settings.control);
+    let mut config = mem::take(&mut settings.manager_config);
     config.leader.elect &= is_shared(&settings.storage);
-    running.spawn(components::control(server, components, cluster, config, stop.clone())?);
+    running.spawn(components::run_controllers(
+        server,
+        components,
+        cluster,
+        config,
+        stop.clone(),
+    )?);
     if let Some(node) = settings.node.take() {
         tracing::info!("starting the node {}", node.name);
         let config = node::config(node, data_dir, api);
@@ -348,7 +359,7 @@ fn start_components(
     Ok(running)
 }
 
-/// Begins to serve, until the sender of `stopped` has gone.
+/// Serves until the sender of `stopped` is dropped.
 fn accept_connections(
     listeners: Listeners,
     for_pods: Option<TcpListener>,
@@ -363,7 +374,7 @@ fn accept_connections(
     }
     if let Some(listener) = listeners.plain {
         if let Ok(address) = listener.local_addr() {
-            tracing::warn!("serving http://{address} too, which is not encrypted, for this machine alone");
+            tracing::warn!("serving unencrypted HTTP on the loopback address");
         }
         let (server, stopped) = (Arc::clone(server), until(stopped.clone()));
         serving.spawn(async move { server.serve_plain(listener, stopped).await });
@@ -371,9 +382,9 @@ fn accept_connections(
     serving
 }
 
-/// Ready when the sender has gone.
+/// Completes when the sender is dropped.
 async fn until(mut stopped: watch::Receiver<()>) {
-    // A stop that is dropped is a stop.
+    // A dropped sender means stop.
     let _ = stopped.changed().await;
 }
 
@@ -387,7 +398,11 @@ impl Listeners {
             Some(port) => Some(listen_plain(port).await?),
         };
         let address = secure.local_addr().map_err(|error| {
-            Failure::new("cannot tell the port", "this should not happen; try again").caused_by(error)
+            Failure::new(
+                "cannot read the listening port",
+                "this should not happen; try again",
+            )
+            .caused_by(error)
         })?;
         let advertise = settings.advertise;
         Ok(Listeners {
@@ -399,7 +414,7 @@ impl Listeners {
     }
 }
 
-/// Opens the store. One that cannot be reached is tried again until `wait` is over.
+/// Opens the store. An unavailable store is retried until `wait` has passed.
 pub(crate) async fn open_store(storage: &StorageConfig, wait: Duration) -> Result<Arc<dyn Store>, Failure> {
     tracing::info!("opening the store ({})", store_name(storage));
     let end = Instant::now() + wait;
@@ -420,13 +435,13 @@ pub(crate) async fn open_store(storage: &StorageConfig, wait: Duration) -> Resul
 fn cannot_open(storage: &StorageConfig, error: OpenError) -> Failure {
     let name = store_name(storage);
     if let OpenError::Setting { setting, .. } = &error {
-        let what = format!("storage.{name}.{setting} makes no sense");
-        return Failure::usage(what, format!("`k3 start --help` tells the flags --{name}-..."))
+        let what = format!("storage.{name}.{setting} is invalid");
+        return Failure::usage(what, format!("see the flags --{name}-... in `k3 start --help`"))
             .caused_by(error);
     }
     Failure::new(
         format!("cannot open the store (--storage {name})"),
-        "see that it is reachable and free, or choose another with --storage or --data-dir",
+        "check that it is reachable and not in use, or choose another with --storage or --data-dir",
     )
     .caused_by(error)
 }
@@ -440,12 +455,14 @@ pub(super) fn certificate_error(error: CertificateError) -> Failure {
              kubeconfig, certificate and token of the old one is worthless"
         }
         CertificateError::Clock => "set the clock",
-        _ => "see that this user may write to the directory `tls` in --data-dir, and that the disk has space",
+        _ => {
+            "check that this user may write to the directory `tls` in --data-dir, and that the disk has space"
+        }
     };
-    Failure::new("no certificates to serve with", advice).caused_by(error)
+    Failure::new("cannot load or create the certificates", advice).caused_by(error)
 }
 
-/// Writes the admin's kubeconfig where it is wanted: the file that is to be used, and what is in it.
+/// Writes the admin's kubeconfig, and returns the path to report and the content.
 fn write_kubeconfigs(
     settings: &Settings,
     data_dir: &Path,
@@ -461,8 +478,8 @@ fn write_kubeconfigs(
         .flatten()
     {
         write(file, &text).map_err(|error| {
-            let advice = "name a file in a directory that exists and that this user may write to";
-            Failure::new("no kubeconfig for the admin", advice).caused_by(error)
+            let advice = "name a file in an existing directory that this user may write to";
+            Failure::new("cannot write the admin's kubeconfig", advice).caused_by(error)
         })?;
         reported = std::path::absolute(file).unwrap_or_else(|_| file.clone());
     }
@@ -473,13 +490,17 @@ fn usable_data_dir(directory: &Path) -> Result<PathBuf, Failure> {
     secret_file::protect_directory(directory, is_data_file).map_err(|error| {
         Failure::new(
             "cannot use the data directory",
-            "choose one that this user may write to with --data-dir",
+            "choose a directory that this user may write to with --data-dir",
         )
         .caused_by(error)
     })?;
     file_format::claim_data_dir(directory)?;
     // Absolute: what is reported of it must hold wherever it is used.
     std::path::absolute(directory).map_err(|error| {
-        Failure::new("cannot tell the current directory", "give --data-dir a path from /").caused_by(error)
+        Failure::new(
+            "cannot determine the current directory",
+            "give --data-dir an absolute path",
+        )
+        .caused_by(error)
     })
 }

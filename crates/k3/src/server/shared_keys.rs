@@ -64,7 +64,11 @@ pub(super) async fn revision(store: &dyn Store) -> Result<Option<Revision>, Fail
 }
 
 /// Makes the keys of a directory those of the store, or the other way round if the directory's are the newer ones.
-pub(super) async fn sync_keys(store: &dyn Store, directory: &Path, policy: ConflictPolicy) -> Result<SyncedKeys, Failure> {
+pub(super) async fn sync_keys(
+    store: &dyn Store,
+    directory: &Path,
+    policy: ConflictPolicy,
+) -> Result<SyncedKeys, Failure> {
     // Keys that were made a moment ago and did not reach the store were never used.
     let mut is_unused = false;
     loop {
@@ -129,7 +133,9 @@ pub(super) async fn sync_keys(store: &dyn Store, directory: &Path, policy: Confl
                 ));
             }
             own => {
-                if own.is_some_and(|own| !is_unused && last_sync != LastSync::Partial && !was_last_synced(&own)) {
+                if own
+                    .is_some_and(|own| !is_unused && last_sync != LastSync::Partial && !was_last_synced(&own))
+                {
                     tracing::warn!(
                         "another server has other keys for this cluster, which take the place of those here"
                     );
@@ -219,7 +225,12 @@ mod tests {
         }
 
         fn rotates(&self) {
-            rotate(&self.directory(), &[RotationTarget::Ca, RotationTarget::ServiceAccount], &SystemClock).unwrap();
+            rotate(
+                &self.directory(),
+                &[RotationTarget::Ca, RotationTarget::ServiceAccount],
+                &SystemClock,
+            )
+            .unwrap();
         }
     }
 
@@ -245,7 +256,9 @@ mod tests {
             starts.spawn(async move { machines[place].starts(&store).await });
         }
         let outcomes = starts.join_all().await;
-        let told = outcomes.iter().filter(|outcome| **outcome == SyncOutcome::Published);
+        let told = outcomes
+            .iter()
+            .filter(|outcome| **outcome == SyncOutcome::Published);
         assert_eq!(told.count(), 1);
         let first = machines[0].keys();
         assert!(machines.iter().all(|machine| machine.keys() == first));

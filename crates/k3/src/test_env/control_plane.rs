@@ -22,8 +22,8 @@ use tokio::{
 
 use super::{TestEnvBuilder, TestStorage, definitions};
 use crate::{
-    controller_manager,
     client_factory::ClientFactory,
+    controller_manager,
     failure::Failure,
     server::{ControlPlane, KeySource, Settings},
 };
@@ -34,27 +34,27 @@ const AGENT: &str = concat!("k3-test-env/", env!("CARGO_PKG_VERSION"));
 /// The controller that gives namespaces their service account.
 const ACCOUNTS: &str = "serviceaccount-controller";
 /// How long it may take.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// How a cluster is reached.
-pub(super) struct Reached {
+/// How a cluster is connection.
+pub(super) struct Connection {
     pub(super) config: Config,
     pub(super) kubeconfig: PathBuf,
 }
 
 /// Runs a cluster until the other end of `stopped` has gone, and tells when it is ready, or why it never is.
-pub(super) async fn live(
-    wishes: &TestEnvBuilder,
+pub(super) async fn run(
+    builder: &TestEnvBuilder,
     directory: &Path,
-    ready: oneshot::Sender<Result<Reached, Failure>>,
+    ready: oneshot::Sender<Result<Connection, Failure>>,
     stopped: oneshot::Receiver<()>,
 ) {
     let work = async {
-        match start(wishes, directory).await {
-            Ok((mut plane, reached)) => {
+        match start(builder, directory).await {
+            Ok((mut plane, connection)) => {
                 // Who does not listen any more has dropped the other end of `stopped` too.
-                let _ = ready.send(Ok(reached));
+                let _ = ready.send(Ok(connection));
                 let failure = plane.wait_for_failure().await;
                 tracing::error!("{failure}");
             }
@@ -68,17 +68,17 @@ pub(super) async fn live(
     }
 }
 
-async fn start(wishes: &TestEnvBuilder, directory: &Path) -> Result<(ControlPlane, Reached), Failure> {
-    let definitions = definitions::read(&wishes.definitions)?;
-    let storage = match wishes.storage {
+async fn start(builder: &TestEnvBuilder, directory: &Path) -> Result<(ControlPlane, Connection), Failure> {
+    let definitions = definitions::read(&builder.definitions)?;
+    let storage = match builder.storage {
         TestStorage::Memory => StorageConfig::Memory,
         TestStorage::File => StorageConfig::File(FileOptions {
             durability: Durability::Relaxed,
             ..FileOptions::new(directory.join("objects"))
         }),
     };
-    let components =
-        controller_manager::parse_controllers(&wishes.controllers)?.with_simulated(wishes.simulated_nodes, Rules::default());
+    let components = controller_manager::parse_controllers(&builder.controllers)?
+        .with_simulated(builder.simulated_nodes, Rules::default());
     let has_accounts = components.has(ACCOUNTS);
     let plane = ControlPlane::start(Settings {
         keys: KeySource::Generated,
@@ -89,20 +89,20 @@ async fn start(wishes: &TestEnvBuilder, directory: &Path) -> Result<(ControlPlan
     let client = ClientFactory::InProcess(plane.server()).master(USER, AGENT)?;
     definitions::install(&client, definitions).await?;
     if has_accounts {
-        let waited = timeout(PATIENCE, until_accounts(client)).await;
+        let waited = timeout(TIMEOUT, wait_for_default_service_account(client)).await;
         waited.unwrap_or_else(|_| {
-            let what = format!("the namespace default has no service account after {PATIENCE:?}");
+            let what = format!("the namespace default has no service account after {TIMEOUT:?}");
             Err(Failure::new(what, "see the log, with --log-level debug"))
         })?;
     }
     let (file, text) = plane.kubeconfig();
     let kubeconfig = file.to_owned();
-    let config = reached(text).await?;
-    Ok((plane, Reached { config, kubeconfig }))
+    let config = connection_config(text).await?;
+    Ok((plane, Connection { config, kubeconfig }))
 }
 
 /// Waits until pods can be made in the namespace `default`.
-async fn until_accounts(client: Client) -> Result<(), Failure> {
+async fn wait_for_default_service_account(client: Client) -> Result<(), Failure> {
     let accounts: Api<ServiceAccount> = Api::namespaced(client, "default");
     loop {
         let found = accounts.get_metadata_opt("default").await.map_err(|error| {
@@ -119,7 +119,7 @@ async fn until_accounts(client: Client) -> Result<(), Failure> {
     }
 }
 
-async fn reached(kubeconfig: &str) -> Result<Config, Failure> {
+async fn connection_config(kubeconfig: &str) -> Result<Config, Failure> {
     let unusable = |error: Box<dyn std::error::Error + Send + Sync>| {
         Failure::new(
             "cannot use the kubeconfig of the cluster",

@@ -17,7 +17,7 @@ use crate::failure::Failure;
 const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const KIND: &str = "CustomResourceDefinition";
 /// How long the server may take to serve a kind.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// A definition as it is written.
@@ -115,11 +115,11 @@ pub(super) async fn install(client: &Client, definitions: Vec<Definition>) -> Re
         names.extend(made["metadata"]["name"].as_str().map(str::to_owned));
     }
     for name in names {
-        let served = timeout(PATIENCE, until_served(client, &name)).await;
+        let served = timeout(TIMEOUT, wait_until_established(client, &name)).await;
         served.unwrap_or_else(|_| {
             let advice = "its names may be taken by another one: see `kubectl describe crd`";
             Err(Failure::new(
-                format!("{name} is not Established after {PATIENCE:?}"),
+                format!("{name} is not Established after {TIMEOUT:?}"),
                 advice,
             ))
         })?;
@@ -127,7 +127,7 @@ pub(super) async fn install(client: &Client, definitions: Vec<Definition>) -> Re
     Ok(())
 }
 
-async fn until_served(client: &Client, name: &str) -> Result<(), Failure> {
+async fn wait_until_established(client: &Client, name: &str) -> Result<(), Failure> {
     loop {
         let request = Request::get(format!("{PATH}/{name}"))
             .body(Vec::new())

@@ -10,7 +10,7 @@ use kube::{Client, Config};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 
-use super::{TestEnvBuilder, TestEnvError, plane};
+use super::{TestEnvBuilder, TestEnvError, control_plane};
 use crate::failure::Failure;
 
 /// How long what is cut off may take to notice it.
@@ -40,17 +40,17 @@ const END: Duration = Duration::from_secs(5);
 /// ```
 #[derive(Debug)]
 pub struct TestEnv {
-    /// How it is reached.
+    /// How it is connection.
     config: Config,
     kubeconfig: PathBuf,
-    _running: Running,
+    _running: ClusterThread,
     /// Declared last: it goes when nothing uses it any more.
     _directory: TempDir,
 }
 
 /// The thread of a cluster. Dropping it ends the cluster, and waits for that.
 #[derive(Debug)]
-struct Running {
+struct ClusterThread {
     /// Gone: the cluster ends.
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -90,7 +90,7 @@ impl TestEnv {
             })?;
         let (stop, stopped) = oneshot::channel();
         let (ready, started) = oneshot::channel();
-        let place = directory.path().to_owned();
+        let data_dir = directory.path().to_owned();
         let body = move || {
             let runtime = match crate::runtime::multi_thread(2) {
                 Ok(runtime) => runtime,
@@ -100,7 +100,7 @@ impl TestEnv {
                     return;
                 }
             };
-            runtime.block_on(plane::live(&settings, &place, ready, stopped));
+            runtime.block_on(control_plane::run(&settings, &data_dir, ready, stopped));
             runtime.shutdown_timeout(END);
         };
         let thread = thread::Builder::new().name("k3-test-env".to_owned()).spawn(body);
@@ -109,7 +109,7 @@ impl TestEnv {
             TestEnvError(Failure::new("cannot start threads", advice).caused_by(error))
         })?;
         // From here on a caller who loses interest takes the thread along, and then the directory.
-        let running = Running {
+        let running = ClusterThread {
             stop: Some(stop),
             thread: Some(thread),
         };
@@ -117,7 +117,7 @@ impl TestEnv {
             let advice = "this should not happen: see what was written to standard error";
             Err(Failure::new("the cluster ended while it started", advice))
         });
-        let plane::Reached { config, kubeconfig } = started.map_err(TestEnvError)?;
+        let control_plane::Connection { config, kubeconfig } = started.map_err(TestEnvError)?;
         Ok(TestEnv {
             config,
             kubeconfig,
@@ -127,9 +127,9 @@ impl TestEnv {
     }
 }
 
-// --- Running ---
+// --- ClusterThread ---
 
-impl Drop for Running {
+impl Drop for ClusterThread {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {

@@ -9,7 +9,12 @@ use crate::{
     failure::Failure,
 };
 
-const ALL: [RotationTarget; 4] = [RotationTarget::Ca, RotationTarget::Serving, RotationTarget::Client, RotationTarget::ServiceAccount];
+const ALL: [RotationTarget; 4] = [
+    RotationTarget::Ca,
+    RotationTarget::Serving,
+    RotationTarget::Client,
+    RotationTarget::ServiceAccount,
+];
 
 /// Replace certificates and keys, without a restart and without anybody being cut off.
 #[derive(Debug, Args)]

@@ -57,7 +57,8 @@ fn text(infos: &[CertificateInfo]) -> String {
         rows.push([
             infos.name.to_owned(),
             infos.ends.map_or_else(|| "-".to_owned(), date),
-            infos.days_left
+            infos
+                .days_left
                 .map_or_else(|| "-".to_owned(), |days| days.to_string()),
             if infos.flaw.is_some() { "bad" } else { "good" }.to_owned(),
             infos.purpose.to_owned(),

@@ -43,8 +43,8 @@ struct Removed {
 
 /// Ends and removes a cluster.
 pub(super) async fn run(flags: &ClearFlags) -> Result<(), Failure> {
-    let directory = ClusterDirectory::find(&flags.dir)?;
-    if !flags.force && !is_wanted(&directory)? {
+    let directory = ClusterDirectory::open(&flags.dir)?;
+    if !flags.force && !confirm(&directory)? {
         return Err(Failure::new(
             "nothing was removed: the answer was not yes",
             "type yes, or use --force to skip the question",
@@ -59,8 +59,8 @@ pub(super) async fn run(flags: &ClearFlags) -> Result<(), Failure> {
         removed.volumes
     );
     match directory.remove()? {
-        Removal::Whole => print_line!("removed {}", directory.path().display()),
-        Removal::OthersStay => print_line!(
+        Removal::Complete => print_line!("removed {}", directory.path().display()),
+        Removal::ForeignFilesKept => print_line!(
             "removed the cluster; {} stays, because it has files of others",
             directory.path().display()
         ),
@@ -69,7 +69,7 @@ pub(super) async fn run(flags: &ClearFlags) -> Result<(), Failure> {
 }
 
 /// Asks; only `yes` is one.
-fn is_wanted(directory: &ClusterDirectory) -> Result<bool, Failure> {
+fn confirm(directory: &ClusterDirectory) -> Result<bool, Failure> {
     print_text!(
         "This ends the cluster {} with {} nodes and removes its containers, its data and {}.\nType yes to go on: ",
         directory.cluster.id,

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{
-    config, counted,
-    directory::{Cluster, ClusterDirectory, Node, Role},
+    config, count_nodes,
+    directory::{ClusterDirectory, ClusterSpec, Node, Role},
     registry, start,
 };
 use crate::{commands::start::RuntimeFlags, failure::Failure, random, secret_file};
@@ -70,14 +70,14 @@ pub(super) async fn run(flags: &CreateFlags) -> Result<(), Failure> {
         role: if offset == 0 { Role::One } else { Role::Node },
         port: flags.node_port + offset,
     });
-    let cluster = Cluster {
+    let cluster = ClusterSpec {
         id: id.clone(),
         nodes: nodes.collect(),
         storage: flags.storage.clone(),
         runtime: flags.runtime.runtime.clone(),
         runtime_endpoint: flags.runtime.runtime_endpoint.clone(),
     };
-    let directory = ClusterDirectory::make(&flags.dir, cluster)?;
+    let directory = ClusterDirectory::create(&flags.dir, cluster)?;
     for number in directory.numbers() {
         let text = config::text(&directory, number, flags);
         secret_file::write(&directory.config(number), &text).map_err(|error| {
@@ -88,7 +88,7 @@ pub(super) async fn run(flags: &CreateFlags) -> Result<(), Failure> {
     registry::add(&directory);
     print_line!(
         "made the cluster {id} with {} in {}",
-        counted(flags.nodes.into()),
+        count_nodes(flags.nodes.into()),
         directory.path().display()
     );
     if flags.start {

@@ -31,7 +31,7 @@ const MARKER: &str = ".k3-cluster";
 #[derive(Clone, Debug)]
 pub(super) struct ClusterDirectory {
     path: PathBuf,
-    pub(super) cluster: Cluster,
+    pub(super) cluster: ClusterSpec,
 }
 
 /// What the file says.
@@ -43,7 +43,7 @@ struct Marker {
     #[serde(default = "first_format")]
     format: u32,
     #[serde(flatten)]
-    cluster: Cluster,
+    cluster: ClusterSpec,
 }
 
 /// The format of the directory of a cluster that this version writes.
@@ -55,7 +55,7 @@ fn first_format() -> u32 {
 
 /// What a cluster is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Cluster {
+pub(super) struct ClusterSpec {
     /// Tells its containers and volumes from those of other clusters.
     pub(super) id: String,
     /// Its nodes; the first has the API server.
@@ -88,7 +88,7 @@ pub(super) enum Role {
 }
 
 /// A path that may be the directory of a cluster: not one that holds what people care about.
-pub(super) fn guarded(path: &Path) -> Result<PathBuf, Failure> {
+pub(super) fn validate_path(path: &Path) -> Result<PathBuf, Failure> {
     let refused = |why: &str| {
         Err(Failure::usage(
             format!("--dir {:?} is refused: {why}", path.display().to_string()),
@@ -129,8 +129,8 @@ pub(super) fn guarded(path: &Path) -> Result<PathBuf, Failure> {
 
 impl ClusterDirectory {
     /// Makes the directory of a new cluster, in which nothing may be yet.
-    pub(super) fn make(path: &Path, cluster: Cluster) -> Result<Self, Failure> {
-        let path = guarded(path)?;
+    pub(super) fn create(path: &Path, cluster: ClusterSpec) -> Result<Self, Failure> {
+        let path = validate_path(path)?;
         if path.join(MARKER).exists() {
             return Err(Failure::new(
                 format!("there is a cluster in {} already", path.display()),
@@ -144,12 +144,12 @@ impl ClusterDirectory {
             ));
         }
         let directory = Self { path, cluster };
-        let unmade = |error: secret_file::FileError| {
+        let create_error = |error: secret_file::FileError| {
             let advice = "name a directory that this user may make with --dir";
             Failure::new("cannot make the directory of the cluster", advice).caused_by(error)
         };
         for number in directory.numbers() {
-            secret_file::create_directory(&directory.node(number)).map_err(unmade)?;
+            secret_file::create_directory(&directory.node(number)).map_err(create_error)?;
         }
         let marker = Marker {
             directory: directory.path.clone(),
@@ -157,13 +157,13 @@ impl ClusterDirectory {
             cluster: directory.cluster.clone(),
         };
         let text = serde_json::to_string_pretty(&marker).expect("what a cluster is can be written");
-        secret_file::write(&directory.path.join(MARKER), &text).map_err(unmade)?;
+        secret_file::write(&directory.path.join(MARKER), &text).map_err(create_error)?;
         Ok(directory)
     }
 
     /// The cluster of a directory.
-    pub(super) fn find(path: &Path) -> Result<Self, Failure> {
-        let path = guarded(path)?;
+    pub(super) fn open(path: &Path) -> Result<Self, Failure> {
+        let path = validate_path(path)?;
         let none = |why: &str| {
             Failure::new(
                 format!("{} is not the directory of a cluster: {why}", path.display()),
@@ -176,7 +176,9 @@ impl ClusterDirectory {
         })?;
         let place = format!("the cluster in {}", path.display());
         FileFormat::of_json(text.as_bytes()).check(&place, FORMAT)?;
-        let Marker { directory, cluster, .. } = serde_json::from_str(&text)
+        let Marker {
+            directory, cluster, ..
+        } = serde_json::from_str(&text)
             .map_err(|error| none(&format!("its file {MARKER} makes no sense")).caused_by(error))?;
         if directory != path {
             return Err(Failure::new(
@@ -233,11 +235,11 @@ impl ClusterDirectory {
     }
 
     /// What the process says that looks after the others.
-    pub(super) fn keeper_log(&self) -> PathBuf {
+    pub(super) fn supervisor_log(&self) -> PathBuf {
         self.path.join("keeper.log")
     }
 
-    pub(super) fn keeper_pid(&self) -> PathBuf {
+    pub(super) fn supervisor_pid(&self) -> PathBuf {
         self.path.join("keeper.pid")
     }
 
@@ -273,19 +275,24 @@ impl ClusterDirectory {
                 .and_then(|()| remove_folder(&self.node(number)))
                 .map_err(|error| {
                     let advice = "see what is mounted there, or who uses it, and call this again";
-                    Failure::new(format!("cannot remove the directory of node {number}"), advice).caused_by(error)
+                    Failure::new(format!("cannot remove the directory of node {number}"), advice)
+                        .caused_by(error)
                 })?;
         }
         // The last one is what the cluster is found by, should one of the others stay.
-        for file in [self.keeper_log(), self.keeper_pid(), self.path.join(MARKER)] {
+        for file in [
+            self.supervisor_log(),
+            self.supervisor_pid(),
+            self.path.join(MARKER),
+        ] {
             match fs::remove_file(&file) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(&file)(error)),
                 _ => {}
             }
         }
         match fs::remove_dir(&self.path) {
-            Ok(()) => Ok(Removal::Whole),
-            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(Removal::OthersStay),
+            Ok(()) => Ok(Removal::Complete),
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(Removal::ForeignFilesKept),
             Err(error) => Err(failed(&self.path)(error)),
         }
     }
@@ -295,9 +302,9 @@ impl ClusterDirectory {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Removal {
     /// Nothing.
-    Whole,
+    Complete,
     /// Files that others put there.
-    OthersStay,
+    ForeignFilesKept,
 }
 
 // --- Role ---
@@ -315,13 +322,13 @@ impl Role {
 mod tests {
     use super::*;
 
-    fn cluster(nodes: &[&str]) -> Cluster {
+    fn cluster(nodes: &[&str]) -> ClusterSpec {
         let node = |name: &&str| Node {
             name: (*name).to_owned(),
             role: Role::One,
             port: 10_250,
         };
-        Cluster {
+        ClusterSpec {
             id: "1".to_owned(),
             nodes: nodes.iter().map(node).collect(),
             storage: "file".to_owned(),
@@ -333,13 +340,13 @@ mod tests {
     #[test]
     fn directories_that_people_care_about_are_refused() {
         for path in ["", ".", "/", "..", "a/../b", "./", "../k3", "//"] {
-            assert!(guarded(Path::new(path)).is_err(), "{path:?}");
+            assert!(validate_path(Path::new(path)).is_err(), "{path:?}");
         }
         let home = env::var("HOME").unwrap();
-        assert!(guarded(Path::new(&home)).is_err());
-        assert!(guarded(Path::new(&home).parent().unwrap()).is_err());
-        assert!(guarded(Path::new(".k3")).unwrap().ends_with(".k3"));
-        assert!(guarded(Path::new("./.k3/")).unwrap().ends_with(".k3"));
+        assert!(validate_path(Path::new(&home)).is_err());
+        assert!(validate_path(Path::new(&home).parent().unwrap()).is_err());
+        assert!(validate_path(Path::new(".k3")).unwrap().ends_with(".k3"));
+        assert!(validate_path(Path::new("./.k3/")).unwrap().ends_with(".k3"));
     }
 
     #[test]
@@ -347,23 +354,23 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let link = directory.path().join("link");
         std::os::unix::fs::symlink(directory.path(), &link).unwrap();
-        assert!(guarded(&link).is_err());
+        assert!(validate_path(&link).is_err());
     }
 
     #[test]
     fn only_a_directory_that_was_made_here_is_found_and_removed() {
         let parent = tempfile::tempdir().unwrap();
         let path = parent.path().join("c");
-        assert!(ClusterDirectory::find(&path).is_err());
-        let made = ClusterDirectory::make(&path, cluster(&["a", "b"])).unwrap();
-        assert!(ClusterDirectory::make(&path, cluster(&["a"])).is_err());
-        let found = ClusterDirectory::find(&path).unwrap();
+        assert!(ClusterDirectory::open(&path).is_err());
+        let made = ClusterDirectory::create(&path, cluster(&["a", "b"])).unwrap();
+        assert!(ClusterDirectory::create(&path, cluster(&["a"])).is_err());
+        let found = ClusterDirectory::open(&path).unwrap();
         assert_eq!(found.cluster, made.cluster);
         fs::write(path.join("mine"), "").unwrap();
-        assert_eq!(found.remove().unwrap(), Removal::OthersStay);
+        assert_eq!(found.remove().unwrap(), Removal::ForeignFilesKept);
         assert!(path.join("mine").exists() && !path.join("node-1").exists());
-        assert!(ClusterDirectory::find(&path).is_err());
-        let refused = ClusterDirectory::make(&path, cluster(&["a"])).unwrap_err();
+        assert!(ClusterDirectory::open(&path).is_err());
+        let refused = ClusterDirectory::create(&path, cluster(&["a"])).unwrap_err();
         assert!(refused.to_string().contains("not empty"), "{refused}");
     }
 
@@ -371,9 +378,9 @@ mod tests {
     fn a_directory_that_was_moved_is_told() {
         let parent = tempfile::tempdir().unwrap();
         let (path, moved) = (parent.path().join("c"), parent.path().join("d"));
-        ClusterDirectory::make(&path, cluster(&["a"])).unwrap();
+        ClusterDirectory::create(&path, cluster(&["a"])).unwrap();
         fs::rename(&path, &moved).unwrap();
-        let refused = ClusterDirectory::find(&moved).unwrap_err().to_string();
+        let refused = ClusterDirectory::open(&moved).unwrap_err().to_string();
         assert!(refused.contains("was made in"), "{refused}");
     }
 }

@@ -7,12 +7,12 @@ mod clear;
 mod config;
 mod create;
 mod directory;
-mod keeper;
 mod process;
 mod registry;
 mod start;
 mod status;
 mod stop;
+mod supervisor;
 
 use std::path::PathBuf;
 
@@ -78,7 +78,7 @@ pub(crate) fn run(flags: ClusterFlags) -> Result<(), Failure> {
         match flags.command {
             ClusterCommand::Create(flags) => create::run(&flags).await,
             ClusterCommand::Start(flags) => start::run(&flags.find()?).await,
-            ClusterCommand::Keep(flags) => keeper::run(&flags.find()?).await,
+            ClusterCommand::Keep(flags) => supervisor::run(&flags.find()?).await,
             ClusterCommand::Stop(flags) => stop::run(&flags.find()?).await,
             ClusterCommand::Status(flags) => status::run(&flags.find()?).await,
             ClusterCommand::List => status::list(),
@@ -88,7 +88,7 @@ pub(crate) fn run(flags: ClusterFlags) -> Result<(), Failure> {
 }
 
 /// So many nodes, in words.
-fn counted(nodes: usize) -> String {
+fn count_nodes(nodes: usize) -> String {
     match nodes {
         1 => "one node".to_owned(),
         more => format!("{more} nodes"),
@@ -99,6 +99,6 @@ fn counted(nodes: usize) -> String {
 
 impl DirFlags {
     fn find(&self) -> Result<ClusterDirectory, Failure> {
-        ClusterDirectory::find(&self.dir)
+        ClusterDirectory::open(&self.dir)
     }
 }

@@ -14,7 +14,7 @@ pub(super) fn all() -> Vec<ClusterDirectory> {
     directories.dedup();
     directories
         .iter()
-        .filter_map(|path| ClusterDirectory::find(path).ok())
+        .filter_map(|path| ClusterDirectory::open(path).ok())
         .collect()
 }
 

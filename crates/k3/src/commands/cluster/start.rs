@@ -8,13 +8,13 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{
     super::{
-        process::quoted,
+        process::shell_quoted,
         server_flags::{ApiClient, ServerFlags},
     },
-    counted,
+    count_nodes,
     directory::ClusterDirectory,
-    keeper,
     process::Process,
+    supervisor,
 };
 use crate::failure::Failure;
 
@@ -29,27 +29,30 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How much of the log of a node that failed is shown.
 const LOG_LINES: usize = 15;
 /// So many ends of a node, and it is told.
-const ENDS: u32 = 2;
+const MAX_EXITS: u32 = 2;
 
 /// The process of a node that was started last, and how many have ended while one looked. None is missed, however short its life:
 /// each is in the file until the next one is.
-struct Seen {
+struct ExitCounter {
     process: Option<Process>,
-    /// Whether its end was counted, or was before one looked.
-    has_ended: bool,
-    ends: u32,
+    /// Whether its end was count_nodes, or was before one looked.
+    has_exited: bool,
+    exits: u32,
 }
 
 /// Has all nodes started and looked after, and waits until they are ready.
 pub(super) async fn run(directory: &ClusterDirectory) -> Result<(), Failure> {
-    let process = |number| Process::last(&directory.pid(number));
-    let mut seen: Vec<Seen> = directory
+    let process = |number| Process::last_started(&directory.pid(number));
+    let mut counter: Vec<ExitCounter> = directory
         .numbers()
-        .map(|number| Seen::new(process(number)))
+        .map(|number| ExitCounter::new(process(number)))
         .collect();
     require_runtime(directory).await?;
-    keeper::begin(directory)?;
-    print_line!("waiting for {} to be ready", counted(directory.cluster.nodes.len()));
+    supervisor::start(directory)?;
+    print_line!(
+        "waiting for {} to be ready",
+        count_nodes(directory.cluster.nodes.len())
+    );
     let mut next_report = Instant::now() + REPORT_PERIOD;
     let waited = timeout(LIMIT, async {
         while !are_all_ready(directory).await {
@@ -57,13 +60,13 @@ pub(super) async fn run(directory: &ClusterDirectory) -> Result<(), Failure> {
                 next_report += REPORT_PERIOD;
                 report_waiting(directory).await;
             }
-            if Process::find(&directory.keeper_pid()).is_none() {
-                return Err(unkept(directory));
+            if Process::find(&directory.supervisor_pid()).is_none() {
+                return Err(supervisor_exited(directory));
             }
-            for (number, seen) in directory.numbers().zip(&mut seen) {
-                seen.look(process(number));
-                if seen.ends >= ENDS {
-                    return Err(ended(directory, number));
+            for (number, counter) in directory.numbers().zip(&mut counter) {
+                counter.observe(process(number));
+                if counter.exits >= MAX_EXITS {
+                    return Err(node_keeps_exiting(directory, number));
                 }
             }
             sleep(PAUSE).await;
@@ -76,7 +79,7 @@ pub(super) async fn run(directory: &ClusterDirectory) -> Result<(), Failure> {
             "see `k3 cluster status`, and the files `log` in the directories of the nodes; `k3 cluster stop` ends it",
         ))
     })?;
-    print_line!("export KUBECONFIG={}", quoted(&directory.kubeconfig()));
+    print_line!("export KUBECONFIG={}", shell_quoted(&directory.kubeconfig()));
     Ok(())
 }
 
@@ -116,7 +119,7 @@ async fn are_all_ready(directory: &ClusterDirectory) -> bool {
         .all(|(number, node)| ready.contains(&node.name) && is_well(number))
 }
 
-fn ended(directory: &ClusterDirectory, number: usize) -> Failure {
+fn node_keeps_exiting(directory: &ClusterDirectory, number: usize) -> Failure {
     let output = directory.output(number);
     Failure::new(
         format!("node {number} ends again and again"),
@@ -128,8 +131,8 @@ fn ended(directory: &ClusterDirectory, number: usize) -> Failure {
     )
 }
 
-fn unkept(directory: &ClusterDirectory) -> Failure {
-    let log = directory.keeper_log();
+fn supervisor_exited(directory: &ClusterDirectory) -> Failure {
+    let log = directory.supervisor_log();
     Failure::new(
         "the process that looks after the nodes ended",
         format!("the end of {}:\n{}", log.display(), last_lines(&log)),
@@ -153,11 +156,11 @@ pub(super) async fn serves(directory: &ClusterDirectory) -> bool {
 /// The names of the nodes that are ready; `None` if the server does not answer.
 pub(super) async fn ready_nodes(directory: &ClusterDirectory) -> Option<Vec<String>> {
     let flags = ServerFlags::new(Some(directory.kubeconfig()), None);
-    let asked = async {
+    let request = async {
         let cluster = ApiClient::connect(&flags).await.ok()?;
         cluster.request("GET", "/api/v1/nodes", None).await.ok()
     };
-    let nodes = timeout(ANSWER, asked).await.ok()??;
+    let nodes = timeout(ANSWER, request).await.ok()??;
     let is_ready = |node: &&Value| {
         let conditions = node["status"]["conditions"].as_array().into_iter().flatten();
         conditions
@@ -172,27 +175,27 @@ pub(super) async fn ready_nodes(directory: &ClusterDirectory) -> Option<Vec<Stri
     )
 }
 
-// --- Seen ---
+// --- ExitCounter ---
 
-impl Seen {
+impl ExitCounter {
     /// Begins to look.
     fn new(process: Option<Process>) -> Self {
         Self {
-            has_ended: !process.as_ref().is_some_and(Process::is_alive),
+            has_exited: !process.as_ref().is_some_and(Process::is_alive),
             process,
-            ends: 0,
+            exits: 0,
         }
     }
 
-    fn look(&mut self, process: Option<Process>) {
+    fn observe(&mut self, process: Option<Process>) {
         if self.process != process {
-            self.ends += u32::from(!self.has_ended);
-            self.has_ended = process.is_none();
+            self.exits += u32::from(!self.has_exited);
+            self.has_exited = process.is_none();
             self.process = process;
         }
-        if !self.has_ended && !self.process.as_ref().is_some_and(Process::is_alive) {
-            self.ends += 1;
-            self.has_ended = true;
+        if !self.has_exited && !self.process.as_ref().is_some_and(Process::is_alive) {
+            self.exits += 1;
+            self.has_exited = true;
         }
     }
 }
@@ -206,11 +209,11 @@ mod tests {
 
     use super::*;
 
-    struct Place {
+    struct ProcessFixture {
         directory: tempfile::TempDir,
     }
 
-    impl Place {
+    impl ProcessFixture {
         fn file(&self) -> PathBuf {
             self.directory.path().join("pid")
         }
@@ -222,7 +225,7 @@ mod tests {
         }
 
         fn last(&self) -> Option<Process> {
-            Process::last(&self.file())
+            Process::last_started(&self.file())
         }
     }
 
@@ -233,30 +236,30 @@ mod tests {
 
     #[test]
     fn each_end_is_counted_once_whoever_saw_the_life_before_it() {
-        let place = Place {
+        let fixture = ProcessFixture {
             directory: tempfile::tempdir().unwrap(),
         };
-        end(place.start());
-        // What ended before is not counted.
-        let mut seen = Seen::new(place.last());
-        seen.look(place.last());
-        assert_eq!(seen.ends, 0);
+        end(fixture.start());
+        // What ended before is not count_nodes.
+        let mut counter = ExitCounter::new(fixture.last());
+        counter.observe(fixture.last());
+        assert_eq!(counter.exits, 0);
         // Nobody looked while this one lived.
-        end(place.start());
+        end(fixture.start());
         for _ in 0..2 {
-            seen.look(place.last());
-            assert_eq!(seen.ends, 1);
+            counter.observe(fixture.last());
+            assert_eq!(counter.exits, 1);
         }
-        let child = place.start();
-        seen.look(place.last());
-        assert_eq!(seen.ends, 1);
+        let child = fixture.start();
+        counter.observe(fixture.last());
+        assert_eq!(counter.exits, 1);
         // This one ended, and the next had begun when one looked.
         end(child);
-        let child = place.start();
-        seen.look(place.last());
-        assert_eq!(seen.ends, 2);
+        let child = fixture.start();
+        counter.observe(fixture.last());
+        assert_eq!(counter.exits, 2);
         end(child);
-        seen.look(None);
-        assert_eq!(seen.ends, 3);
+        counter.observe(None);
+        assert_eq!(counter.exits, 3);
     }
 }

@@ -1,6 +1,8 @@
 //! `k3 cluster status` and `k3 cluster list`: what there is, and how it fares.
 
-use super::{super::table::table, directory::ClusterDirectory, process::Process, registry, start::ready_nodes};
+use super::{
+    super::table::table, directory::ClusterDirectory, process::Process, registry, start::ready_nodes,
+};
 use crate::failure::Failure;
 
 /// Shows the nodes of a cluster.
@@ -24,8 +26,8 @@ pub(super) async fn run(directory: &ClusterDirectory) -> Result<(), Failure> {
         ]);
     }
     print_text!("{}", table(&rows));
-    let is_kept = Process::find(&directory.keeper_pid()).is_some();
-    if !is_kept && rows.iter().any(|row| row[4] == "ready") {
+    let is_supervised = Process::find(&directory.supervisor_pid()).is_some();
+    if !is_supervised && rows.iter().any(|row| row[4] == "ready") {
         eprintln!("nobody looks after the processes: `k3 cluster start` does");
     }
     Ok(())

@@ -80,7 +80,10 @@ mod tests {
         assert_eq!(checks(data.path())[0].status, CheckStatus::Ok);
         Certificates::ensure(&tls, &Names::new([]), &SystemClock).unwrap();
         let found = checks(data.path());
-        assert!(found.len() == 1 && found[0].status == CheckStatus::Ok, "{found:?}");
+        assert!(
+            found.len() == 1 && found[0].status == CheckStatus::Ok,
+            "{found:?}"
+        );
         fs::remove_file(tls.join("server.key")).unwrap();
         assert_eq!(checks(data.path())[0].status, CheckStatus::Warn);
         fs::remove_file(tls.join("ca.key")).unwrap();

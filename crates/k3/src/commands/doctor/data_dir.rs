@@ -153,7 +153,10 @@ mod tests {
         let file = directory.path().join("file");
         fs::write(&file, "").unwrap();
         assert_eq!(checks(&file)[0].status, CheckStatus::Fail);
-        assert_eq!(checks(&directory.path().join("none"))[0].status, CheckStatus::Warn);
+        assert_eq!(
+            checks(&directory.path().join("none"))[0].status,
+            CheckStatus::Warn
+        );
     }
 
     #[test]

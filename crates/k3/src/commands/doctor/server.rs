@@ -16,7 +16,7 @@ use super::check::Check;
 
 const SERVER: &str = "server";
 /// How long a server may take to answer.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// What is known of the server that the admin's kubeconfig names.
 pub(super) enum ServerState {
@@ -41,11 +41,11 @@ impl ServerState {
         if !file.exists() {
             return ServerState::NotRunning("none has been started on this data directory".to_owned());
         }
-        let asked = tokio::time::timeout(PATIENCE, Self::request(&file)).await;
+        let asked = tokio::time::timeout(TIMEOUT, Self::request(&file)).await;
         match asked {
             Ok(Ok(running)) => running,
             Ok(Err(reason)) => ServerState::NotRunning(reason),
-            Err(_) => ServerState::NotRunning(format!("it does not answer within {} s", PATIENCE.as_secs())),
+            Err(_) => ServerState::NotRunning(format!("it does not answer within {} s", TIMEOUT.as_secs())),
         }
     }
 

@@ -11,9 +11,9 @@ use k3_apiserver::{PodAccounts, Subnet, kubernetes_address, service_range};
 use tokio::time::timeout;
 
 use super::{
-    arguments::{self, Given},
+    arguments::{self, ParsedFlag},
     keys::KeyFlags,
-    place::PlaceFlags,
+    storage::EtcdStorageFlags,
 };
 use crate::{
     certificates::Names,
@@ -79,7 +79,7 @@ struct ApiserverFlags {
     verbosity: u8,
 
     #[command(flatten)]
-    place: PlaceFlags,
+    storage: EtcdStorageFlags,
 
     #[command(flatten)]
     keys: KeyFlags,
@@ -95,8 +95,8 @@ struct ApiserverFlags {
 }
 
 /// Runs until it is told to stop.
-pub(super) fn run(words: impl IntoIterator<Item = String>) -> Result<(), Failure> {
-    let given = arguments::read(words)?;
+pub(super) fn run(arguments: impl IntoIterator<Item = String>) -> Result<(), Failure> {
+    let given = arguments::read(arguments)?;
     log::init_stderr(LogLevel::WARN.with_verbosity(verbosity(&given)));
     let flags: ApiserverFlags = arguments::parse(&as_upstream(given));
     let components = components(env::var(CONTROLLERS).unwrap_or_default().trim())?;
@@ -104,14 +104,14 @@ pub(super) fn run(words: impl IntoIterator<Item = String>) -> Result<(), Failure
     runtime::all_cores()?.block_on(live(flags, components))
 }
 
-fn verbosity(given: &[Given]) -> u8 {
+fn verbosity(given: &[ParsedFlag]) -> u8 {
     let said = given.iter().rev().find(|flag| flag.name == "v");
     said.and_then(|flag| flag.value.as_deref()?.parse().ok())
         .unwrap_or(0)
 }
 
 /// The flags with upstream's defaults where ours are others, and without what would only be complained of.
-fn as_upstream(mut given: Vec<Given>) -> Vec<Given> {
+fn as_upstream(mut given: Vec<ParsedFlag>) -> Vec<ParsedFlag> {
     given.retain_mut(|flag| match (flag.name.as_str(), &mut flag.value) {
         // How old environments say that nothing is served without TLS.
         ("insecure-port", Some(port)) => port != "0",
@@ -122,7 +122,7 @@ fn as_upstream(mut given: Vec<Given>) -> Vec<Given> {
         }
         _ => true,
     });
-    let anonymous = Given {
+    let anonymous = ParsedFlag {
         name: "anonymous-auth".to_owned(),
         value: Some("true".to_owned()),
     };
@@ -164,7 +164,7 @@ async fn live(flags: ApiserverFlags, components: ComponentSelection) -> Result<(
 
 impl ApiserverFlags {
     async fn settings(self) -> Result<Settings, Failure> {
-        self.tell_what_is_otherwise();
+        self.warn_about_unsupported_flags();
         let mut names = Names::new([
             self.bind_address,
             kubernetes_address(&self.service_cluster_ip_range),
@@ -174,7 +174,7 @@ impl ApiserverFlags {
                 .and_then(|address| address.to_string().parse().ok()),
         );
         let certificates = self.keys.certificates(&names)?;
-        let storage = self.place.config().await?;
+        let storage = self.storage.config().await?;
         let is_free = self.disable_admission_plugins.iter().any(|name| name == ACCOUNTS);
         Ok(Settings {
             keys: KeySource::Provided(Box::new(certificates)),
@@ -200,7 +200,7 @@ impl ApiserverFlags {
     }
 
     /// Says what is asked for and is otherwise here.
-    fn tell_what_is_otherwise(&self) {
+    fn warn_about_unsupported_flags(&self) {
         for mode in &self.authorization_mode {
             if !["RBAC", "Node"].contains(&mode.as_str()) {
                 tracing::warn!("--authorization-mode {mode} is not there: RBAC decides");

@@ -8,7 +8,7 @@ use std::{
 
 use clap::Args;
 
-use crate::{commands::process::quoted, failure::Failure};
+use crate::{commands::process::shell_quoted, failure::Failure};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -54,7 +54,7 @@ pub(crate) fn run(flags: &AssetsFlags) -> Result<(), Failure> {
         Some(kubectl) => link(&kubectl, &directory.join("kubectl")).map_err(failed)?,
         None => eprintln!("no kubectl is installed: suites that call it do not work"),
     }
-    print_line!("export KUBEBUILDER_ASSETS={}", quoted(&directory));
+    print_line!("export KUBEBUILDER_ASSETS={}", shell_quoted(&directory));
     Ok(())
 }
 

@@ -59,14 +59,18 @@ struct EtcdFlags {
 }
 
 /// Runs until it is told to stop.
-pub(super) fn run(words: impl IntoIterator<Item = String>) -> Result<(), Failure> {
+pub(super) fn run(arguments: impl IntoIterator<Item = String>) -> Result<(), Failure> {
     log::init_stderr(LogLevel::WARN);
-    let flags: EtcdFlags = arguments::parse(&arguments::read(words)?);
+    let flags: EtcdFlags = arguments::parse(&arguments::read(arguments)?);
     secret_file::create_directory(&flags.data_dir).map_err(|error| {
         Failure::new("cannot use the data directory", "choose another with --data-dir").caused_by(error)
     })?;
     let directory = std::path::absolute(&flags.data_dir).map_err(|error| {
-        Failure::new("cannot tell the current directory", "give --data-dir a path from /").caused_by(error)
+        Failure::new(
+            "cannot determine the current directory",
+            "give --data-dir an absolute path",
+        )
+        .caused_by(error)
     })?;
     runtime::current_thread()?.block_on(serve(flags.listen_client_urls, directory))
 }

@@ -42,7 +42,8 @@ pub(super) struct KeyFlags {
 impl KeyFlags {
     /// What the files hold; what they do not hold is made up. The server is known by `names` where its certificate is made.
     pub(super) fn certificates(&self, names: &Names) -> Result<Certificates, Failure> {
-        let mut made = Certificates::generate(names, &SystemClock).map_err(|error| cannot_make(error.into()))?;
+        let mut made =
+            Certificates::generate(names, &SystemClock).map_err(|error| certificate_failure(error.into()))?;
         let given = self
             .tls_cert_file
             .as_ref()
@@ -73,18 +74,19 @@ impl KeyFlags {
     fn own(&self, made: &Certificates) -> Result<(PathBuf, PathBuf), Failure> {
         let [certificate, key] = ["apiserver.crt", "apiserver.key"].map(|name| self.cert_dir.join(name));
         if !certificate.exists() {
-            secret_file::create_directory(&self.cert_dir).map_err(|error| cannot_make(error.into()))?;
+            secret_file::create_directory(&self.cert_dir)
+                .map_err(|error| certificate_failure(error.into()))?;
             // With the authority, so that who reads the file knows whom to believe.
             let chain = format!("{}{}", made.server.certificate, made.authority);
             for (file, text) in [(&key, &made.server.key), (&certificate, &chain)] {
-                secret_file::write(file, text).map_err(|error| cannot_make(error.into()))?;
+                secret_file::write(file, text).map_err(|error| certificate_failure(error.into()))?;
             }
         }
         Ok((certificate, key))
     }
 }
 
-fn cannot_make(error: Box<dyn Error + Send + Sync>) -> Failure {
+fn certificate_failure(error: Box<dyn Error + Send + Sync>) -> Failure {
     let advice = "choose a directory that this user may write to with --cert-dir";
     Failure::new("no certificate to serve with", advice).caused_by(error)
 }

@@ -16,8 +16,8 @@ mod arguments;
 mod assets;
 mod etcd;
 mod keys;
-mod part;
-mod place;
+mod program_name;
+mod storage;
 
 pub(super) use self::assets::{AssetsFlags, run};
-pub(crate) use self::part::Part;
+pub(crate) use self::program_name::Program;

@@ -15,12 +15,12 @@ use super::etcd::DATA_DIR_PATH;
 use crate::failure::Failure;
 
 /// How long a server may take to say whether it is k3.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Where objects are kept")]
 #[expect(clippy::struct_field_names, reason = "the names are those of the flags")]
-pub(super) struct PlaceFlags {
+pub(super) struct EtcdStorageFlags {
     /// The etcd, a list of URLs with commas: one that is k3 too, or a real one, 3.4 or newer
     #[arg(long, value_name = "URLS", value_delimiter = ',', required = true)]
     etcd_servers: Vec<String>,
@@ -42,9 +42,9 @@ pub(super) struct PlaceFlags {
     etcd_keyfile: Option<PathBuf>,
 }
 
-// --- PlaceFlags ---
+// --- EtcdStorageFlags ---
 
-impl PlaceFlags {
+impl EtcdStorageFlags {
     /// The store: in the directory of what stands in for an etcd, where a server that is started again finds it; else the real etcd.
     pub(super) async fn config(&self) -> Result<StorageConfig, Failure> {
         if let [server] = self.etcd_servers.as_slice()
@@ -91,8 +91,8 @@ async fn directory_of(server: &str) -> Result<Option<PathBuf>, Failure> {
         .parse()
         .map_err(|error: http::uri::InvalidUri| unusable(error.into()))?;
     let mut config = Config::new(uri);
-    config.connect_timeout = Some(PATIENCE);
-    config.read_timeout = Some(PATIENCE);
+    config.connect_timeout = Some(TIMEOUT);
+    config.read_timeout = Some(TIMEOUT);
     let client = Client::try_from(config).map_err(|error| unusable(error.into()))?;
     let request = Request::get(DATA_DIR_PATH)
         .body(Vec::new())

@@ -2,15 +2,15 @@
 //!
 //! Promise: the target is read again and compared before success is told, and it is closed to servers until all has arrived.
 
-mod place;
+mod store_url;
 
 use clap::Args;
 use k3_storage::{SystemClock, transfer};
 
-use self::place::Place;
+use self::store_url::StoreUrl;
 use super::{
     server_flags,
-    stores::{self, ForceFlag, Use},
+    stores::{self, ForceFlag, StoreRole},
 };
 use crate::{failure::Failure, progress, progress::Progress};
 
@@ -43,11 +43,11 @@ Exit codes: 0 success, 1 failure, 2 a call that makes no sense.";
 pub(crate) struct MigrateFlags {
     /// The store to copy. Everybody on the machine can read a command line: a password goes into the variable or into a file
     #[arg(long, value_name = "STORE", env = "K3_MIGRATE_FROM", hide_env_values = true)]
-    from: Place,
+    from: StoreUrl,
 
     /// The store to fill
     #[arg(long, value_name = "STORE", env = "K3_MIGRATE_TO", hide_env_values = true)]
-    to: Place,
+    to: StoreUrl,
 
     #[command(flatten)]
     force: ForceFlag,
@@ -57,8 +57,8 @@ pub(crate) struct MigrateFlags {
 pub(super) fn run(flags: &MigrateFlags) -> Result<(), Failure> {
     server_flags::block_on_threads(async {
         let (from, to) = (flags.from.config("--from")?, flags.to.config("--to")?);
-        let from = stores::open(from, Use::Source).await?;
-        let to = stores::open(to, Use::Target).await?;
+        let from = stores::open(from, StoreRole::Source).await?;
+        let to = stores::open(to, StoreRole::Target).await?;
         let mut progress = Progress::new("copied");
         let work = async {
             if stores::first_key(&*from).await?.is_none() {
@@ -67,7 +67,7 @@ pub(super) fn run(flags: &MigrateFlags) -> Result<(), Failure> {
                     "see that --from names the right one: its directory, its prefix, its database",
                 ));
             }
-            stores::make_room(&*to, flags.force.old()).await?;
+            stores::ensure_empty(&*to, flags.force.existing_data()).await?;
             transfer::copy(&*from, &*to, &SystemClock, |moved| progress.update(moved))
                 .await
                 .map_err(|error| {

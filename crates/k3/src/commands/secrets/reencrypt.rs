@@ -115,7 +115,12 @@ async fn rewrite_all(
 }
 
 /// Puts an object as it is: the server writes it if it is not stored with the current key.
-async fn rewrite(cluster: &ApiClient, target: &Target, list: &Value, item: &Value) -> Result<Outcome, String> {
+async fn rewrite(
+    cluster: &ApiClient,
+    target: &Target,
+    list: &Value,
+    item: &Value,
+) -> Result<Outcome, String> {
     let path = target.path(item);
     let mut object = item.clone();
     for _ in 0..ATTEMPTS {

@@ -6,7 +6,7 @@ use clap::Args;
 use k3_storage::{SystemClock, transfer};
 
 use super::{
-    super::stores::{self, ForceFlag, StoreFlags, Use},
+    super::stores::{self, ForceFlag, StoreFlags, StoreRole},
     inspect,
 };
 use crate::{failure::Failure, progress, progress::Progress, server};
@@ -31,10 +31,10 @@ pub(super) async fn run(flags: &RestoreFlags) -> Result<(), Failure> {
     // Before anything is given up for it.
     inspect::check(&flags.file).await?;
     let input = inspect::open(&flags.file).await?;
-    let store = stores::open(config, Use::Target).await?;
+    let store = stores::open(config, StoreRole::Target).await?;
     let mut progress = Progress::new("restored");
     let work = async {
-        stores::make_room(&*store, flags.force.old()).await?;
+        stores::ensure_empty(&*store, flags.force.existing_data()).await?;
         let restored = transfer::restore(input, &*store, |moved| progress.update(moved))
             .await
             .map_err(|error| {

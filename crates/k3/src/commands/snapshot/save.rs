@@ -43,7 +43,7 @@ pub(super) async fn run(flags: &SaveFlags) -> Result<(), Failure> {
         ));
     }
     let write_error = |error| {
-        let advice = "name a file in a directory that exists and that this user may write to";
+        let advice = "name a file in an existing directory that this user may write to";
         Failure::new("cannot write the snapshot", advice).caused_by(error)
     };
     let config = flags.store.config()?;

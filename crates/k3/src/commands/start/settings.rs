@@ -82,7 +82,8 @@ impl ComponentFlags {
                 Failure::usage(what, "docs/simulation.md tells what can be said there").caused_by(error)
             })?,
         };
-        Ok(controller_manager::parse_controllers(&self.controllers)?.with_simulated(self.simulated_nodes, rules))
+        Ok(controller_manager::parse_controllers(&self.controllers)?
+            .with_simulated(self.simulated_nodes, rules))
     }
 }
 

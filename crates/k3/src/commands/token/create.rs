@@ -36,7 +36,7 @@ pub(super) struct CreateFlags {
     group: Vec<String>,
 
     /// How long it is good for, a year at most
-    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = life)]
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_ttl)]
     ttl: Duration,
 
     #[command(flatten)]
@@ -65,12 +65,12 @@ pub(super) async fn run(flags: &CreateFlags) -> Result<(), Failure> {
     Ok(())
 }
 
-fn life(text: &str) -> Result<Duration, &'static str> {
-    let life = duration::parse(text)?;
-    if life > Duration::from_hours(365 * 24) {
+fn parse_ttl(text: &str) -> Result<Duration, &'static str> {
+    let ttl = duration::parse(text)?;
+    if ttl > Duration::from_hours(365 * 24) {
         return Err("longer than a year: that is not for a while");
     }
-    Ok(life)
+    Ok(ttl)
 }
 
 fn node_name(text: &str) -> Result<String, &'static str> {

@@ -29,7 +29,7 @@ const NAME_PREFIX: &str = "bootstrap-token-";
 const SERVERS: &str = "/api/v1/namespaces/default/endpoints/kubernetes";
 
 /// Which group has which role: to ask for a certificate, to get it, to get the next one, and to see whether a name is taken.
-const RIGHTS: [(&str, &str, &str); 4] = [
+const ROLE_BINDINGS: [(&str, &str, &str); 4] = [
     ("k3:node-bootstrapper", "system:node-bootstrapper", GROUP),
     (
         "k3:node-autoapprove-bootstrap",
@@ -54,7 +54,7 @@ pub(super) struct JoinLimits {
 }
 
 /// A join token as its secret tells of it, without what is secret.
-pub(super) struct Listed {
+pub(super) struct JoinTokenSummary {
     pub(super) id: String,
     /// For whom it is, within which limits.
     pub(super) purpose: String,
@@ -79,7 +79,7 @@ pub(super) async fn run(flags: &ServerFlags, limits: &JoinLimits) -> Result<(), 
     };
     let token = JoinToken::issue(Pin::of_certificate(authority));
     let cluster = ApiClient::connect(flags).await?;
-    for (path, object) in rights() {
+    for (path, object) in role_objects() {
         cluster.ensure(path, &object).await?;
     }
     let expires = expiry(limits.ttl);
@@ -100,14 +100,14 @@ pub(super) async fn run(flags: &ServerFlags, limits: &JoinLimits) -> Result<(), 
 }
 
 /// What lets those who have a token join. Upstream's tools make the like.
-fn rights() -> impl Iterator<Item = (&'static str, Value)> {
+fn role_objects() -> impl Iterator<Item = (&'static str, Value)> {
     let role = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRole",
         "metadata": {"name": ROLE},
         "rules": [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]}],
     });
-    let bindings = RIGHTS.into_iter().map(|(name, role, group)| {
+    let bindings = ROLE_BINDINGS.into_iter().map(|(name, role, group)| {
         let binding = json!({
             "apiVersion": "rbac.authorization.k8s.io/v1",
             "kind": "ClusterRoleBinding",
@@ -146,9 +146,9 @@ fn secret(token: &JoinToken, expires: &str, limits: &JoinLimits) -> Value {
     secret
 }
 
-// --- Listed ---
+// --- JoinTokenSummary ---
 
-impl Listed {
+impl JoinTokenSummary {
     /// What a secret tells; nothing if it is no token with which somebody can join.
     pub(super) fn read(secret: &Value) -> Option<Self> {
         let text = |name: &str| {
@@ -158,7 +158,7 @@ impl Listed {
         if text("usage-bootstrap-authentication").as_deref() != Some("true") {
             return None;
         }
-        Some(Listed {
+        Some(JoinTokenSummary {
             id: text("token-id")?,
             purpose: purpose(
                 text(JOIN_NODE_NAME_KEY).as_deref(),

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{
     ApiClient, ServerFlags,
-    join::{self, Listed},
+    join::{self, JoinTokenSummary},
 };
 use crate::{commands::table::table, failure::Failure};
 
@@ -37,7 +37,7 @@ pub(super) async fn run(flags: &ListFlags) -> Result<(), Failure> {
     }
     let of_nodes = format!("type={}", join::SECRET_TYPE);
     for secret in secrets(&cluster, join::SECRETS, &of_nodes).await? {
-        if let Some(token) = Listed::read(&secret) {
+        if let Some(token) = JoinTokenSummary::read(&secret) {
             let expires = token.expires.unwrap_or_else(|| "never".to_owned());
             rows.push([token.id, token.purpose, token.groups, expires]);
         }
