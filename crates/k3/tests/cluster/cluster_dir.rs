@@ -11,14 +11,14 @@ use std::{
 use k3_test_services::{TEST_ETCD_IMAGE, docker, free_port};
 use tempfile::TempDir;
 
-pub(crate) struct Place(TempDir);
+pub(crate) struct ClusterDir(TempDir);
 
 /// What a call answered: its exit code, and what it wrote to standard output and to standard error.
 pub(crate) type Answer = (Option<i32>, String, String);
 
-// --- Place ---
+// --- ClusterDir ---
 
-impl Place {
+impl ClusterDir {
     pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
@@ -84,7 +84,10 @@ impl Place {
     /// What kubectl answers.
     pub(crate) fn kubectl(&self, line: &str) -> String {
         let mut command = self.program("kubectl");
-        command.env("KUBECONFIG", self.directory().join("node-1/data/admin.kubeconfig"));
+        command.env(
+            "KUBECONFIG",
+            self.directory().join("node-1/data/admin.kubeconfig"),
+        );
         let output = command.args(line.split_whitespace()).output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         assert!(
@@ -111,7 +114,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ClusterDir {
     fn drop(&mut self) {
         if self.directory().exists() {
             self.cluster("clear --force");

@@ -98,7 +98,10 @@ fn files_are_applied_in_kubectls_words_and_taken_back() {
         r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}"#,
     );
     cluster.file("directory/notes.txt", "not an object");
-    assert_eq!(cluster.k3(&format!("apply -f {directory}")), "configmap/a created\n");
+    assert_eq!(
+        cluster.k3(&format!("apply -f {directory}")),
+        "configmap/a created\n"
+    );
     let mut command = cluster.own("apply");
     let input = fs::File::open(cluster.path("directory/a.json")).unwrap();
     let (_, output, errors) = outcome(command.args(["-f", "-"]).stdin(input));
