@@ -374,7 +374,7 @@ fn accept_connections(
     }
     if let Some(listener) = listeners.plain {
         if let Ok(address) = listener.local_addr() {
-            tracing::warn!("serving unencrypted HTTP on the loopback address");
+            tracing::warn!(%address, "serving unencrypted HTTP on the loopback address");
         }
         let (server, stopped) = (Arc::clone(server), until(stopped.clone()));
         serving.spawn(async move { server.serve_plain(listener, stopped).await });

@@ -39,7 +39,7 @@ pub(super) async fn listen_for_pods(advertise: IpAddr, listening: SocketAddr) ->
             Some(listener)
         }
         Err(error) => {
-            tracing::warn!(%error, "cannot listen on the advertised address: pods on this node cannot reach the API server");
+            tracing::warn!(%error, %address, "cannot listen on the advertised address: pods on this node cannot reach the API server");
             None
         }
     }

@@ -140,7 +140,7 @@ fn a_node_that_cannot_run_is_told_with_its_last_words() {
     cluster.done("start");
 }
 
-fn node_names(place: &ClusterDir) -> Vec<String> {
+fn node_names(cluster: &ClusterDir) -> Vec<String> {
     let listed = cluster.kubectl("get nodes -o name");
     let names: Vec<_> = listed
         .lines()
@@ -150,13 +150,13 @@ fn node_names(place: &ClusterDir) -> Vec<String> {
     names
 }
 
-fn id(place: &ClusterDir) -> String {
+fn id(cluster: &ClusterDir) -> String {
     let listed = cluster.done("list");
     let row = listed.lines().nth(1).unwrap();
     row.split_whitespace().next().unwrap().to_owned()
 }
 
-fn pid(place: &ClusterDir, number: usize) -> Pid {
+fn pid(cluster: &ClusterDir, number: usize) -> Pid {
     let text = fs::read_to_string(cluster.directory().join(format!("node-{number}/pid"))).unwrap();
     let number = text.split_whitespace().next().unwrap().parse().unwrap();
     Pid::from_raw(number).unwrap()
@@ -173,7 +173,7 @@ fn is_there(name: &str) -> bool {
 }
 
 /// The nodes of a cluster as owners of containers.
-fn owners(place: &ClusterDir, names: &[String]) -> Vec<Owner> {
+fn owners(cluster: &ClusterDir, names: &[String]) -> Vec<Owner> {
     let directories = (1..).map(|number| cluster.directory().join(format!("node-{number}/data/node")));
     directories
         .zip(names)
