@@ -14,7 +14,7 @@ use std::{
 use futures_util::future::try_join_all;
 use k3_api::{
     kinds::builtin,
-    rules::{Tree, TreeMut},
+    strategy::{Tree, TreeMut},
     selector::label::Labels,
     status::Status,
 };

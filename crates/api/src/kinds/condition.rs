@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::{
     field::{Error, Path},
     name,
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 const MAX_REASON: usize = 1024;
@@ -18,7 +18,7 @@ const REASON: &str = "a condition reason must start with alphabetic character, o
     '[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?')";
 
 /// What is wrong with a list of conditions, each of a type of its own.
-pub(super) fn validate(conditions: &[Value], at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate(conditions: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
     let mut seen = HashSet::new();
     for (index, condition) in conditions.iter().enumerate() {
         let place = at.index(index);
@@ -30,12 +30,12 @@ pub(super) fn validate(conditions: &[Value], at: &Path<'_>, errors: &mut Errors)
     }
 }
 
-fn one(condition: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn one(condition: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let place = at.child("type");
     match condition.text("type") {
         "" => errors.push(Error::required(&place, "is required")),
         kind => errors.extend(
-            name::label_key(kind)
+            name::validate_label_key(kind)
                 .into_iter()
                 .map(|fault| Error::invalid(&place, kind, fault)),
         ),
@@ -94,9 +94,9 @@ mod tests {
     fn a_condition_says_what_since_when_and_why() {
         let good = json!({"type": "a.b/C", "status": "True", "reason": "A_b", "lastTransitionTime": "t"});
         let bad = json!({"type": "a.b/C", "status": "yes", "reason": "1", "observedGeneration": -1});
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         validate(std::slice::from_ref(&good), &Path::new("c"), &mut errors);
-        assert_eq!(errors, Errors::new());
+        assert_eq!(errors, ErrorList::new());
         validate(&[good, bad, json!({})], &Path::new("c"), &mut errors);
         let told: Vec<_> = errors
             .iter()

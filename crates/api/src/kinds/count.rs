@@ -4,14 +4,14 @@ use serde_json::Value;
 
 use crate::{
     field::{Error, Path},
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 /// How a number below nothing is told.
 pub(super) const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
 
 /// Fields that may not be negative, in this order. What is not there is fine.
-pub(super) fn nonnegative(tree: &Value, names: &[&str], at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn nonnegative(tree: &Value, names: &[&str], at: &Path<'_>, errors: &mut ErrorList) {
     for name in names {
         if let Some(number) = tree.int(name).filter(|number| *number < 0) {
             errors.push(Error::invalid(&at.child(name), number, NOT_NEGATIVE));
@@ -26,7 +26,7 @@ pub(super) fn at_most(
     limit: &str,
     detail: &str,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let most = tree.int(limit).unwrap_or_default();
     for name in names {
@@ -38,7 +38,7 @@ pub(super) fn at_most(
 }
 
 /// A count of collisions, which may only grow; once it is set, it stays.
-pub(super) fn collisions(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn collisions(new: &Value, old: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let name = "collisionCount";
     let Some(before) = old.int(name) else { return };
     let now = new.int(name);
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn what_counts_is_not_negative_nor_more_than_all() {
         let status = json!({"replicas": 1, "ready": 2, "other": -1, "collisionCount": 3});
-        let (mut errors, at) = (Errors::new(), Path::new("status"));
+        let (mut errors, at) = (ErrorList::new(), Path::new("status"));
         nonnegative(&status, &["other", "replicas", "none"], &at, &mut errors);
         at_most(
             &status,

@@ -6,14 +6,14 @@ use super::count::NOT_NEGATIVE;
 use crate::{
     field::{Error, Path},
     name,
-    rules::Errors,
+    strategy::ErrorList,
 };
 
 /// An amount must be a number that is not negative, or a share.
-pub(super) fn positive(amount: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn positive(amount: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     match amount {
         Value::String(text) => errors.extend(
-            name::percent(text)
+            name::validate_percent(text)
                 .into_iter()
                 .map(|fault| Error::invalid(at, amount, fault)),
         ),
@@ -26,7 +26,7 @@ pub(super) fn positive(amount: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// A share may not be more than all.
-pub(super) fn within_all(amount: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn within_all(amount: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if share(amount).is_some_and(|share| share > 100) {
         errors.push(Error::invalid(at, amount, "must not be greater than 100%"));
     }
@@ -57,7 +57,7 @@ mod tests {
     #[test]
     fn an_amount_is_a_number_or_a_share() {
         let told = |amount: Value| {
-            let mut errors = Errors::new();
+            let mut errors = ErrorList::new();
             positive(&amount, &Path::new("a"), &mut errors);
             within_all(&amount, &Path::new("a"), &mut errors);
             errors.first().map(ToString::to_string).unwrap_or_default()

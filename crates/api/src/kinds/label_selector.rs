@@ -3,20 +3,20 @@
 use serde_json::Value;
 
 use crate::{
-    field::{Path, Shown},
+    field::{Path, BadValue},
     go,
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
     selector::label::{self, InvalidValues, Selector, UnknownOperators},
 };
 
 /// What is wrong with a selector. Nothing is wrong with none.
-pub(super) fn validate(selector: &Value, values: InvalidValues, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate(selector: &Value, values: InvalidValues, at: &Path<'_>, errors: &mut ErrorList) {
     errors.extend(label::validate(at, selector, values, UnknownOperators::Refused));
 }
 
 /// Values that can be no label are taken where the old selector has some.
 pub(super) fn as_before(old: &Value) -> InvalidValues {
-    let bad = |text: &str| !crate::name::label_value(text).is_empty();
+    let bad = |text: &str| !crate::name::validate_label_value(text).is_empty();
     let known = old
         .items("matchExpressions")
         .iter()
@@ -34,8 +34,8 @@ pub(super) fn is_empty(selector: &Value) -> bool {
 }
 
 /// A selector in an error: labels come first.
-pub(super) fn shown(selector: &Value) -> Shown {
-    Shown::Printed(printed(selector))
+pub(super) fn shown(selector: &Value) -> BadValue {
+    BadValue::Printed(printed(selector))
 }
 
 /// A selector as JSON, labels first.

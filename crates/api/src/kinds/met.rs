@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::rules::Tree;
+use crate::strategy::Tree;
 
 /// Whether a condition of this type is met.
 pub(super) fn is_true(conditions: &[Value], kind: &str) -> bool {

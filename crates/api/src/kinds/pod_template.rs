@@ -8,9 +8,9 @@ use super::{
     count, label_selector,
 };
 use crate::{
-    field::{Error, Path, Shown},
+    field::{Error, Path, BadValue},
     go, name,
-    rules::{Column, Description, Errors, Row, Tree, TreeMut, named_row},
+    strategy::{Column, Description, ErrorList, Row, Tree, TreeMut, named_row},
     selector::label::{InvalidValues, Selector},
     time::Time,
 };
@@ -77,7 +77,7 @@ pub(super) fn replicas_row(object: &Value, now: Time, selector: fn(&Value) -> Va
 
 /// Names of such objects begin the names of their pods, which should be host names.
 pub(super) fn name_warning(object: &Value) -> Option<String> {
-    let faults = name::dns1123_label(object.at("metadata").text("name"));
+    let faults = name::validate_dns1123_label(object.at("metadata").text("name"));
     let faults: Vec<_> = faults.into_iter().map(Value::String).collect();
     (!faults.is_empty()).then(|| {
         format!(
@@ -90,7 +90,7 @@ pub(super) fn name_warning(object: &Value) -> Option<String> {
 
 /// Takes out of the template of an object what is not offered; `old` is `null` if it is new.
 pub(super) fn drop_disabled(object: &mut Value, old: &Value) {
-    if let Some(template) = object.make("spec").at_mut("template") {
+    if let Some(template) = object.ensure_object("spec").at_mut("template") {
         pod::drop_from_template(template, old.at("spec").at("template"));
     }
 }
@@ -114,7 +114,7 @@ pub(super) fn options(old: Option<&Value>) -> Options {
 }
 
 /// What is wrong with a selector that must be there and must select something, strictly.
-pub(super) fn required_selector(spec: &Value, empty: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn required_selector(spec: &Value, empty: &str, at: &Path<'_>, errors: &mut ErrorList) {
     let place = at.child("selector");
     let selector = spec.at("selector");
     if selector.is_null() {
@@ -128,7 +128,7 @@ pub(super) fn required_selector(spec: &Value, empty: &str, at: &Path<'_>, errors
 }
 
 /// The labels of the template must be those that the selector finds. The selector, if it is one.
-pub(super) fn selected(spec: &Value, at: &Path<'_>, errors: &mut Errors) -> Option<Selector> {
+pub(super) fn selected(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) -> Option<Selector> {
     let selector = Selector::from_object(spec.get("selector")).ok()?;
     if !selector.is_everything() {
         found(&selector, spec.at("template"), &at.child("template"), errors);
@@ -137,7 +137,7 @@ pub(super) fn selected(spec: &Value, at: &Path<'_>, errors: &mut Errors) -> Opti
 }
 
 /// The labels of a template must be those that a selector finds.
-pub(super) fn found(selector: &Selector, template: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn found(selector: &Selector, template: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let metadata = template.at("metadata");
     if !selector.matches(metadata.entries("labels")) {
         let place = at.child("metadata");
@@ -150,7 +150,7 @@ pub(super) fn found(selector: &Selector, template: &Value, at: &Path<'_>, errors
 }
 
 /// Pods of a kind that keeps them running must always be restarted, and have no deadline.
-pub(super) fn restarted_for_ever(template: &Value, kind: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn restarted_for_ever(template: &Value, kind: &str, at: &Path<'_>, errors: &mut ErrorList) {
     let spec = template.at("spec");
     let place = at.child("spec");
     if spec.text("restartPolicy") != "Always" {
@@ -167,7 +167,7 @@ pub(super) fn restarted_for_ever(template: &Value, kind: &str, at: &Path<'_>, er
 }
 
 /// What is wrong with selector and template of a replica set or a deployment, which differ in nothing here.
-pub(super) fn replicated(spec: &Value, old: Option<&Value>, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn replicated(spec: &Value, old: Option<&Value>, at: &Path<'_>, errors: &mut ErrorList) {
     required_selector(spec, "empty selector is invalid for deployment", at, errors);
     let (template, place) = (spec.at("template"), at.child("template"));
     if selected(spec, at, errors).is_some() {
@@ -184,20 +184,20 @@ pub(super) fn replicated(spec: &Value, old: Option<&Value>, at: &Path<'_>, error
 }
 
 /// A template as errors show it: what its metadata has, and everything of the pods.
-pub(super) fn shown(template: &Value) -> Shown {
+pub(super) fn shown(template: &Value) -> BadValue {
     let metadata = template.at("metadata");
     let fields = METADATA.iter().filter(|name| metadata.has(name));
     let mut fields: Vec<_> = fields
         .map(|name| format!("\"{name}\":{}", go::json(metadata.at(name))))
         .collect();
-    if let Shown::Printed(spec) = pod::shown("PodSpec", template.at("spec")) {
+    if let BadValue::Printed(spec) = pod::shown("PodSpec", template.at("spec")) {
         fields.push(format!("\"Spec\":{spec}"));
     }
-    Shown::Printed(format!("{{{}}}", fields.join(",")))
+    BadValue::Printed(format!("{{{}}}", fields.join(",")))
 }
 
 /// What is wrong with the counts of pods in the status of a replica set or a replication controller.
-pub(super) fn replica_counts(status: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn replica_counts(status: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let counts = [
         "replicas",
         "fullyLabeledReplicas",

@@ -5,10 +5,10 @@ use serde_json::Value;
 
 use super::difference;
 use crate::{
-    bound::{self, MOST_VALUE},
-    field::Shown,
+    limits::{self, MAX_VALUE_BYTES},
+    field::BadValue,
     go,
-    rules::Tree,
+    strategy::Tree,
     schema::{Field, Struct, StructRef, Type, schema},
 };
 
@@ -75,13 +75,13 @@ const ZERO: &[(&str, &str)] = &[
 ];
 
 /// A part of this type of a package, as it goes over the wire.
-pub(crate) fn wire(package: &str, ty: &str, value: &Value) -> Shown {
-    Shown::Printed(text(package, ty, value, Form::Wire))
+pub(crate) fn wire(package: &str, ty: &str, value: &Value) -> BadValue {
+    BadValue::Printed(text(package, ty, value, Form::Wire))
 }
 
 /// A part of this type with every field; `null` if it is not there.
-pub(crate) fn shown(package: &str, ty: &str, value: &Value) -> Shown {
-    Shown::Printed(if value.is_null() {
+pub(crate) fn shown(package: &str, ty: &str, value: &Value) -> BadValue {
+    BadValue::Printed(if value.is_null() {
         "null".to_owned()
     } else {
         go_struct(package, ty, value)
@@ -94,14 +94,14 @@ pub(crate) fn go_struct(package: &str, ty: &str, value: &Value) -> String {
 }
 
 /// A text of a type of its own: written as JSON, so that markup in it is escaped.
-pub(crate) fn word(text: &str) -> Shown {
-    Shown::Printed(go::json_string(text))
+pub(crate) fn word(text: &str) -> BadValue {
+    BadValue::Printed(go::json_string(text))
 }
 
 /// A value as JSON; `null` if it is not there.
-pub(crate) fn value(value: &Value) -> Shown {
-    let (Ok(text) | Err(text)) = bound::json(value, MOST_VALUE);
-    Shown::Printed(text)
+pub(crate) fn value(value: &Value) -> BadValue {
+    let (Ok(text) | Err(text)) = limits::json(value, MAX_VALUE_BYTES);
+    BadValue::Printed(text)
 }
 
 /// How two parts of this type differ, a line for each field.
@@ -302,7 +302,7 @@ mod tests {
                 "DeploymentStrategy",
                 &json!({"rollingUpdate": {"maxSurge": "1%"}})
             ),
-            Shown::Printed(r#"{"Type":"","RollingUpdate":{"MaxUnavailable":0,"MaxSurge":"1%"}}"#.to_owned())
+            BadValue::Printed(r#"{"Type":"","RollingUpdate":{"MaxUnavailable":0,"MaxSurge":"1%"}}"#.to_owned())
         );
         assert_eq!(
             go_struct(

@@ -1,6 +1,6 @@
 //! What is known of a kind, and how it is found.
 
-use crate::{rules::Rules, schema::ObjectType, text::Text};
+use crate::{strategy::RestStrategy, schema::ObjectType, text::Text};
 use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
@@ -33,7 +33,7 @@ pub struct Kind {
     /// The type of its objects.
     pub ty: ObjectType,
     /// Its rules, if they come with it; those of a built-in kind are found by its name.
-    pub rules: Option<Arc<dyn Rules>>,
+    pub strategy: Option<Arc<dyn RestStrategy>>,
 }
 
 /// A kind that is built in, or one that comes and goes with its definition.
@@ -208,7 +208,7 @@ impl Kind {
             verbs: Vec::new(),
             subresources: Vec::new(),
             ty: part.ty.clone(),
-            rules: None,
+            strategy: None,
         }
     }
 

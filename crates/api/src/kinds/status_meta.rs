@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use crate::rules::TreeMut;
+use crate::strategy::TreeMut;
 
 /// Gives an object its old metadata back, but for who manages which fields.
 pub(crate) fn keep(new: &mut Value, old: &Value) {
     let before = old.get("metadata").unwrap_or(&Value::Null);
-    let metadata = new.make("metadata");
+    let metadata = new.ensure_object("metadata");
     for name in [
         "deletionTimestamp",
         "generation",

@@ -58,7 +58,7 @@ fn questions_are_not_stored_and_all_that_is_watched_is() {
 fn kinds_that_name_their_fields_for_selectors_name_the_namespace_too_or_do_without() {
     let by_namespace = |group: &str, kind: &str| {
         let kind = builtin().kind(group, "v1", kind).unwrap();
-        crate::rules::of(kind).selects_by_namespace()
+        crate::strategy::for_kind(kind).selects_by_namespace()
     };
     assert!(by_namespace("", "Pod") && by_namespace("", "PersistentVolume"));
     for (group, kind) in [

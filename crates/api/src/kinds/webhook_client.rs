@@ -11,7 +11,7 @@ use super::{
 use crate::{
     field::{Error, Path},
     name,
-    rules::{Errors, Tree, TreeMut},
+    strategy::{ErrorList, Tree, TreeMut},
 };
 
 /// The versions of reviews that this server writes.
@@ -22,12 +22,12 @@ const FORM: &str = "; desired format: https://host[/path]";
 /// Fills in the port of a service.
 pub(super) fn default(config: &mut Value) {
     if let Some(service) = config.at_mut("service") {
-        service.fill("port", 443);
+        service.set_default("port", 443);
     }
 }
 
 /// What is wrong with a way to call a webhook.
-pub(super) fn validate(config: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate(config: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     match (config.has("url"), config.has("service")) {
         (true, false) => url(config.text("url"), &at.child("url"), errors),
         (false, true) => service(config.at("service"), &at.child("service"), errors),
@@ -37,7 +37,7 @@ pub(super) fn validate(config: &Value, at: &Path<'_>, errors: &mut Errors) {
 
 /// What is wrong with the versions of reviews a webhook takes; `none` is told if it takes none. One must be `known` if
 /// all were before.
-pub(super) fn review_versions(versions: &Value, known: bool, none: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn review_versions(versions: &Value, known: bool, none: &str, at: &Path<'_>, errors: &mut ErrorList) {
     let items = || {
         let items = versions.as_array().into_iter().flatten();
         items.filter_map(Value::as_str)
@@ -50,7 +50,7 @@ pub(super) fn review_versions(versions: &Value, known: bool, none: &str, at: &Pa
     for (index, version) in items().enumerate() {
         let place = at.index(index);
         if seen.insert(version) {
-            demand::tell(version, name::dns1035_label(version), &place, errors);
+            demand::tell(version, name::validate_dns1035_label(version), &place, errors);
         } else {
             errors.push(Error::invalid(&place, version, "duplicate version"));
         }
@@ -61,7 +61,7 @@ pub(super) fn review_versions(versions: &Value, known: bool, none: &str, at: &Pa
     }
 }
 
-fn url(text: &str, at: &Path<'_>, errors: &mut Errors) {
+fn url(text: &str, at: &Path<'_>, errors: &mut ErrorList) {
     let url = match Url::parse(text, Form::Reference) {
         Ok(url) => url,
         Err(fault) => {
@@ -101,7 +101,7 @@ fn url(text: &str, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn service(service: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn service(service: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     // Clients know it this way round: a missing namespace is told as a missing name.
     for (given, told) in [("namespace", "name"), ("name", "namespace")] {
         if service.text(given).is_empty() {
@@ -109,7 +109,7 @@ fn service(service: &Value, at: &Path<'_>, errors: &mut Errors) {
         }
     }
     let port = service.int("port").unwrap_or_default();
-    let faults = name::port_number(port);
+    let faults = name::validate_port_number(port);
     if !faults.is_empty() {
         let detail = format!("port is not valid: {}", faults.join(", "));
         errors.push(Error::invalid(&at.child("port"), port, detail));
@@ -117,7 +117,7 @@ fn service(service: &Value, at: &Path<'_>, errors: &mut Errors) {
     path(service.text("path"), &at.child("path"), errors);
 }
 
-fn path(path: &str, at: &Path<'_>, errors: &mut Errors) {
+fn path(path: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if matches!(path, "" | "/") {
         return;
     }
@@ -137,7 +137,7 @@ fn path(path: &str, at: &Path<'_>, errors: &mut Errors) {
             errors.push(Error::invalid(at, path, detail));
         } else {
             errors.extend(
-                name::dns1123_subdomain(step)
+                name::validate_dns1123_subdomain(step)
                     .into_iter()
                     .map(|fault| Error::invalid(at, path, format!("segment[{index}]: {fault}"))),
             );
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     fn told(config: &Value) -> Vec<String> {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         validate(config, &Path::new("c"), &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }

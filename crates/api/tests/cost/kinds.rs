@@ -3,8 +3,8 @@
 use std::{cell::LazyCell, collections::HashSet};
 
 use k3_api::{
-    bound,
-    rules::{self, Circumstances, Part, User},
+    limits,
+    strategy::{self, StrategyContext, Part, User},
     schema::Type,
     status::Status,
     time::Time,
@@ -76,7 +76,7 @@ fn validation_grows_as_neighbouring_lists_do() {
 
 fn check(growth: &Growth, name: &str, place: &Place, object: impl Fn(usize) -> Value) {
     let user = User::default();
-    let at = Circumstances {
+    let at = StrategyContext {
         kind: place.kind,
         now: Time::from_unix(1_700_000_000, 0),
         user: &user,
@@ -92,13 +92,13 @@ fn check(growth: &Growth, name: &str, place: &Place, object: impl Fn(usize) -> V
     };
     if !place.is_stored() {
         growth.check(&format!("review {name}"), pick, |object| {
-            bounded(name, rules::review(&object, &at));
+            bounded(name, strategy::review(&object, &at));
         });
         return;
     }
     growth.check(&format!("create {name}"), pick, |mut object| {
-        rules::of(place.kind).default(&mut object);
-        bounded(name, rules::create(&mut object, &at));
+        strategy::for_kind(place.kind).set_defaults(&mut object);
+        bounded(name, strategy::create(&mut object, &at));
     });
     let part = if place.is_status() && place.kind.subresource("status").is_some() {
         Part::Status
@@ -107,14 +107,14 @@ fn check(growth: &Growth, name: &str, place: &Place, object: impl Fn(usize) -> V
     };
     growth.check(&format!("update {name}"), pick, |mut object| {
         let before = object.clone();
-        bounded(name, rules::update(&mut object, &before, part, &at));
+        bounded(name, strategy::update(&mut object, &before, part, &at));
     });
     let old = object(1);
     growth.check(&format!("change {name}"), pick, |mut object| {
-        bounded(name, rules::update(&mut object, &old, part, &at));
+        bounded(name, strategy::update(&mut object, &old, part, &at));
     });
     growth.check(&format!("table of {name}"), pick, |object| {
-        rules::of(place.kind).row(&object, at.now);
+        strategy::for_kind(place.kind).row(&object, at.now);
     });
 }
 
@@ -124,7 +124,7 @@ fn bounded<T>(name: &str, answer: Result<T, Status>) {
         let text = status.to_json();
         assert!(text.len() <= MOST_ANSWER, "{name}: {} bytes", text.len());
         assert!(
-            status.message.len() <= 2 * bound::MOST_MESSAGE,
+            status.message.len() <= 2 * limits::MAX_MESSAGE_BYTES,
             "{name}: {}",
             status.message.len()
         );

@@ -3,7 +3,7 @@
 use k3_api::{
     apply::{
         FieldSet,
-        managed::{ApplyError, Force, OneVersion, Reset, Subject},
+        managed::{ApplyError, Force, SingleVersion, ResetFields, FieldManager},
     },
     kinds::builtin,
     time::Time,
@@ -17,20 +17,20 @@ use super::{
 };
 
 /// Runs with what an apply to a kind needs.
-fn with_subject<T>(place: &Place, run: impl FnOnce(&Subject<'_>) -> T) -> T {
+fn with_subject<T>(place: &Place, run: impl FnOnce(&FieldManager<'_>) -> T) -> T {
     let api_version = place.kind.api_version();
     let mut blank = Value::Object(place.kind.ty.zero());
     blank["apiVersion"] = json!(api_version);
     blank["kind"] = json!(place.kind.kind.as_str());
-    let reset = Reset::Fields(FieldSet::of_fields(&[&["status"]]));
-    run(&Subject {
+    let reset = ResetFields::Fields(FieldSet::of_fields(&[&["status"]]));
+    run(&FieldManager {
         api_version: &api_version,
         kind: &place.kind.kind,
         subresource: "",
         typed: &place.kind.ty,
         blank: &blank,
         reset: &reset,
-        versions: &OneVersion,
+        versions: &SingleVersion,
     })
 }
 

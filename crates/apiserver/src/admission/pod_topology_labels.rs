@@ -1,7 +1,7 @@
 //! A pod that gets a node gets the labels that tell where the node is.
 
 use k3_api::{
-    rules::{Tree, TreeMut},
+    strategy::{Tree, TreeMut},
     selector::label::Labels,
     status::Status,
 };
@@ -35,7 +35,7 @@ impl Plugin for PodTopologyLabels {
         };
         for name in TOPOLOGY {
             if let Some(value) = node.labels().get(name) {
-                attributes.object.make("metadata").make("labels").set(name, value);
+                attributes.object.ensure_object("metadata").ensure_object("labels").set(name, value);
             }
         }
         Ok(())

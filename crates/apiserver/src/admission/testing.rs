@@ -6,7 +6,7 @@ use bytes::Bytes;
 use k3_api::{
     encode,
     kinds::{KindRef, builtin},
-    rules::{Tree, User},
+    strategy::{Tree, User},
     status::Status,
     time::Time,
 };

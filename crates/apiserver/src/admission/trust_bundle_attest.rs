@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use k3_api::{
     go::quote,
-    rules::{Tree, TreeMut},
+    strategy::{Tree, TreeMut},
     status::Status,
 };
 use serde_json::Value;
@@ -35,7 +35,7 @@ impl Plugin for TrustBundleAttest {
 fn is_same(new: &Value, old: &Value) -> bool {
     let mut new = new.clone();
     for field in ["ownerReferences", "finalizers", "managedFields"] {
-        new.make("metadata").copy_from(field, old.at("metadata"));
+        new.ensure_object("metadata").copy_from(field, old.at("metadata"));
     }
     new == *old
 }

@@ -4,7 +4,7 @@ use futures_util::future::join_all;
 use http_body_util::BodyExt as _;
 use k3_api::{
     kinds::builtin,
-    rules::{Tree, User},
+    strategy::{Tree, User},
     status::Status,
 };
 use k3_storage::{Revision, Store, SystemClock, Write, memory::MemoryStore};

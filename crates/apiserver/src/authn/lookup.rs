@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use k3_api::{
     kinds::builtin,
-    rules::Tree,
+    strategy::Tree,
     status::Status,
     time::{self, Time},
 };

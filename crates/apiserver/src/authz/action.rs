@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use k3_api::{
     go::quote,
-    rules::User,
+    strategy::User,
     selector::field::Term,
-    status::{Grouped, Status},
+    status::{GroupResource, Status},
 };
 
 /// What somebody wants to do.
@@ -65,10 +65,10 @@ impl Action<'_> {
         let why = self.refusal(reason);
         match &self.what {
             What::Object(object) => {
-                Status::forbidden(Grouped::new(object.group, object.resource), object.name, why)
+                Status::forbidden(GroupResource::new(object.group, object.resource), object.name, why)
             }
             What::Path(_) => {
-                let mut status = Status::forbidden(Grouped::new("", ""), "", &why);
+                let mut status = Status::forbidden(GroupResource::new("", ""), "", &why);
                 status.message = format!("forbidden: {why}");
                 status.details = Some(Box::default());
                 status

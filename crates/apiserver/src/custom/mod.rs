@@ -25,7 +25,7 @@ mod served;
 mod tests;
 
 pub(crate) use self::{
-    conversion::{Converter, NotConverted},
+    conversion::{Converter, ConversionError},
     definitions::{Definitions, PREFIX},
     keeper::{Keeper, mark_deleted},
     served::Served,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use k3_api::{
     kinds::{Kind, KindRef, builtin},
-    rules::{self, Rules, Selectable},
-    status::{Grouped, Status},
+    strategy::{self, Rules, SelectableField},
+    status::{GroupResource, Status},
 };
 use k3_storage::Key;
 
@@ -40,11 +40,11 @@ fn prefix(stored: &Kind) -> String {
 }
 
 /// The fields that objects under a beginning of keys can be selected by.
-pub(crate) fn selectable(of: &str) -> Arc<[Selectable]> {
+pub(crate) fn selectable(of: &str) -> Arc<[SelectableField]> {
     let mut kinds = builtin().all().iter();
     kinds
         .find(|kind| !version::is_stored_otherwise(kind) && prefix(kind) == of)
-        .map_or(&[][..], |kind| rules::of(kind).selectable())
+        .map_or(&[][..], |kind| strategy::for_kind(kind).selectable_fields())
         .into()
 }
 
@@ -74,7 +74,7 @@ impl Resource {
 
     /// The rules of the kind of the request.
     pub(crate) fn rules(&self) -> &dyn Rules {
-        rules::of(&self.kind)
+        strategy::for_kind(&self.kind)
     }
 
     /// The key of an object.
@@ -122,8 +122,8 @@ impl Resource {
     }
 
     /// Its name with its group, as messages have it.
-    pub(crate) fn grouped(&self) -> Grouped<'_> {
-        Grouped::new(&self.kind.group, &self.kind.plural)
+    pub(crate) fn grouped(&self) -> GroupResource<'_> {
+        GroupResource::new(&self.kind.group, &self.kind.plural)
     }
 
     /// The answer about an object that is not there.

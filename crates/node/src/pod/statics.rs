@@ -312,7 +312,7 @@ fn parse(text: &str, path: &Path, node: &str) -> Result<Pod, FileError> {
     }
     // What the API would have filled in.
     if let Some(kind) = builtin().kind("", "v1", "Pod") {
-        rules::of(kind).default(&mut value);
+        strategy::for_kind(kind).default(&mut value);
     }
     let no_pod = |error: serde_json::Error| FileError::NoPod(error.to_string());
     let mut pod: Pod = kubecontroller::decode::from_value(&value).map_err(no_pod)?;

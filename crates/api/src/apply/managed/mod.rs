@@ -14,21 +14,21 @@ mod last_applied;
 mod laws;
 mod prune;
 mod record;
-mod reset;
+mod reset_fields;
 mod scale;
 mod settle;
-mod subject;
+mod field_manager;
 #[cfg(test)]
 mod tests;
 mod update;
 
 pub use self::{
     apply::{ApplyError, Force},
-    conflict::{Cause, Conflicts},
-    entry::{BadEntry, Operation},
+    conflict::{ConflictCause, Conflicts},
+    entry::{ManagedFieldsError, Operation},
     record::check,
-    reset::{Reset, Step},
-    scale::{BadScale, ReplicasPaths, scale_to_parent, scale_to_subresource},
+    reset_fields::{ResetFields, PathElementMatcher},
+    scale::{ScaleHandlerError, ReplicasPaths, scale_to_parent, scale_to_subresource},
     settle::settle,
-    subject::{NotConverted, OneVersion, Subject, Versions},
+    field_manager::{ConversionError, SingleVersion, FieldManager, VersionConverter},
 };

@@ -10,10 +10,10 @@ use super::{
     format, names, spec,
 };
 use crate::{
-    apply::{FieldSet, managed::Reset},
+    apply::{FieldSet, managed::ResetFields},
     field::{Error, Path},
     kinds::webhook_client,
-    rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut},
+    strategy::{StrategyContext, Column, Description, ErrorList, Row, RestStrategy, Tree, TreeMut},
     time::Time,
 };
 
@@ -37,10 +37,10 @@ const COLUMNS: &[Column] = &[
 /// The rules of definitions.
 pub(super) struct CustomResourceDefinition;
 
-impl Rules for CustomResourceDefinition {
-    fn default(&self, object: &mut Value) {
-        let spec = object.make("spec");
-        let names = spec.make("names");
+impl RestStrategy for CustomResourceDefinition {
+    fn set_defaults(&self, object: &mut Value) {
+        let spec = object.ensure_object("spec");
+        let names = spec.ensure_object("names");
         let kind = names.text("kind").to_owned();
         if names.text("singular").is_empty() && !kind.is_empty() {
             names.set("singular", kind.to_lowercase());
@@ -48,7 +48,7 @@ impl Rules for CustomResourceDefinition {
         if names.text("listKind").is_empty() && !kind.is_empty() {
             names.set("listKind", format!("{kind}List"));
         }
-        spec.fill("conversion", json!({"strategy": "None"}));
+        spec.set_default("conversion", json!({"strategy": "None"}));
         let config = spec
             .at_mut("conversion")
             .and_then(|conversion| conversion.at_mut("webhook"))
@@ -61,27 +61,27 @@ impl Rules for CustomResourceDefinition {
         }
     }
 
-    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
+    fn prepare_for_create(&self, object: &mut Value, at: &StrategyContext<'_>) {
         let zero = at.kind.ty.zero();
         object.set("status", zero.get("status").cloned().unwrap_or_default());
         store(object);
     }
 
-    fn prepare_update(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _at: &StrategyContext<'_>) {
         new.copy_from("status", old);
         store(new);
     }
 
     /// The metadata of such a write counts, as clients know it.
-    fn prepare_status(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _at: &StrategyContext<'_>) {
         new.copy_from("spec", old);
     }
 
-    fn reset(&self, subresource: &str) -> Option<Reset> {
-        (subresource == "status").then(|| Reset::Fields(FieldSet::of_fields(&[&["spec"]])))
+    fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
+        (subresource == "status").then(|| ResetFields::Fields(FieldSet::of_fields(&[&["spec"]])))
     }
 
-    fn validate(&self, object: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         judge_name(object, errors);
         let demands = Demands {
             known_version: true,
@@ -91,10 +91,10 @@ impl Rules for CustomResourceDefinition {
         judge_rest(object, None, errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         let before = old.at("spec");
         let established = is_established(old);
-        let old_bundle = before.at("conversion").way("webhook.clientConfig").at("caBundle");
+        let old_bundle = before.at("conversion").at_path("webhook.clientConfig").at("caBundle");
         let demands = Demands {
             known_version: conversion::is_known(before.at("conversion")),
             certificates: established && !bundle::is_bad(old_bundle),
@@ -104,7 +104,7 @@ impl Rules for CustomResourceDefinition {
         judge_rest(new, Some(old), errors);
     }
 
-    fn validate_status(&self, new: &Value, _old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_status_update(&self, new: &Value, _old: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         judge_status(new, errors);
     }
 
@@ -123,7 +123,7 @@ impl Rules for CustomResourceDefinition {
         true
     }
 
-    fn updates_unconditionally(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 
@@ -165,7 +165,7 @@ fn store(object: &mut Value) {
         return;
     };
     let name = storage.text("name").to_owned();
-    let status = object.make("status");
+    let status = object.ensure_object("status");
     let mut stored: Vec<Value> = status.items("storedVersions").to_vec();
     if !stored.iter().any(|version| *version == name) {
         stored.push(json!(name));
@@ -180,7 +180,7 @@ fn is_established(object: &Value) -> bool {
         .any(|one| one.text("type") == "Established" && one.text("status") == "True")
 }
 
-fn judge_name(object: &Value, errors: &mut Errors) {
+fn judge_name(object: &Value, errors: &mut ErrorList) {
     let (metadata, spec) = (object.at("metadata"), object.at("spec"));
     let wanted = format!("{}.{}", spec.at("names").text("plural"), spec.text("group"));
     let at = Path::new("metadata");
@@ -193,7 +193,7 @@ fn judge_name(object: &Value, errors: &mut Errors) {
     }
 }
 
-fn judge_change(new: &Value, old: &Value, established: bool, errors: &mut Errors) {
+fn judge_change(new: &Value, old: &Value, established: bool, errors: &mut ErrorList) {
     let at = Path::new("spec");
     let names_at = at.child("names");
     let mut same = |new: &Value, old: &Value, field: &str, at: &Path<'_>| {
@@ -210,7 +210,7 @@ fn judge_change(new: &Value, old: &Value, established: bool, errors: &mut Errors
     same(names, old_names, "plural", &names_at);
 }
 
-fn judge_status(object: &Value, errors: &mut Errors) {
+fn judge_status(object: &Value, errors: &mut ErrorList) {
     let at = Path::new("status");
     names::validate(
         object.at("status").at("acceptedNames"),
@@ -219,7 +219,7 @@ fn judge_status(object: &Value, errors: &mut Errors) {
     );
 }
 
-fn judge_rest(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+fn judge_rest(new: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     judge_status(new, errors);
     judge_stored(new, errors);
     approval::validate(new, old, errors);
@@ -237,7 +237,7 @@ fn judge_rest(new: &Value, old: Option<&Value>, errors: &mut Errors) {
 }
 
 /// Objects that are stored in a version need it to be read again.
-fn judge_stored(object: &Value, errors: &mut Errors) {
+fn judge_stored(object: &Value, errors: &mut ErrorList) {
     let status = Path::new("status");
     let at = status.child("storedVersions");
     let stored = object.at("status").at("storedVersions");

@@ -7,8 +7,8 @@ use crate::{
     field::{Error, Path},
     go,
     kinds::demand,
-    name::{self, Rule},
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    name::{self, NameFormat},
+    strategy::{StrategyContext, Column, ErrorList, Row, RestStrategy, Tree, TreeMut, named_row},
     time::Time,
 };
 
@@ -25,20 +25,20 @@ const COLUMNS: &[Column] = &[
 /// The rules of API services.
 pub(super) struct ApiService;
 
-impl Rules for ApiService {
-    fn names(&self) -> Rule {
-        Rule::PathSegment
+impl RestStrategy for ApiService {
+    fn name_format(&self) -> NameFormat {
+        NameFormat::PathSegment
     }
 
-    fn default(&self, object: &mut Value) {
+    fn set_defaults(&self, object: &mut Value) {
         let service = object.at_mut("spec").and_then(|spec| spec.at_mut("service"));
         if let Some(service) = service {
-            service.fill("port", 443);
+            service.set_default("port", 443);
         }
     }
 
     /// What this server serves itself is available at once.
-    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
+    fn prepare_for_create(&self, object: &mut Value, at: &StrategyContext<'_>) {
         let status = if object.at("spec").has("service") {
             json!({})
         } else {
@@ -53,15 +53,15 @@ impl Rules for ApiService {
         object.set("status", status);
     }
 
-    fn prepare_status(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _at: &StrategyContext<'_>) {
         new.copy_from("spec", old);
-        let metadata = new.make("metadata");
+        let metadata = new.ensure_object("metadata");
         for name in ["labels", "annotations", "finalizers", "ownerReferences"] {
             metadata.copy_from(name, old.at("metadata"));
         }
     }
 
-    fn validate(&self, object: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         let spec = object.at("spec");
         judge_name(object.at("metadata"), spec, errors);
         let at = Path::new("spec");
@@ -76,7 +76,7 @@ impl Rules for ApiService {
         judge_service(spec, &at, errors);
     }
 
-    fn validate_status(&self, new: &Value, _old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_status_update(&self, new: &Value, _old: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         let status = Path::new("status");
         let at = status.child("conditions");
         for (index, condition) in new.at("status").items("conditions").iter().enumerate() {
@@ -92,7 +92,7 @@ impl Rules for ApiService {
         }
     }
 
-    fn updates_unconditionally(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 
@@ -117,32 +117,32 @@ impl Rules for ApiService {
 }
 
 /// The name says which version of which group is meant.
-fn judge_name(metadata: &Value, spec: &Value, errors: &mut Errors) {
+fn judge_name(metadata: &Value, spec: &Value, errors: &mut ErrorList) {
     let wanted = format!("{}.{}", spec.text("version"), spec.text("group"));
     let at = Path::new("metadata");
     for field in ["generateName", "name"] {
         let given = metadata.text(field);
-        if !given.is_empty() && given != wanted && name::path_segment_name(given).is_empty() {
+        if !given.is_empty() && given != wanted && name::validate_path_segment_name(given).is_empty() {
             let detail = format!("must be `spec.version+\".\"+spec.group`: {}", go::quote(&wanted));
             errors.push(Error::invalid(&at.child(field), given, detail));
         }
     }
 }
 
-fn judge_version(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn judge_version(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let (group, version) = (spec.text("group"), spec.text("version"));
     let place = at.child("group");
     if !group.is_empty() {
-        demand::tell(group, name::dns1123_subdomain(group), &place, errors);
+        demand::tell(group, name::validate_dns1123_subdomain(group), &place, errors);
     } else if version != "v1" {
         let detail = "only v1 may have an empty group and it better be legacy kube";
         errors.push(Error::required(&place, detail));
     }
     let place = at.child("version");
-    demand::tell(version, name::dns1035_label(version), &place, errors);
+    demand::tell(version, name::validate_dns1035_label(version), &place, errors);
 }
 
-fn judge_service(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn judge_service(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let bundle = base64::decode(spec.text("caBundle")).map_or(0, |bytes| bytes.len());
     let insecure = spec.flag("insecureSkipTLSVerify");
     let insecure_at = at.child("insecureSkipTLSVerify");
@@ -166,7 +166,7 @@ fn judge_service(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         }
     }
     let port = service.int("port").unwrap_or_default();
-    let faults = name::port_number(port);
+    let faults = name::validate_port_number(port);
     if !faults.is_empty() {
         let detail = format!("port is not valid: {}", faults.join(", "));
         errors.push(Error::invalid(&place.child("port"), port, detail));
@@ -182,20 +182,20 @@ mod tests {
     use super::*;
     use crate::{
         kinds::builtin,
-        rules::{User, create},
+        strategy::{User, create},
     };
 
     fn created(spec: &Value) -> Result<Value, String> {
         let mut object = json!({"metadata": {"name": "v1.a.b"}, "spec": spec});
         let user = User::default();
-        let at = Circumstances {
+        let at = StrategyContext {
             kind: builtin()
                 .kind("apiregistration.k8s.io", "v1", "APIService")
                 .unwrap(),
             now: Time::parse("2026-01-02T03:04:05Z").unwrap(),
             user: &user,
         };
-        ApiService.default(&mut object);
+        ApiService.set_defaults(&mut object);
         match create(&mut object, &at) {
             Ok(_) => Ok(object),
             Err(status) => Err(status.to_json()),

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::{
     field::{Error, Path},
     kinds::{count, immutable},
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
+    strategy::{StrategyContext, Column, ErrorList, Row, RestStrategy, Tree, named_row},
     time::Time,
 };
 
@@ -19,9 +19,9 @@ const COLUMNS: &[Column] = &[
     Column::age(),
 ];
 
-impl Rules for ControllerRevision {
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        count::nonnegative(object, &["revision"], &Path::NOWHERE, errors);
+impl RestStrategy for ControllerRevision {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
+        count::nonnegative(object, &["revision"], &Path::NIL, errors);
         let place = Path::new("data");
         match object.at("data") {
             Value::Object(_) => {}
@@ -30,9 +30,9 @@ impl Rules for ControllerRevision {
         }
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        count::nonnegative(new, &["revision"], &Path::NOWHERE, errors);
-        immutable::unchanged(new, old, &["data"], &Path::NOWHERE, errors);
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
+        count::nonnegative(new, &["revision"], &Path::NIL, errors);
+        immutable::unchanged(new, old, &["data"], &Path::NIL, errors);
     }
 
     fn columns(&self) -> &'static [Column] {

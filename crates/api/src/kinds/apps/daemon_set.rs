@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use crate::{
-    apply::managed::Reset,
+    apply::managed::ResetFields,
     field::{Error, Path},
     kinds::{core::pod, count, immutable, int_or_percent, label_selector, pod_template, printed, reset},
-    rules::{self, Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
+    strategy::{self, StrategyContext, Column, Description, ErrorList, Row, RestStrategy, Tree, TreeMut, named_row},
     selector::label::{InvalidValues, Selector},
     time::Time,
 };
@@ -47,52 +47,52 @@ const COLUMNS: &[Column] = &[
     Column::field("Selector", "spec.selector").wide(),
 ];
 
-impl Rules for DaemonSet {
-    fn default(&self, object: &mut Value) {
-        let spec = object.make("spec");
-        let strategy = spec.make("updateStrategy");
+impl RestStrategy for DaemonSet {
+    fn set_defaults(&self, object: &mut Value) {
+        let spec = object.ensure_object("spec");
+        let strategy = spec.ensure_object("updateStrategy");
         if strategy.text("type").is_empty() {
             strategy.set("type", "RollingUpdate");
         }
         if strategy.text("type") == "RollingUpdate" {
-            let rolling = strategy.make("rollingUpdate");
-            rolling.fill("maxUnavailable", 1);
-            rolling.fill("maxSurge", 0);
+            let rolling = strategy.ensure_object("rollingUpdate");
+            rolling.set_default("maxUnavailable", 1);
+            rolling.set_default("maxSurge", 0);
         }
-        spec.fill("revisionHistoryLimit", 10);
-        pod::default_template(spec.make("template"));
+        spec.set_default("revisionHistoryLimit", 10);
+        pod::default_template(spec.ensure_object("template"));
     }
 
-    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
-        rules::reset_status(object, at.kind);
+    fn prepare_for_create(&self, object: &mut Value, at: &StrategyContext<'_>) {
+        strategy::reset_status(object, at.kind);
         pod_template::drop_disabled(object, &Value::Null);
         let generation = template_generation(object).max(1);
         set_template_generation(object, generation);
     }
 
-    fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
-        rules::keep_status(new, old, at.kind);
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, at: &StrategyContext<'_>) {
+        strategy::keep_status(new, old, at.kind);
         pod_template::drop_disabled(new, old);
         let changed = new.at("spec").at("template") != old.at("spec").at("template");
         set_template_generation(new, template_generation(old) + i64::from(changed));
     }
 
-    fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.copy_from("spec", old);
         set_template_generation(new, template_generation(old));
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate(object.at("spec"), None, errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let (spec, before) = (new.at("spec"), old.at("spec"));
         immutable::selector(spec, before, &Path::new("spec"), errors);
         validate(spec, Some(before), errors);
     }
 
-    fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_status_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let (status, at) = (new.at("status"), Path::new("status"));
         let counts = [
             "currentNumberScheduled",
@@ -120,7 +120,7 @@ impl Rules for DaemonSet {
         true
     }
 
-    fn reset(&self, subresource: &str) -> Option<Reset> {
+    fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
         reset::spec(subresource)
     }
 
@@ -153,11 +153,11 @@ fn template_generation(object: &Value) -> i64 {
 }
 
 fn set_template_generation(object: &mut Value, generation: i64) {
-    let annotations = object.make("metadata").make("annotations");
+    let annotations = object.ensure_object("metadata").ensure_object("annotations");
     annotations.set(TEMPLATE_GENERATION, generation.to_string());
 }
 
-fn validate(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
+fn validate(spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let at = Path::new("spec");
     let values = old.map_or(InvalidValues::Refused, |old| {
         label_selector::as_before(old.at("selector"))
@@ -179,7 +179,7 @@ fn validate(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
     count::nonnegative(spec, &["revisionHistoryLimit"], &at, errors);
 }
 
-fn strategy(strategy: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn strategy(strategy: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let rolling = strategy.at("rollingUpdate");
     let place = at.child("rollingUpdate");
     match strategy.text("type") {

@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use crate::{
-    apply::{FieldSet, managed::Reset},
+    apply::{FieldSet, managed::ResetFields},
     field::{Error, Path},
     kinds::{core::pod, count, immutable, int_or_percent, pod_template, printed},
-    rules::{self, Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    strategy::{self, StrategyContext, Column, ErrorList, Row, RestStrategy, Tree, TreeMut, named_row},
     selector::label::Selector,
     time::Time,
 };
@@ -28,49 +28,49 @@ const COLUMNS: &[Column] = &[
     Column::field("Selector", "spec.selector").wide(),
 ];
 
-impl Rules for Deployment {
-    fn default(&self, object: &mut Value) {
-        let spec = object.make("spec");
-        spec.fill("replicas", 1);
-        let strategy = spec.make("strategy");
+impl RestStrategy for Deployment {
+    fn set_defaults(&self, object: &mut Value) {
+        let spec = object.ensure_object("spec");
+        spec.set_default("replicas", 1);
+        let strategy = spec.ensure_object("strategy");
         if strategy.text("type").is_empty() {
             strategy.set("type", "RollingUpdate");
         }
         if strategy.text("type") == "RollingUpdate" {
-            let rolling = strategy.make("rollingUpdate");
-            rolling.fill("maxUnavailable", "25%");
-            rolling.fill("maxSurge", "25%");
+            let rolling = strategy.ensure_object("rollingUpdate");
+            rolling.set_default("maxUnavailable", "25%");
+            rolling.set_default("maxSurge", "25%");
         }
-        spec.fill("revisionHistoryLimit", 10);
-        spec.fill("progressDeadlineSeconds", 600);
-        pod::default_template(spec.make("template"));
+        spec.set_default("revisionHistoryLimit", 10);
+        spec.set_default("progressDeadlineSeconds", 600);
+        pod::default_template(spec.ensure_object("template"));
     }
 
-    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
-        rules::reset_status(object, at.kind);
+    fn prepare_for_create(&self, object: &mut Value, at: &StrategyContext<'_>) {
+        strategy::reset_status(object, at.kind);
         pod_template::drop_disabled(object, &Value::Null);
     }
 
-    fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
-        rules::keep_status(new, old, at.kind);
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, at: &StrategyContext<'_>) {
+        strategy::keep_status(new, old, at.kind);
         pod_template::drop_disabled(new, old);
     }
 
-    fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.copy_from("spec", old);
-        new.make("metadata").copy_from("labels", old.at("metadata"));
+        new.ensure_object("metadata").copy_from("labels", old.at("metadata"));
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate(object, None, errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate(new, Some(old.at("spec")), errors);
         immutable::selector(new.at("spec"), old.at("spec"), &Path::new("spec"), errors);
     }
 
-    fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_status_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let (status, at) = (new.at("status"), Path::new("status"));
         let counts = [
             "observedGeneration",
@@ -122,9 +122,9 @@ impl Rules for Deployment {
         new.at("spec") != old.at("spec") || annotations(new) != annotations(old)
     }
 
-    fn reset(&self, subresource: &str) -> Option<Reset> {
+    fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
         let fields: &[&[&str]] = &[&["spec"], &["metadata", "labels"]];
-        (subresource == "status").then(|| Reset::Fields(FieldSet::of_fields(fields)))
+        (subresource == "status").then(|| ResetFields::Fields(FieldSet::of_fields(fields)))
     }
 
     fn columns(&self) -> &'static [Column] {
@@ -157,7 +157,7 @@ impl Rules for Deployment {
     }
 }
 
-fn validate(object: &Value, old: Option<&Value>, errors: &mut Errors) {
+fn validate(object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let (spec, at) = (object.at("spec"), Path::new("spec"));
     count::nonnegative(spec, &["replicas"], &at, errors);
     pod_template::replicated(spec, old, &at, errors);
@@ -185,7 +185,7 @@ fn validate(object: &Value, old: Option<&Value>, errors: &mut Errors) {
     }
 }
 
-fn strategy(strategy: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn strategy(strategy: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let rolling = strategy.at("rollingUpdate");
     let place = at.child("rollingUpdate");
     match strategy.text("type") {

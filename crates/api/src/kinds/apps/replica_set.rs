@@ -3,43 +3,43 @@
 use serde_json::Value;
 
 use crate::{
-    apply::managed::Reset,
+    apply::managed::ResetFields,
     field::Path,
     kinds::{core::pod, count, immutable, label_selector, pod_template, reset},
-    rules::{self, Circumstances, Column, Errors, Row, Rules, Tree, TreeMut},
+    strategy::{self, StrategyContext, Column, ErrorList, Row, RestStrategy, Tree, TreeMut},
     time::Time,
 };
 
 /// The rules of replica sets.
 pub(super) struct ReplicaSet;
 
-impl Rules for ReplicaSet {
-    fn default(&self, object: &mut Value) {
-        let spec = object.make("spec");
-        spec.fill("replicas", 1);
-        pod::default_template(spec.make("template"));
+impl RestStrategy for ReplicaSet {
+    fn set_defaults(&self, object: &mut Value) {
+        let spec = object.ensure_object("spec");
+        spec.set_default("replicas", 1);
+        pod::default_template(spec.ensure_object("template"));
     }
 
-    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
-        rules::reset_status(object, at.kind);
+    fn prepare_for_create(&self, object: &mut Value, at: &StrategyContext<'_>) {
+        strategy::reset_status(object, at.kind);
         pod_template::drop_disabled(object, &Value::Null);
     }
 
-    fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
-        rules::keep_status(new, old, at.kind);
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, at: &StrategyContext<'_>) {
+        strategy::keep_status(new, old, at.kind);
         pod_template::drop_disabled(new, old);
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate(object.at("spec"), None, errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate(new.at("spec"), Some(old.at("spec")), errors);
         immutable::selector(new.at("spec"), old.at("spec"), &Path::new("spec"), errors);
     }
 
-    fn validate_status(&self, new: &Value, _: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_status_update(&self, new: &Value, _: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let (status, at) = (new.at("status"), Path::new("status"));
         pod_template::replica_counts(status, &at, errors);
     }
@@ -57,7 +57,7 @@ impl Rules for ReplicaSet {
         true
     }
 
-    fn reset(&self, subresource: &str) -> Option<Reset> {
+    fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
         reset::spec(subresource)
     }
 
@@ -70,7 +70,7 @@ impl Rules for ReplicaSet {
     }
 }
 
-fn validate(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
+fn validate(spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let at = Path::new("spec");
     count::nonnegative(spec, &["replicas", "minReadySeconds"], &at, errors);
     pod_template::replicated(spec, old, &at, errors);

@@ -5,14 +5,14 @@ use std::collections::HashSet;
 use serde_json::{Value, json};
 
 use crate::{
-    apply::managed::Reset,
-    field::{Error, Path, Shown},
+    apply::managed::ResetFields,
+    field::{Error, Path, BadValue},
     kinds::{
         core::{persistent_volume_claim as claim, pod},
         count, immutable, int_or_percent, label_selector, pod_template, printed, reset,
     },
-    name::{self, Rule},
-    rules::{self, Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    name::{self, NameFormat},
+    strategy::{self, StrategyContext, Column, ErrorList, Row, RestStrategy, Tree, TreeMut, named_row},
     selector::label::Selector,
     time::Time,
 };
@@ -35,35 +35,35 @@ enum Judged<'o> {
     Changed { old: &'o Value, template: bool },
 }
 
-impl Rules for StatefulSet {
-    fn names(&self) -> Rule {
-        Rule::Label
+impl RestStrategy for StatefulSet {
+    fn name_format(&self) -> NameFormat {
+        NameFormat::Label
     }
 
-    fn default(&self, object: &mut Value) {
-        let spec = object.make("spec");
+    fn set_defaults(&self, object: &mut Value) {
+        let spec = object.ensure_object("spec");
         if spec.text("podManagementPolicy").is_empty() {
             spec.set("podManagementPolicy", "OrderedReady");
         }
-        let strategy = spec.make("updateStrategy");
+        let strategy = spec.ensure_object("updateStrategy");
         if strategy.text("type").is_empty() {
             strategy.set("type", "RollingUpdate");
-            strategy.make("rollingUpdate");
+            strategy.ensure_object("rollingUpdate");
         }
         if strategy.text("type") == "RollingUpdate" && strategy.has("rollingUpdate") {
-            let rolling = strategy.make("rollingUpdate");
-            rolling.fill("partition", 0);
-            rolling.fill("maxUnavailable", 1);
+            let rolling = strategy.ensure_object("rollingUpdate");
+            rolling.set_default("partition", 0);
+            rolling.set_default("maxUnavailable", 1);
         }
-        let retention = spec.make("persistentVolumeClaimRetentionPolicy");
+        let retention = spec.ensure_object("persistentVolumeClaimRetentionPolicy");
         for name in ["whenDeleted", "whenScaled"] {
             if retention.text(name).is_empty() {
                 retention.set(name, "Retain");
             }
         }
-        spec.fill("replicas", 1);
-        spec.fill("revisionHistoryLimit", 10);
-        pod::default_template(spec.make("template"));
+        spec.set_default("replicas", 1);
+        spec.set_default("revisionHistoryLimit", 10);
+        pod::default_template(spec.ensure_object("template"));
         for claim in spec.items_mut("volumeClaimTemplates") {
             claim.set("kind", "PersistentVolumeClaim");
             claim.set("apiVersion", "v1");
@@ -71,23 +71,23 @@ impl Rules for StatefulSet {
         }
     }
 
-    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
-        rules::reset_status(object, at.kind);
+    fn prepare_for_create(&self, object: &mut Value, at: &StrategyContext<'_>) {
+        strategy::reset_status(object, at.kind);
         pod_template::drop_disabled(object, &Value::Null);
     }
 
-    fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
-        rules::keep_status(new, old, at.kind);
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, at: &StrategyContext<'_>) {
+        strategy::keep_status(new, old, at.kind);
         pod_template::drop_disabled(new, old);
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate(object.at("spec"), Judged::New, errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let (spec, before) = (new.at("spec"), old.at("spec"));
-        let mut known = Errors::new();
+        let mut known = ErrorList::new();
         let judged = |template: bool| Judged::Changed {
             old: before,
             template,
@@ -98,7 +98,7 @@ impl Rules for StatefulSet {
         immutable::selector(spec, before, &at, errors);
         if spec.at("volumeClaimTemplates") != before.at("volumeClaimTemplates") {
             let claims = spec.items("volumeClaimTemplates");
-            let shown = Shown::Json(Value::Array(claims.to_vec()));
+            let shown = BadValue::Json(Value::Array(claims.to_vec()));
             let place = at.child("volumeClaimTemplates");
             errors.push(Error::invalid(&place, shown, immutable::IMMUTABLE));
         }
@@ -110,7 +110,7 @@ impl Rules for StatefulSet {
         }
     }
 
-    fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_status_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let (status, at) = (new.at("status"), Path::new("status"));
         let counts = [
             "replicas",
@@ -159,7 +159,7 @@ impl Rules for StatefulSet {
         true
     }
 
-    fn reset(&self, subresource: &str) -> Option<Reset> {
+    fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
         reset::spec(subresource)
     }
 
@@ -177,7 +177,7 @@ impl Rules for StatefulSet {
     }
 }
 
-fn validate(spec: &Value, judged: Judged<'_>, errors: &mut Errors) {
+fn validate(spec: &Value, judged: Judged<'_>, errors: &mut ErrorList) {
     let at = Path::new("spec");
     let place = at.child("podManagementPolicy");
     match spec.text("podManagementPolicy") {
@@ -224,13 +224,13 @@ fn validate(spec: &Value, judged: Judged<'_>, errors: &mut Errors) {
     let service = spec.text("serviceName");
     if new && !service.is_empty() {
         let place = at.child("serviceName");
-        let faults = name::dns1123_label(service).into_iter();
+        let faults = name::validate_dns1123_label(service).into_iter();
         errors.extend(faults.map(|fault| Error::invalid(&place, service, fault)));
     }
     template(spec, judged, &at, errors);
 }
 
-fn strategy(strategy: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn strategy(strategy: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let rolling = strategy.at("rollingUpdate");
     let place = at.child("rollingUpdate");
     match strategy.text("type") {
@@ -263,7 +263,7 @@ fn strategy(strategy: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn template(spec: &Value, judged: Judged<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn template(spec: &Value, judged: Judged<'_>, at: &Path<'_>, errors: &mut ErrorList) {
     pod_template::required_selector(spec, "empty selector is invalid for statefulset", at, errors);
     let (template, place) = (spec.at("template"), at.child("template"));
     if let Ok(selector) = Selector::from_object(spec.get("selector")) {
@@ -280,8 +280,8 @@ fn template(spec: &Value, judged: Judged<'_>, at: &Path<'_>, errors: &mut Errors
             pod::validate_template_with(template, &options, &place, errors);
         }
         let metadata = template.at("metadata");
-        errors.extend(name::labels(&place.child("labels"), metadata.entries("labels")));
-        errors.extend(name::annotations(
+        errors.extend(name::validate_labels(&place.child("labels"), metadata.entries("labels")));
+        errors.extend(name::validate_annotations(
             &place.child("annotations"),
             metadata.entries("annotations"),
         ));
@@ -300,7 +300,7 @@ fn completed(spec: &Value) -> Option<Value> {
         return None;
     }
     let mut template = spec.at("template").clone();
-    let pod = template.make("spec");
+    let pod = template.ensure_object("spec");
     pod.remove("hostname");
     pod.remove("subdomain");
     if !claims.is_empty() {

@@ -6,7 +6,7 @@ use crate::{
     field::{Error, Path},
     kinds::printed,
     name,
-    rules::{Circumstances, Errors, Rules, Tree, TreeMut},
+    strategy::{StrategyContext, ErrorList, RestStrategy, Tree, TreeMut},
 };
 
 /// The rules of token requests. Refusals are told without a name.
@@ -17,12 +17,12 @@ const LEAST_SECONDS: i64 = 600;
 const MOST_SECONDS: i64 = 1 << 32;
 const REVIEWED_GROUPS: &str = "admissionReviewAPIGroups";
 
-impl Rules for TokenRequest {
-    fn default(&self, object: &mut Value) {
-        object.make("spec").fill("expirationSeconds", HOUR);
+impl RestStrategy for TokenRequest {
+    fn set_defaults(&self, object: &mut Value) {
+        object.ensure_object("spec").set_default("expirationSeconds", HOUR);
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let (spec, root) = (object.at("spec"), Path::new("spec"));
         let seconds = spec.int("expirationSeconds").unwrap_or_default();
         let place = root.child("expirationSeconds");
@@ -61,7 +61,7 @@ fn is_for_webhook(reference: &Value) -> bool {
 }
 
 /// A token for a webhook says for which group's reviews it is.
-fn attestations(errors: &mut Errors, at: &Path<'_>, spec: &Value) {
+fn attestations(errors: &mut ErrorList, at: &Path<'_>, spec: &Value) {
     let entries = spec.entries("attestations");
     if entries.len() != 1 {
         let shown = printed::value(spec.at("attestations"));
@@ -86,7 +86,7 @@ fn attestations(errors: &mut Errors, at: &Path<'_>, spec: &Value) {
             "" => errors.push(Error::invalid(&place, "", "may not be an empty string")),
             "*" => {}
             group => {
-                for fault in name::dns1123_subdomain(group) {
+                for fault in name::validate_dns1123_subdomain(group) {
                     let detail = format!("must specify a valid API Group: {fault}");
                     errors.push(Error::invalid(&place, group, detail));
                 }
@@ -100,17 +100,17 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{kinds::builtin, rules::User, time::Time};
+    use crate::{kinds::builtin, strategy::User, time::Time};
 
     fn told(spec: &Value) -> Vec<String> {
         let mut request = json!({"spec": spec});
-        TokenRequest.default(&mut request);
-        let at = Circumstances {
+        TokenRequest.set_defaults(&mut request);
+        let at = StrategyContext {
             kind: builtin().kind("", "v1", "ServiceAccount").unwrap(),
             now: Time::from_unix(0, 0),
             user: &User::default(),
         };
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         TokenRequest.validate(&request, &at, &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }

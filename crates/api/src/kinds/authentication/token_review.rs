@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{rules::Tree, status::Status};
+use crate::{strategy::Tree, status::Status};
 
 /// Why a token review cannot be answered at all; `None` if it can.
 pub fn refusal(review: &Value) -> Option<Status> {

@@ -2,11 +2,11 @@
 
 mod review;
 
-use crate::rules::Rules;
+use crate::strategy::RestStrategy;
 
 /// The rules of a kind of this group. Nothing is asked of a `SelfSubjectRulesReview` but a namespace, and who answers
 /// it looks for that.
-pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
+pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     Some(match kind {
         "LocalSubjectAccessReview" => &review::Review::Local,
         "SelfSubjectAccessReview" => &review::Review::Own,

@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use crate::{
-    field::{Error, Path, Shown},
+    field::{Error, Path, BadValue},
     go,
-    rules::{Circumstances, Errors, Rules, Tree},
+    strategy::{StrategyContext, ErrorList, RestStrategy, Tree},
     selector::label::{self, InvalidValues, UnknownOperators},
 };
 
@@ -50,8 +50,8 @@ const MANAGED: [&str; 7] = [
     "subresource",
 ];
 
-impl Rules for Review {
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+impl RestStrategy for Review {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let (at, spec) = (Path::new("spec"), object.at("spec"));
         let (resource, other) = (spec.at("resourceAttributes"), spec.at("nonResourceAttributes"));
         if resource.is_null() == other.is_null() {
@@ -93,7 +93,7 @@ impl Rules for Review {
 // --- Review ---
 
 impl Review {
-    fn validate_metadata(self, metadata: &Value, errors: &mut Errors) {
+    fn validate_metadata(self, metadata: &Value, errors: &mut ErrorList) {
         let allowed = |name: &str| name == "managedFields" || (self == Review::Local && name == "namespace");
         let Some(fields) = metadata.as_object() else {
             return;
@@ -109,14 +109,14 @@ impl Review {
             let at = Path::new("metadata");
             errors.push(Error::invalid(
                 &at,
-                Shown::Printed(printed_metadata(metadata)),
+                BadValue::Printed(printed_metadata(metadata)),
                 detail,
             ));
         }
     }
 }
 
-fn validate_selector(attributes: &Value, field: &str, at: &Path<'_>, errors: &mut Errors) {
+fn validate_selector(attributes: &Value, field: &str, at: &Path<'_>, errors: &mut ErrorList) {
     let selector = attributes.at(field);
     if selector.is_null() {
         return;
@@ -151,7 +151,7 @@ fn validate_selector(attributes: &Value, field: &str, at: &Path<'_>, errors: &mu
     }
 }
 
-fn validate_field_requirement(requirement: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_field_requirement(requirement: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if requirement.text("key").is_empty() {
         errors.push(Error::required(&at.child("key"), "must be specified"));
     }
@@ -170,12 +170,12 @@ fn validate_field_requirement(requirement: &Value, at: &Path<'_>, errors: &mut E
 }
 
 /// Attributes as errors show them: under the names of the program, not of the API.
-fn printed_attributes(attributes: &Value) -> Shown {
+fn printed_attributes(attributes: &Value) -> BadValue {
     if attributes.is_null() {
-        return Shown::Json(Value::Null);
+        return BadValue::Json(Value::Null);
     }
     let field = |name: &str| go::json_string(attributes.text(name));
-    Shown::Printed(format!(
+    BadValue::Printed(format!(
         "{{\"Path\":{},\"Verb\":{}}}",
         field("path"),
         field("verb")
@@ -209,15 +209,15 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{kinds::builtin, rules::User, time::Time};
+    use crate::{kinds::builtin, strategy::User, time::Time};
 
     fn errors(review: Review, object: &Value) -> Vec<String> {
-        let at = Circumstances {
+        let at = StrategyContext {
             kind: &builtin().all()[0],
             now: Time::from_unix(0, 0),
             user: &User::default(),
         };
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         review.validate(object, &at, &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }

@@ -6,7 +6,7 @@ use crate::{
     go,
     kinds::{label_selector, printed},
     quantity::Quantity,
-    rules::{Tree, TreeMut},
+    strategy::{Tree, TreeMut},
 };
 
 /// Metrics other than the share of the CPU.
@@ -160,7 +160,7 @@ pub(super) fn to_first(metric: &Value, sorts: Sorts) -> String {
         }
         let members: Vec<_> = rows
             .iter()
-            .filter_map(|(name, way, zero)| match details.way(way) {
+            .filter_map(|(name, way, zero)| match details.at_path(way) {
                 Value::Null => zero.map(|zero| member(name, zero)),
                 value if *way == "describedObject" => Some(member(name, &reference(value))),
                 value if *way == "metric.selector" => Some(member(name, &label_selector::printed(value))),
@@ -176,14 +176,14 @@ pub(super) fn to_first(metric: &Value, sorts: Sorts) -> String {
 pub(super) fn from_first(metric: &Value, sorts: Sorts, aimed: bool) -> Option<Value> {
     metric.as_object()?;
     let mut second = Value::Null;
-    second.make("type");
+    second.ensure_object("type");
     second.set("type", metric.text("type"));
     for (sort, rows) in sorts {
         let first = metric.at(sort);
         if first.is_null() {
             continue;
         }
-        let details = second.make(sort);
+        let details = second.ensure_object(sort);
         for (name, way, zero) in *rows {
             let value = match first.at(name) {
                 Value::Null if *zero == ZERO => Value::from("0"),
@@ -194,12 +194,12 @@ pub(super) fn from_first(metric: &Value, sorts: Sorts, aimed: bool) -> Option<Va
                 value => value.clone(),
             };
             match way.split_once('.') {
-                Some((part, field)) => details.make(part).set(field, value),
+                Some((part, field)) => details.ensure_object(part).set(field, value),
                 None => details.set(way, value),
             }
         }
         if aimed {
-            aim(sort, details.make("target"));
+            aim(sort, details.ensure_object("target"));
         }
     }
     Some(second)

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     kinds::builtin,
-    rules::{Tree, TreeMut},
+    strategy::{Tree, TreeMut},
 };
 
 /// An autoscaler of the first version as one of the second.
@@ -21,7 +21,7 @@ pub fn to_v2(first: &Value) -> Value {
     let annotations = first.at("metadata").entries("annotations");
     let kept = |name: &str| annotations.get(name).and_then(Value::as_str);
 
-    let into = second.make("spec");
+    let into = second.ensure_object("spec");
     for name in ["scaleTargetRef", "minReplicas", "maxReplicas"] {
         into.copy_from(name, spec);
     }
@@ -38,7 +38,7 @@ pub fn to_v2(first: &Value) -> Value {
         into.set("behavior", behavior);
     }
 
-    let into = second.make("status");
+    let into = second.ensure_object("status");
     for name in [
         "observedGeneration",
         "lastScaleTime",
@@ -72,7 +72,7 @@ pub fn to_v1(second: &Value) -> Value {
     let mut first = with_parts(second, "autoscaling/v1");
     let (spec, status) = (second.at("spec"), second.at("status"));
 
-    let into = first.make("spec");
+    let into = first.ensure_object("spec");
     for name in ["scaleTargetRef", "minReplicas", "maxReplicas"] {
         into.copy_from(name, spec);
     }
@@ -81,7 +81,7 @@ pub fn to_v1(second: &Value) -> Value {
         into.set("targetCPUUtilizationPercentage", share);
     }
 
-    let into = first.make("status");
+    let into = first.ensure_object("status");
     for name in [
         "observedGeneration",
         "lastScaleTime",
@@ -125,7 +125,7 @@ pub fn to_v1(second: &Value) -> Value {
         );
     }
     if !annotations.is_empty() {
-        let into = first.make("metadata").make("annotations");
+        let into = first.ensure_object("metadata").ensure_object("annotations");
         for (name, text) in annotations {
             into.set(&name, text);
         }
@@ -227,7 +227,7 @@ mod tests {
         described.set("describedObject", object);
         let contained = json!({"type": "AverageValue", "averageValue": "2"});
         let mut all = second();
-        all.make("spec").set(
+        all.ensure_object("spec").set(
             "metrics",
             vec![
                 json!({"type": "Object", "object": described}),

@@ -4,11 +4,11 @@ use serde_json::{Value, json};
 
 use super::metric;
 use crate::{
-    apply::managed::Reset,
+    apply::managed::ResetFields,
     field::{Error, Path},
     kinds::{count, reset},
     name,
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    strategy::{StrategyContext, Column, ErrorList, Row, RestStrategy, Tree, TreeMut, named_row},
     time::Time,
 };
 
@@ -35,18 +35,18 @@ const COLUMNS: &[Column] = &[
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Versions {
     /// Those with a group.
-    Grouped,
+    GroupResource,
     /// Also those of the core group, and none.
     Any,
     /// Whatever it is: it is the old one.
     Unchecked,
 }
 
-impl Rules for HorizontalPodAutoscaler {
-    fn default(&self, object: &mut Value) {
+impl RestStrategy for HorizontalPodAutoscaler {
+    fn set_defaults(&self, object: &mut Value) {
         let first = object.text("apiVersion") == "autoscaling/v1";
-        let spec = object.make("spec");
-        spec.fill("minReplicas", 1);
+        let spec = object.ensure_object("spec");
+        spec.set_default("minReplicas", 1);
         if first {
             return;
         }
@@ -54,24 +54,24 @@ impl Rules for HorizontalPodAutoscaler {
             spec.set("metrics", vec![cpu(DEFAULT_CPU)]);
         }
         if spec.has("behavior") {
-            let behavior = spec.make("behavior");
-            let rules = behavior.make("scaleUp");
-            rules.fill("stabilizationWindowSeconds", 0);
-            rules.fill("selectPolicy", "Max");
+            let behavior = spec.ensure_object("behavior");
+            let rules = behavior.ensure_object("scaleUp");
+            rules.set_default("stabilizationWindowSeconds", 0);
+            rules.set_default("selectPolicy", "Max");
             let policies = vec![policy("Pods", 4), policy("Percent", 100)];
-            rules.fill("policies", policies);
-            let rules = behavior.make("scaleDown");
-            rules.fill("selectPolicy", "Max");
-            rules.fill("policies", vec![policy("Percent", 100)]);
+            rules.set_default("policies", policies);
+            let rules = behavior.ensure_object("scaleDown");
+            rules.set_default("selectPolicy", "Max");
+            rules.set_default("policies", vec![policy("Percent", 100)]);
         }
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let spec = object.at("spec");
         validate(spec, target_versions(spec), Versions::Any, errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let (spec, before) = (new.at("spec"), old.at("spec"));
         let (target, target_before) = (spec.at("scaleTargetRef"), before.at("scaleTargetRef"));
         let same = ["apiVersion", "kind"]
@@ -90,7 +90,7 @@ impl Rules for HorizontalPodAutoscaler {
         validate(spec, target, metrics, errors);
     }
 
-    fn validate_status(&self, new: &Value, _: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_status_update(&self, new: &Value, _: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let (status, at) = (new.at("status"), Path::new("status"));
         let conditions = at.child("conditions");
         for (index, condition) in status.items("conditions").iter().enumerate() {
@@ -108,7 +108,7 @@ impl Rules for HorizontalPodAutoscaler {
         true
     }
 
-    fn reset(&self, subresource: &str) -> Option<Reset> {
+    fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
         reset::spec(subresource)
     }
 
@@ -148,11 +148,11 @@ fn target_versions(spec: &Value) -> Versions {
     match spec.at("scaleTargetRef").text("kind") {
         // The one kind of the core group that can be scaled.
         "ReplicationController" => Versions::Any,
-        _ => Versions::Grouped,
+        _ => Versions::GroupResource,
     }
 }
 
-fn validate(spec: &Value, target: Versions, metrics: Versions, errors: &mut Errors) {
+fn validate(spec: &Value, target: Versions, metrics: Versions, errors: &mut ErrorList) {
     let at = Path::new("spec");
     let (least, most) = (
         spec.int("minReplicas"),
@@ -197,13 +197,13 @@ fn validate(spec: &Value, target: Versions, metrics: Versions, errors: &mut Erro
 }
 
 /// What is wrong with a reference to an object of any version.
-pub(super) fn reference(reference: &Value, versions: Versions, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn reference(reference: &Value, versions: Versions, at: &Path<'_>, errors: &mut ErrorList) {
     for name in ["kind", "name"] {
         let place = at.child(name);
         match reference.text(name) {
             "" => errors.push(Error::required(&place, "")),
             text => errors.extend(
-                name::path_segment_name(text)
+                name::validate_path_segment_name(text)
                     .into_iter()
                     .map(|fault| Error::invalid(&place, text, fault)),
             ),
@@ -226,10 +226,10 @@ pub(super) fn version_fault(version: &str, versions: Versions) -> Option<String>
     let grouped = version
         .split_once('/')
         .is_some_and(|(group, _)| !group.is_empty());
-    (versions == Versions::Grouped && !grouped).then(|| "apiVersion must specify API group".to_owned())
+    (versions == Versions::GroupResource && !grouped).then(|| "apiVersion must specify API group".to_owned())
 }
 
-fn scaling_rules(rules: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn scaling_rules(rules: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let place = at.child("stabilizationWindowSeconds");
     match rules.int("stabilizationWindowSeconds") {
         Some(window @ ..0) => {
@@ -263,7 +263,7 @@ fn scaling_rules(rules: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn scaling_policy(policy: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn scaling_policy(policy: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let kind = policy.text("type");
     if !matches!(kind, "Pods" | "Percent") {
         errors.push(Error::not_supported(&at.child("type"), kind, ["Percent", "Pods"]));
@@ -290,7 +290,7 @@ mod tests {
     use super::*;
 
     fn told(spec: &Value, old: Option<&Value>) -> Vec<String> {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         let target = if old.is_some() {
             Versions::Unchecked
         } else {
@@ -328,14 +328,14 @@ mod tests {
         let defaulted = |version: &str| {
             let mut object = json!({"spec": {"maxReplicas": 2, "behavior": {"scaleUp": {"policies": []}}}});
             object.set("apiVersion", version);
-            HorizontalPodAutoscaler.default(&mut object);
+            HorizontalPodAutoscaler.set_defaults(&mut object);
             object.at("spec").clone()
         };
         let second = defaulted("autoscaling/v2");
         assert_eq!(second.items("metrics"), [cpu(80)]);
-        assert_eq!(second.way("behavior.scaleUp").at("policies"), &json!([]));
+        assert_eq!(second.at_path("behavior.scaleUp").at("policies"), &json!([]));
         assert_eq!(
-            second.way("behavior.scaleDown"),
+            second.at_path("behavior.scaleDown"),
             &json!({"selectPolicy": "Max", "policies": [policy("Percent", 100)]})
         );
         let first = defaulted("autoscaling/v1");

@@ -11,7 +11,7 @@ use crate::{
     kinds::{core::pod, count::NOT_NEGATIVE},
     name,
     quantity::Quantity,
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 /// The sorts of metrics, and the field that holds the details of each, in the order they are judged.
@@ -34,7 +34,7 @@ pub(super) fn has_bad_version(metric: &Value) -> bool {
 }
 
 /// What is wrong with a metric.
-pub(super) fn validate(metric: &Value, versions: Versions, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate(metric: &Value, versions: Versions, at: &Path<'_>, errors: &mut ErrorList) {
     let sort = metric.text("type");
     let place = at.child("type");
     if sort.is_empty() {
@@ -71,7 +71,7 @@ pub(super) fn validate(metric: &Value, versions: Versions, at: &Path<'_>, errors
     }
 }
 
-fn source(field: &str, source: &Value, versions: Versions, at: &Path<'_>, errors: &mut Errors) {
+fn source(field: &str, source: &Value, versions: Versions, at: &Path<'_>, errors: &mut ErrorList) {
     match field {
         "object" => {
             let described = source.at("describedObject");
@@ -119,7 +119,7 @@ fn source(field: &str, source: &Value, versions: Versions, at: &Path<'_>, errors
     }
 }
 
-fn container_resource(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn container_resource(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     match source.text("name") {
         "" => errors.push(Error::required(&at.child("name"), "must specify a resource name")),
         resource => pod::resources::validate_container_name(resource, &at.child("name"), errors),
@@ -128,27 +128,27 @@ fn container_resource(source: &Value, at: &Path<'_>, errors: &mut Errors) {
     match source.text("container") {
         "" => errors.push(Error::required(&place, "must specify a container")),
         container => errors.extend(
-            name::dns1123_label(container)
+            name::validate_dns1123_label(container)
                 .into_iter()
                 .map(|fault| Error::invalid(&place, container, fault)),
         ),
     }
 }
 
-fn identifier(source: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn identifier(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let place = at.child("metric");
     let place = place.child("name");
     match source.at("metric").text("name") {
         "" => errors.push(Error::required(&place, "must specify a metric name")),
         metric => errors.extend(
-            name::path_segment_name(metric)
+            name::validate_path_segment_name(metric)
                 .into_iter()
                 .map(|fault| Error::invalid(&place, metric, fault)),
         ),
     }
 }
 
-fn target(target: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn target(target: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let (sort, place) = (target.text("type"), at.child("type"));
     if sort.is_empty() {
         errors.push(Error::required(&place, "must specify a metric target type"));
@@ -173,7 +173,7 @@ fn target(target: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// An amount must not be negative.
-pub(super) fn not_negative(amount: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn not_negative(amount: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if sign(amount) == Ordering::Less {
         errors.push(Error::invalid(at, amount, NOT_NEGATIVE));
     }
@@ -284,7 +284,7 @@ mod tests {
             "object": {"describedObject": {"kind": "A", "name": "b"}, "metric": {"name": "m"}, "target": {"type": "Value", "value": "0"}},
             "external": {},
         });
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         validate(&metric, Versions::Any, &Path::new("m"), &mut errors);
         let told: Vec<_> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(

@@ -4,11 +4,11 @@ use serde_json::{Value, json};
 
 use super::job;
 use crate::{
-    apply::managed::Reset,
+    apply::managed::ResetFields,
     cron::{Schedule, Zone},
     field::{Error, Path},
     kinds::{core::pod, count, label_selector, pod_template, reset},
-    rules::{self, Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, age, named_row},
+    strategy::{self, StrategyContext, Column, Description, ErrorList, Row, RestStrategy, Tree, TreeMut, age, named_row},
     time::Time,
 };
 
@@ -33,32 +33,32 @@ const COLUMNS: &[Column] = &[
     Column::field("Selector", "spec.jobTemplate.spec.selector").wide(),
 ];
 
-impl Rules for CronJob {
-    fn default(&self, object: &mut Value) {
-        let spec = object.make("spec");
+impl RestStrategy for CronJob {
+    fn set_defaults(&self, object: &mut Value) {
+        let spec = object.ensure_object("spec");
         if spec.text("concurrencyPolicy").is_empty() {
             spec.set("concurrencyPolicy", "Allow");
         }
-        spec.fill("suspend", false);
-        spec.fill("successfulJobsHistoryLimit", 3);
-        spec.fill("failedJobsHistoryLimit", 1);
-        let job = spec.make("jobTemplate").make("spec");
+        spec.set_default("suspend", false);
+        spec.set_default("successfulJobsHistoryLimit", 3);
+        spec.set_default("failedJobsHistoryLimit", 1);
+        let job = spec.ensure_object("jobTemplate").ensure_object("spec");
         job::default_policy(job);
-        pod::default_template(job.make("template"));
+        pod::default_template(job.ensure_object("template"));
     }
 
-    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
-        rules::reset_status(object, at.kind);
-        job::drop_disabled(object.make("spec").make("jobTemplate").make("spec"), &Value::Null);
+    fn prepare_for_create(&self, object: &mut Value, at: &StrategyContext<'_>) {
+        strategy::reset_status(object, at.kind);
+        job::drop_disabled(object.ensure_object("spec").ensure_object("jobTemplate").ensure_object("spec"), &Value::Null);
     }
 
-    fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
-        rules::keep_status(new, old, at.kind);
-        let before = old.way("spec.jobTemplate.spec");
-        job::drop_disabled(new.make("spec").make("jobTemplate").make("spec"), before);
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, at: &StrategyContext<'_>) {
+        strategy::keep_status(new, old, at.kind);
+        let before = old.at_path("spec.jobTemplate.spec");
+        job::drop_disabled(new.ensure_object("spec").ensure_object("jobTemplate").ensure_object("spec"), before);
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let spec = object.at("spec");
         validate(spec, None, errors);
         let name = object.at("metadata").text("name");
@@ -70,7 +70,7 @@ impl Rules for CronJob {
         missing_schedule(spec, errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate(new.at("spec"), Some(old.at("spec")), errors);
         missing_schedule(new.at("spec"), errors);
     }
@@ -83,8 +83,8 @@ impl Rules for CronJob {
         }
         if old.is_none_or(|old| generation(old) != generation(new)) {
             let way = "spec.jobTemplate.spec";
-            let before = old.map(|old| old.way(way));
-            warnings.extend(job::spec_warnings(new.way(way), before, &Path::new(way)));
+            let before = old.map(|old| old.at_path(way));
+            warnings.extend(job::spec_warnings(new.at_path(way), before, &Path::new(way)));
         }
         if old.is_some() && new.at("spec").text("schedule").contains("TZ") {
             let text = "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see \
@@ -98,7 +98,7 @@ impl Rules for CronJob {
         true
     }
 
-    fn reset(&self, subresource: &str) -> Option<Reset> {
+    fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
         reset::spec(subresource)
     }
 
@@ -133,7 +133,7 @@ impl Rules for CronJob {
     }
 }
 
-fn validate(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
+fn validate(spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let at = Path::new("spec");
     let place = at.child("schedule");
     let schedule = spec.text("schedule");
@@ -155,7 +155,7 @@ fn validate(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
     }
     let (job, place) = (spec.at("jobTemplate").at("spec"), at.child("jobTemplate"));
     let place = place.child("spec");
-    let before = old.map(|old| old.way("jobTemplate.spec"));
+    let before = old.map(|old| old.at_path("jobTemplate.spec"));
     job::validate_spec(job, before, &place, errors);
     if job.has("selector") {
         let shown = label_selector::shown(job.at("selector"));
@@ -175,7 +175,7 @@ fn validate(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
 }
 
 /// Told after everything else.
-fn missing_schedule(spec: &Value, errors: &mut Errors) {
+fn missing_schedule(spec: &Value, errors: &mut ErrorList) {
     if spec.text("schedule").is_empty() {
         let at = Path::new("spec");
         errors.push(Error::required(&at.child("schedule"), ""));
@@ -187,7 +187,7 @@ fn validate_schedule(
     named_before: bool,
     zone_given: bool,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     if let Err(fault) = schedule.parse::<Schedule>() {
         errors.push(Error::invalid(at, schedule, fault.to_string()));
@@ -205,7 +205,7 @@ fn validate_schedule(
 }
 
 /// A zone must have a name of the time zone database. Names of single machines mean nothing to a cluster.
-fn time_zone(zone: &str, at: &Path<'_>, errors: &mut Errors) {
+fn time_zone(zone: &str, at: &Path<'_>, errors: &mut ErrorList) {
     let mut tell = |detail: String| errors.push(Error::invalid(at, zone, detail));
     if zone.is_empty() {
         return tell("timeZone must be nil or non-empty string".to_owned());
@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     fn told(spec: &Value, old: Option<&Value>) -> Vec<String> {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         validate(spec, old, &mut errors);
         let kept = |text: &String| text.contains("spec.schedule") || text.contains("timeZone");
         errors.iter().map(ToString::to_string).filter(kept).collect()

@@ -9,8 +9,8 @@ use super::signer;
 use crate::{
     field::{Error, Path},
     kinds::demand,
-    name::{Faults, Rule},
-    rules::{Circumstances, Column, Errors, Row, Rules, Selectable, Tree},
+    name::{ErrorMessages, NameFormat},
+    strategy::{StrategyContext, Column, ErrorList, Row, RestStrategy, SelectableField, Tree},
     time::Time,
 };
 
@@ -21,13 +21,13 @@ const BUNDLE_BYTES: usize = 1024 * 1024;
 
 const COLUMNS: &[Column] = &[Column::name(), Column::field("SignerName", "spec.signerName")];
 
-impl Rules for ClusterTrustBundle {
+impl RestStrategy for ClusterTrustBundle {
     /// The signer has a say in what names look like.
-    fn names(&self) -> Rule {
-        Rule::Any
+    fn name_format(&self) -> NameFormat {
+        NameFormat::Any
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_names(object, errors);
         let spec = Path::new("spec");
         validate_bundle(
@@ -37,7 +37,7 @@ impl Rules for ClusterTrustBundle {
         );
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, at: &StrategyContext<'_>, errors: &mut ErrorList) {
         let (after, before) = (new.at("spec"), old.at("spec"));
         // A bundle that stays is not read again: readers change.
         if after.text("trustBundle") == before.text("trustBundle") {
@@ -52,7 +52,7 @@ impl Rules for ClusterTrustBundle {
         }
     }
 
-    fn updates_unconditionally(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 
@@ -60,8 +60,8 @@ impl Rules for ClusterTrustBundle {
         false
     }
 
-    fn selectable(&self) -> &'static [Selectable] {
-        const FIELDS: &[Selectable] = &[Selectable::rule("spec.signerName", |object| {
+    fn selectable_fields(&self) -> &'static [SelectableField] {
+        const FIELDS: &[SelectableField] = &[SelectableField::rule("spec.signerName", |object| {
             Cow::Borrowed(object.at("spec").text("signerName"))
         })];
         FIELDS
@@ -81,17 +81,17 @@ impl Rules for ClusterTrustBundle {
 }
 
 /// Judges the name, which is told before the rest of the metadata, and the signer.
-fn validate_names(object: &Value, errors: &mut Errors) {
+fn validate_names(object: &Value, errors: &mut ErrorList) {
     let (metadata, place) = (object.at("metadata"), Path::new("metadata"));
     let signer = object.at("spec").text("signerName");
-    let mut told = Errors::new();
+    let mut told = ErrorList::new();
     let prefix = metadata.text("generateName");
     if !prefix.is_empty() {
-        let found = name_faults(prefix, signer, |name| Rule::Subdomain.prefix(name));
+        let found = name_faults(prefix, signer, |name| NameFormat::Subdomain.prefix(name));
         demand::tell(prefix, found, &place.child("generateName"), &mut told);
     }
     let name = metadata.text("name");
-    let found = name_faults(name, signer, |name| Rule::Subdomain.name(name));
+    let found = name_faults(name, signer, |name| NameFormat::Subdomain.name(name));
     demand::tell(name, found, &place.child("name"), &mut told);
     errors.prepend(told);
     if !signer.is_empty() {
@@ -100,7 +100,7 @@ fn validate_names(object: &Value, errors: &mut Errors) {
     }
 }
 
-fn name_faults(name: &str, signer: &str, rule: impl Fn(&str) -> Faults) -> Faults {
+fn name_faults(name: &str, signer: &str, rule: impl Fn(&str) -> ErrorMessages) -> ErrorMessages {
     if signer.is_empty() {
         if name.contains(':') {
             return vec!["ClusterTrustBundle without signer name must not have \":\" in its name".to_owned()];
@@ -116,12 +116,12 @@ fn name_faults(name: &str, signer: &str, rule: impl Fn(&str) -> Faults) -> Fault
     }
 }
 
-fn validate_bundle(bundle: &str, at: &Path<'_>, errors: &mut Errors) {
+fn validate_bundle(bundle: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if bundle.len() > BUNDLE_BYTES {
         errors.push(Error::too_long(at, BUNDLE_BYTES));
         return;
     }
-    let mut told = Errors::new();
+    let mut told = ErrorList::new();
     let mut tell = |detail: String| told.push(Error::invalid(at, "<value omitted>", detail));
     let blocks = pem_blocks(bundle.as_bytes());
     let mut anchors: BTreeMap<&[u8], Vec<String>> = BTreeMap::new();
@@ -160,7 +160,7 @@ mod tests {
     use super::{super::samples, *};
 
     fn bundle(text: &str) -> Vec<String> {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         validate_bundle(text, &Path::new("b"), &mut errors);
         errors.into_iter().map(|error| error.detail).collect()
     }
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn the_name_begins_with_the_signer() {
-        let faults = |name, signer| name_faults(name, signer, |name| Rule::Subdomain.name(name));
+        let faults = |name, signer| name_faults(name, signer, |name| NameFormat::Subdomain.name(name));
         assert_eq!(faults("a.io:s:x", "a.io/s"), [""; 0]);
         assert_eq!(faults("x", ""), [""; 0]);
         assert_eq!(

@@ -8,10 +8,10 @@ mod signer;
 mod signing_request;
 
 pub use self::signing_request::{Requested, RequestedName, certificate_end, read_request};
-use crate::rules::Rules;
+use crate::strategy::RestStrategy;
 
 /// The rules of a kind of this group.
-pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
+pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     Some(match kind {
         "CertificateSigningRequest" => &signing_request::SigningRequest,
         "ClusterTrustBundle" => &cluster_trust_bundle::ClusterTrustBundle,

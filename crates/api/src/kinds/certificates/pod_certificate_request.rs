@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 
 use super::signer;
 use crate::{
-    apply::{FieldSet, managed::Reset},
+    apply::{FieldSet, managed::ResetFields},
     base64,
-    field::{Error, Path, Shown},
+    field::{Error, Path, BadValue},
     kinds::{condition, demand, status_meta},
     name,
-    rules::{Circumstances, Column, Errors, Row, Rules, Selectable, Tree, TreeMut},
+    strategy::{StrategyContext, Column, ErrorList, Row, RestStrategy, SelectableField, Tree, TreeMut},
     time::Time,
 };
 
@@ -40,59 +40,59 @@ const COLUMNS: &[Column] = &[
     Column::field("UnverifiedUserAnnotations", "spec.unverifiedUserAnnotations"),
 ];
 
-impl Rules for PodCertificateRequest {
-    fn default(&self, object: &mut Value) {
-        object.make("spec").fill("maxExpirationSeconds", DAY);
+impl RestStrategy for PodCertificateRequest {
+    fn set_defaults(&self, object: &mut Value) {
+        object.ensure_object("spec").set_default("maxExpirationSeconds", DAY);
     }
 
-    fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.copy_from("spec", old);
         status_meta::keep(new, old);
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_spec(object.at("spec"), errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         if new.at("spec") != old.at("spec") {
-            let shown = Shown::Printed(printed(new.at("spec")));
+            let shown = BadValue::Printed(printed(new.at("spec")));
             errors.push(Error::invalid(&Path::new("spec"), shown, demand::IMMUTABLE));
         }
     }
 
-    fn validate_status(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_status_update(&self, new: &Value, old: &Value, at: &StrategyContext<'_>, errors: &mut ErrorList) {
         if errors.is_empty() {
             validate_status(new, old, at.now, errors);
         }
     }
 
-    fn updates_unconditionally(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 
-    fn reset(&self, subresource: &str) -> Option<Reset> {
+    fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
         let fields: &[&[&str]] = if subresource.is_empty() {
             &[&["status"]]
         } else {
             &[&["metadata"], &["spec"]]
         };
-        Some(Reset::Fields(FieldSet::of_fields(fields)))
+        Some(ResetFields::Fields(FieldSet::of_fields(fields)))
     }
 
     fn selects_by_namespace(&self) -> bool {
         false
     }
 
-    fn selectable(&self) -> &'static [Selectable] {
-        const FIELDS: &[Selectable] = &[
-            Selectable::rule("spec.signerName", |object| {
+    fn selectable_fields(&self) -> &'static [SelectableField] {
+        const FIELDS: &[SelectableField] = &[
+            SelectableField::rule("spec.signerName", |object| {
                 Cow::Borrowed(object.at("spec").text("signerName"))
             }),
-            Selectable::rule("spec.podName", |object| {
+            SelectableField::rule("spec.podName", |object| {
                 Cow::Borrowed(object.at("spec").text("podName"))
             }),
-            Selectable::rule("spec.nodeName", |object| {
+            SelectableField::rule("spec.nodeName", |object| {
                 Cow::Borrowed(object.at("spec").text("nodeName"))
             }),
         ];
@@ -127,7 +127,7 @@ impl Rules for PodCertificateRequest {
     }
 }
 
-fn validate_spec(spec: &Value, errors: &mut Errors) {
+fn validate_spec(spec: &Value, errors: &mut ErrorList) {
     let at = Path::new("spec");
     signer::validate(spec.text("signerName"), &at.child("signerName"), errors);
     validate_annotations(spec, &at.child("unverifiedUserAnnotations"), errors);
@@ -137,7 +137,7 @@ fn validate_spec(spec: &Value, errors: &mut Errors) {
         ("nodeName", "nodeUID"),
     ] {
         let value = spec.text(name);
-        demand::tell(value, name::dns1123_subdomain(value), &at.child(name), errors);
+        demand::tell(value, name::validate_dns1123_subdomain(value), &at.child(name), errors);
         let place = at.child(uid);
         match spec.text(uid).len() {
             0 => errors.push(Error::invalid(&place, "", "must not be empty")),
@@ -162,17 +162,17 @@ fn validate_spec(spec: &Value, errors: &mut Errors) {
     let request = spec.text("stubPKCS10Request");
     if request.is_empty() {
         let detail = "exactly one of (stubPKCS10Request) or (pkixPublicKey, proofOfPossession) must be set";
-        errors.push(Error::invalid(&at, Shown::Omitted, detail));
+        errors.push(Error::invalid(&at, BadValue::Omitted, detail));
     } else {
         let bytes = base64::decode(request).unwrap_or_default();
         validate_request(&bytes, &at.child("stubPKCS10Request"), errors);
     }
 }
 
-fn validate_annotations(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_annotations(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let mut bytes = 0;
     for (key, value) in spec.entries("unverifiedUserAnnotations") {
-        errors.extend(name::domain_prefixed_key(at, &key.to_lowercase()));
+        errors.extend(name::validate_domain_prefixed_key(at, &key.to_lowercase()));
         bytes += key.len() + value.as_str().map_or(0, str::len);
     }
     if bytes > ANNOTATIONS_BYTES {
@@ -180,7 +180,7 @@ fn validate_annotations(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn validate_request(bytes: &[u8], at: &Path<'_>, errors: &mut Errors) {
+fn validate_request(bytes: &[u8], at: &Path<'_>, errors: &mut ErrorList) {
     if bytes.len() > REQUEST_BYTES {
         errors.push(Error::too_long(at, REQUEST_BYTES));
         return;
@@ -190,7 +190,7 @@ fn validate_request(bytes: &[u8], at: &Path<'_>, errors: &mut Errors) {
         Ok(request) => request.public_key().kind(),
         Err(RequestError::Signature { key, .. }) => *key,
         Err(_) => {
-            errors.push(Error::invalid(at, Shown::Omitted, "must be a valid PKCS#10 CSR"));
+            errors.push(Error::invalid(at, BadValue::Omitted, "must be a valid PKCS#10 CSR"));
             return;
         }
     };
@@ -207,12 +207,12 @@ fn validate_request(bytes: &[u8], at: &Path<'_>, errors: &mut Errors) {
         )),
         KeyKind::Unknown => Some(Error::invalid(
             at,
-            Shown::Omitted,
+            BadValue::Omitted,
             "unknown public key type; supported types are Ed25519, ECDSA, and RSA",
         )),
         KeyKind::Ed25519 | KeyKind::Ecdsa(_) | KeyKind::Rsa { .. } => request
             .err()
-            .map(|_| Error::invalid(at, Shown::Omitted, "invalid signature")),
+            .map(|_| Error::invalid(at, BadValue::Omitted, "invalid signature")),
     });
 }
 
@@ -225,14 +225,14 @@ fn is(object: &Value, end: &str) -> bool {
         .any(|condition| condition.text("status") == "True")
 }
 
-fn validate_status(new: &Value, old: &Value, now: Time, errors: &mut Errors) {
+fn validate_status(new: &Value, old: &Value, now: Time, errors: &mut ErrorList) {
     let (at, status) = (Path::new("status"), new.at("status"));
     validate_conditions(status.items("conditions"), &at.child("conditions"), errors);
     if !errors.is_empty() {
         return;
     }
     let changed = status != old.at("status");
-    let mut refuse = |detail: &str| errors.push(Error::invalid(&at, Shown::Omitted, detail));
+    let mut refuse = |detail: &str| errors.push(Error::invalid(&at, BadValue::Omitted, detail));
     if ENDS.iter().any(|end| is(old, end)) {
         if changed {
             refuse("immutable after PodCertificateRequest is issued, denied, or failed");
@@ -251,7 +251,7 @@ fn validate_status(new: &Value, old: &Value, now: Time, errors: &mut Errors) {
     }
 }
 
-fn validate_conditions(conditions: &[Value], list: &Path<'_>, errors: &mut Errors) {
+fn validate_conditions(conditions: &[Value], list: &Path<'_>, errors: &mut ErrorList) {
     let mut known = 0;
     for (index, condition) in conditions.iter().enumerate() {
         // Clients are used to a dot before the bracket here.

@@ -3,14 +3,14 @@
 use crate::{
     field::{Error, Path},
     go, name,
-    rules::Errors,
+    strategy::ErrorList,
 };
 
 const DOMAIN_BYTES: usize = 253;
 const NAME_BYTES: usize = DOMAIN_BYTES + (253 + 63 + 1) + 1;
 
 /// What is wrong with the name of a signer.
-pub(super) fn validate(signer: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate(signer: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if signer.is_empty() {
         errors.push(Error::required(at, ""));
         return;
@@ -24,12 +24,12 @@ pub(super) fn validate(signer: &str, at: &Path<'_>, errors: &mut Errors) {
     if domain.len() > DOMAIN_BYTES {
         errors.push(Error::too_long(at, DOMAIN_BYTES));
     }
-    validate_labels(domain, name::dns1123_label, at, errors);
+    validate_labels(domain, name::validate_dns1123_label, at, errors);
     if !domain.contains('.') {
         let detail = "should be a domain with at least two segments separated by dots";
         errors.push(Error::invalid(at, domain, detail));
     }
-    validate_labels(path, name::dns1123_subdomain, at, errors);
+    validate_labels(path, name::validate_dns1123_subdomain, at, errors);
     if signer.len() > NAME_BYTES {
         errors.push(Error::too_long(at, NAME_BYTES));
     }
@@ -42,7 +42,7 @@ pub(super) fn is_own(signer: &str) -> bool {
 }
 
 /// Tells of the first label that is malformed; more would say the same again.
-fn validate_labels(part: &str, rule: fn(&str) -> name::Faults, at: &Path<'_>, errors: &mut Errors) {
+fn validate_labels(part: &str, rule: fn(&str) -> name::ErrorMessages, at: &Path<'_>, errors: &mut ErrorList) {
     for label in part.split('.') {
         let faults = rule(label);
         if faults.is_empty() {
@@ -63,7 +63,7 @@ mod tests {
     #[test]
     fn a_signer_is_a_path_at_a_domain() {
         let faults = |signer: &str| {
-            let mut errors = Errors::new();
+            let mut errors = ErrorList::new();
             validate(signer, &Path::new("s"), &mut errors);
             errors.iter().map(ToString::to_string).collect::<Vec<_>>()
         };

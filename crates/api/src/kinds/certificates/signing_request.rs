@@ -10,13 +10,13 @@ use serde_json::{Map, Value, json};
 use self::conditions::{APPROVED, DENIED, FAILED, fill_times, has, keep_conditions, of_kind, state};
 use super::signer;
 use crate::{
-    apply::{FieldSet, managed::Reset},
+    apply::{FieldSet, managed::ResetFields},
     base64,
     field::{Error, Path},
     go,
     kinds::demand,
-    name::Rule,
-    rules::{Circumstances, Column, Errors, Row, Rules, Selectable, Tree, TreeMut, age},
+    name::NameFormat,
+    strategy::{StrategyContext, Column, ErrorList, Row, RestStrategy, SelectableField, Tree, TreeMut, age},
     time::{self, Duration, Time},
 };
 
@@ -82,13 +82,13 @@ const COLUMNS: &[Column] = &[
     ),
 ];
 
-impl Rules for SigningRequest {
-    fn names(&self) -> Rule {
-        Rule::Any
+impl RestStrategy for SigningRequest {
+    fn name_format(&self) -> NameFormat {
+        NameFormat::Any
     }
 
-    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
-        let spec = object.make("spec");
+    fn prepare_for_create(&self, object: &mut Value, at: &StrategyContext<'_>) {
+        let spec = object.ensure_object("spec");
         for field in ["username", "uid", "groups", "extra"] {
             spec.remove(field);
         }
@@ -108,12 +108,12 @@ impl Rules for SigningRequest {
         object.set("status", Map::new());
     }
 
-    fn prepare_update(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.copy_from("spec", old);
         new.copy_from("status", old);
     }
 
-    fn prepare_status(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, at: &StrategyContext<'_>) {
         new.copy_from("spec", old);
         for kind in [APPROVED, DENIED] {
             keep_conditions(new, old, kind);
@@ -121,37 +121,37 @@ impl Rules for SigningRequest {
         fill_times(new, old, at.now);
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_all(object, None, errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_change(new, old, Door::Object, errors);
     }
 
-    fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_status_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_change(new, old, Door::Status, errors);
     }
 
-    fn part(&self, subresource: &str) -> Option<&'static dyn Rules> {
+    fn subresource_strategy(&self, subresource: &str) -> Option<&'static dyn RestStrategy> {
         (subresource == "approval").then_some(&Approval)
     }
 
-    fn reset(&self, subresource: &str) -> Option<Reset> {
+    fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
         let other: &[&str] = match subresource {
             "status" => &["status", "conditions"],
             "approval" => &["status", "certificate"],
             _ => &["status"],
         };
-        Some(Reset::Fields(FieldSet::of_fields(&[&["spec"], other])))
+        Some(ResetFields::Fields(FieldSet::of_fields(&[&["spec"], other])))
     }
 
     fn selects_by_namespace(&self) -> bool {
         false
     }
 
-    fn selectable(&self) -> &'static [Selectable] {
-        const FIELDS: &[Selectable] = &[Selectable::rule("spec.signerName", |object| {
+    fn selectable_fields(&self) -> &'static [SelectableField] {
+        const FIELDS: &[SelectableField] = &[SelectableField::rule("spec.signerName", |object| {
             Cow::Borrowed(object.at("spec").text("signerName"))
         })];
         FIELDS
@@ -182,32 +182,32 @@ impl Rules for SigningRequest {
     }
 }
 
-impl Rules for Approval {
-    fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
+impl RestStrategy for Approval {
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, at: &StrategyContext<'_>) {
         fill_times(new, old, at.now);
-        let conditions = new.make("status").remove("conditions");
+        let conditions = new.ensure_object("status").remove("conditions");
         new.copy_from("spec", old);
         new.copy_from("status", old);
-        let status = new.make("status");
+        let status = new.ensure_object("status");
         match conditions {
             Some(conditions) => status.set("conditions", conditions),
             None => drop(status.remove("conditions")),
         }
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_change(new, old, Door::Approval, errors);
     }
 
-    fn reset(&self, _: &str) -> Option<Reset> {
-        SigningRequest.reset("approval")
+    fn reset_fields(&self, _: &str) -> Option<ResetFields> {
+        SigningRequest.reset_fields("approval")
     }
 }
 
 // --- What is wrong ---
 
 /// What is wrong with a request. What the old one has already is taken again.
-fn validate_all(object: &Value, old: Option<&Value>, errors: &mut Errors) {
+fn validate_all(object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let (at, spec) = (Path::new("spec"), object.at("spec"));
     // A request that stays was read when it came.
     let read = old.is_some_and(|old| old.at("spec").at("request") == spec.at("request"));
@@ -246,7 +246,7 @@ fn validate_all(object: &Value, old: Option<&Value>, errors: &mut Errors) {
     }
 }
 
-fn validate_usages(spec: &Value, old: Option<&Value>, at: &Path<'_>, errors: &mut Errors) {
+fn validate_usages(spec: &Value, old: Option<&Value>, at: &Path<'_>, errors: &mut ErrorList) {
     let usages: Vec<_> = spec.texts("usages").collect();
     let before: Vec<_> = old
         .map(|old| old.at("spec").texts("usages").collect())
@@ -269,7 +269,7 @@ fn validate_usages(spec: &Value, old: Option<&Value>, at: &Path<'_>, errors: &mu
 }
 
 /// What is wrong with a change through a door.
-fn validate_change(new: &Value, old: &Value, door: Door, errors: &mut Errors) {
+fn validate_change(new: &Value, old: &Value, door: Door, errors: &mut ErrorList) {
     validate_all(new, Some(old), errors);
     let status = Path::new("status");
     let (list, certificate) = (status.child("conditions"), status.child("certificate"));

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::{
     field::{Error, Path},
     kinds::count::NOT_NEGATIVE,
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    strategy::{StrategyContext, Column, ErrorList, Row, RestStrategy, Tree, TreeMut, named_row},
     time::Time,
 };
 
@@ -21,22 +21,22 @@ const COLUMNS: &[Column] = &[
     Column::age(),
 ];
 
-impl Rules for Lease {
-    fn prepare_create(&self, object: &mut Value, _: &Circumstances<'_>) {
+impl RestStrategy for Lease {
+    fn prepare_for_create(&self, object: &mut Value, _: &StrategyContext<'_>) {
         for name in COORDINATED {
-            object.make("spec").remove(name);
+            object.ensure_object("spec").remove(name);
         }
     }
 
-    fn prepare_update(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         for name in COORDINATED {
             if !old.at("spec").has(name) {
-                new.make("spec").remove(name);
+                new.ensure_object("spec").remove(name);
             }
         }
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let (spec, at) = (object.at("spec"), Path::new("spec"));
         for (name, least, detail) in [
             ("leaseDurationSeconds", 1, "must be greater than 0"),
@@ -48,11 +48,11 @@ impl Rules for Lease {
         }
     }
 
-    fn creates_on_update(&self) -> bool {
+    fn allow_create_on_update(&self) -> bool {
         true
     }
 
-    fn updates_unconditionally(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 

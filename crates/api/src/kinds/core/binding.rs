@@ -6,14 +6,14 @@ use crate::{
     field::{Error, Path},
     kinds::demand::tell,
     name,
-    rules::{Circumstances, Errors, Rules, Tree},
+    strategy::{StrategyContext, ErrorList, RestStrategy, Tree},
 };
 
 /// The rules of bindings.
 pub(super) struct Binding;
 
-impl Rules for Binding {
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+impl RestStrategy for Binding {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let target = object.at("target");
         let (kind, node) = (target.text("kind"), target.text("name"));
         let root = Path::new("target");
@@ -26,7 +26,7 @@ impl Rules for Binding {
         if node.is_empty() {
             errors.push(Error::required(&place, ""));
         } else if is_node {
-            tell(node, name::dns1123_subdomain(node), &place, errors);
+            tell(node, name::validate_dns1123_subdomain(node), &place, errors);
         }
     }
 }

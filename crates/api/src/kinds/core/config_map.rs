@@ -6,7 +6,7 @@ use crate::{
     field::{Error, Path},
     kinds::demand::tell,
     name,
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
+    strategy::{StrategyContext, Column, ErrorList, Row, RestStrategy, Tree, named_row},
     time::Time,
 };
 
@@ -24,14 +24,14 @@ pub(super) struct ConfigMap;
 
 const COLUMNS: &[Column] = &[Column::name(), Column::field("Data", "data"), Column::age()];
 
-impl Rules for ConfigMap {
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+impl RestStrategy for ConfigMap {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let mut bytes = 0;
         let (data, binary) = (object.entries("data"), object.entries("binaryData"));
         let (data_place, binary_place) = (Path::new("data"), Path::new("binaryData"));
         for (key, value) in data {
             let place = data_place.key(key);
-            tell(key, name::config_key(key), &place, errors);
+            tell(key, name::validate_config_key(key), &place, errors);
             if binary.contains_key(key) {
                 let detail = "duplicate of key present in binaryData";
                 errors.push(Error::invalid(&place, key, detail));
@@ -39,7 +39,7 @@ impl Rules for ConfigMap {
             bytes += value.as_str().map_or(0, str::len);
         }
         for (key, value) in binary {
-            tell(key, name::config_key(key), &binary_place.key(key), errors);
+            tell(key, name::validate_config_key(key), &binary_place.key(key), errors);
             bytes += bytes_of(value);
         }
         if bytes > MOST_BYTES {
@@ -48,7 +48,7 @@ impl Rules for ConfigMap {
         }
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, at: &StrategyContext<'_>, errors: &mut ErrorList) {
         immutable(errors, new, old, &["data", "binaryData"]);
         self.validate(new, at, errors);
     }
@@ -64,7 +64,7 @@ impl Rules for ConfigMap {
 }
 
 /// What is wrong with a change of something that once was said to be immutable.
-pub(in crate::kinds) fn immutable(errors: &mut Errors, new: &Value, old: &Value, fields: &[&str]) {
+pub(in crate::kinds) fn immutable(errors: &mut ErrorList, new: &Value, old: &Value, fields: &[&str]) {
     if !old.flag("immutable") {
         return;
     }
@@ -85,7 +85,7 @@ mod tests {
     use crate::{
         base64,
         kinds::builtin,
-        rules::{self, User},
+        strategy::{self, User},
     };
 
     #[test]
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn what_is_immutable_stays_so() {
         let old = json!({"immutable": true, "data": {"a": "b"}});
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         immutable(
             &mut errors,
             &json!({"data": {"a": "c"}}),
@@ -114,14 +114,14 @@ mod tests {
 
     #[test]
     fn a_finalizer_without_a_domain_is_a_standard_one() {
-        let at = Circumstances {
+        let at = StrategyContext {
             kind: builtin().kind("", "v1", "ConfigMap").unwrap(),
             now: Time::from_unix(0, 0),
             user: &User::default(),
         };
         let create = |finalizer: &str| {
             let metadata = json!({"name": "x", "namespace": "n", "finalizers": [finalizer]});
-            rules::create(&mut json!({"metadata": metadata}), &at)
+            strategy::create(&mut json!({"metadata": metadata}), &at)
         };
         assert!(create("orphan").is_ok() && create("e.com/x").is_ok());
         assert_eq!(

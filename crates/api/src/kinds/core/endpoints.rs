@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use super::endpoint_ip::endpoint_ip;
 use crate::{
     field::{Error, Path},
-    kinds::demand::{port_number, protocol, tell},
+    kinds::demand::{validate_port_number, protocol, tell},
     name::{self, Strictness},
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    strategy::{StrategyContext, Column, ErrorList, Row, RestStrategy, Tree, TreeMut, named_row},
     time::Time,
 };
 
@@ -23,20 +23,20 @@ const ADDRESSES: [&str; 2] = ["addresses", "notReadyAddresses"];
 /// How many addresses a table shows.
 const MOST_SHOWN: usize = 3;
 
-impl Rules for Endpoints {
-    fn default(&self, object: &mut Value) {
+impl RestStrategy for Endpoints {
+    fn set_defaults(&self, object: &mut Value) {
         for subset in object.items_mut("subsets") {
             for port in subset.items_mut("ports") {
-                port.fill("protocol", "TCP");
+                port.set_default("protocol", "TCP");
             }
         }
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         subsets(errors, object);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         // What was taken once stays valid.
         if new.at("subsets") != old.at("subsets") {
             subsets(errors, new);
@@ -63,7 +63,7 @@ impl Rules for Endpoints {
         warnings
     }
 
-    fn creates_on_update(&self) -> bool {
+    fn allow_create_on_update(&self) -> bool {
         true
     }
 
@@ -76,7 +76,7 @@ impl Rules for Endpoints {
     }
 }
 
-fn subsets(errors: &mut Errors, object: &Value) {
+fn subsets(errors: &mut ErrorList, object: &Value) {
     let root = Path::new("subsets");
     for (index, subset) in object.items("subsets").iter().enumerate() {
         let subset_place = root.index(index);
@@ -98,30 +98,30 @@ fn subsets(errors: &mut Errors, object: &Value) {
     }
 }
 
-fn address(errors: &mut Errors, at: &Path<'_>, address: &Value) {
+fn address(errors: &mut ErrorList, at: &Path<'_>, address: &Value) {
     let ip = address.text("ip");
-    errors.extend(name::legacy_ip(&at.child("ip"), ip, Strictness::Strict, &[]));
+    errors.extend(name::validate_legacy_ip(&at.child("ip"), ip, Strictness::Strict, &[]));
     let host = address.text("hostname");
     if !host.is_empty() {
-        tell(host, name::dns1123_label(host), &at.child("hostname"), errors);
+        tell(host, name::validate_dns1123_label(host), &at.child("hostname"), errors);
     }
     if let Some(node) = address.at("nodeName").as_str() {
-        tell(node, name::dns1123_subdomain(node), &at.child("nodeName"), errors);
+        tell(node, name::validate_dns1123_subdomain(node), &at.child("nodeName"), errors);
     }
     endpoint_ip(errors, &at.child("ip"), ip);
 }
 
-fn port(errors: &mut Errors, at: &Path<'_>, port: &Value, needs_name: bool) {
+fn port(errors: &mut ErrorList, at: &Path<'_>, port: &Value, needs_name: bool) {
     let name = port.text("name");
     if !name.is_empty() {
-        tell(name, name::dns1123_label(name), &at.child("name"), errors);
+        tell(name, name::validate_dns1123_label(name), &at.child("name"), errors);
     } else if needs_name {
         errors.push(Error::required(&at.child("name"), ""));
     }
-    port_number(port.int("port").unwrap_or_default(), &at.child("port"), errors);
+    validate_port_number(port.int("port").unwrap_or_default(), &at.child("port"), errors);
     protocol(port.text("protocol"), &at.child("protocol"), errors);
     if let Some(word) = port.at("appProtocol").as_str() {
-        tell(word, name::label_key(word), &at.child("appProtocol"), errors);
+        tell(word, name::validate_label_key(word), &at.child("appProtocol"), errors);
     }
 }
 
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn an_address_is_judged_twice() {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         subsets(
             &mut errors,
             &json!({"subsets": [{"addresses": [{"ip": "x"}]}, {}]}),

@@ -10,7 +10,7 @@ use crate::{
     kinds::{demand::tell, printed::word},
     name,
     quantity::{Format, Quantity},
-    rules::{Circumstances, Errors, Rules, Tree, TreeMut},
+    strategy::{StrategyContext, ErrorList, RestStrategy, Tree, TreeMut},
 };
 
 /// The rules of limit ranges.
@@ -29,9 +29,9 @@ const RATIO: &str = "maxLimitRequestRatio";
 /// Up to this amount thousandths are counted.
 const MOST_IN_MILLIS: i64 = i64::MAX / 1000;
 
-impl Rules for LimitRange {
-    fn default(&self, object: &mut Value) {
-        for limit in object.make("spec").items_mut("limits") {
+impl RestStrategy for LimitRange {
+    fn set_defaults(&self, object: &mut Value) {
+        for limit in object.ensure_object("spec").items_mut("limits") {
             if limit.text("type") == CONTAINER {
                 inherit(limit, DEFAULT, MAX);
                 inherit(limit, DEFAULT_REQUEST, DEFAULT);
@@ -45,18 +45,18 @@ impl Rules for LimitRange {
         }
     }
 
-    fn prepare_create(&self, object: &mut Value, _: &Circumstances<'_>) {
+    fn prepare_for_create(&self, object: &mut Value, _: &StrategyContext<'_>) {
         // A limit range needs no name of its own choice.
-        let metadata = object.make("metadata");
+        let metadata = object.ensure_object("metadata");
         if metadata.text("name").is_empty() && metadata.has("uid") {
             let uid = metadata.text("uid").to_owned();
             metadata.set("name", uid);
         }
     }
 
-    fn prepare_update(&self, _: &mut Value, _: &Value, _: &Circumstances<'_>) {}
+    fn prepare_for_update(&self, _: &mut Value, _: &Value, _: &StrategyContext<'_>) {}
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let spec = Path::new("spec");
         let root = spec.child("limits");
         let mut types = BTreeSet::new();
@@ -71,7 +71,7 @@ impl Rules for LimitRange {
         }
     }
 
-    fn creates_on_update(&self) -> bool {
+    fn allow_create_on_update(&self) -> bool {
         true
     }
 }
@@ -80,15 +80,15 @@ impl Rules for LimitRange {
 fn inherit(limit: &mut Value, into: &str, from: &str) {
     let amounts = limit.entries(from).clone();
     if !amounts.is_empty() {
-        let target = limit.make(into);
+        let target = limit.ensure_object(into);
         for (name, amount) in amounts {
-            target.fill(&name, amount);
+            target.set_default(&name, amount);
         }
     }
 }
 
-fn limit_type(errors: &mut Errors, at: &Path<'_>, ty: &str) {
-    let faults = name::label_key(ty);
+fn limit_type(errors: &mut ErrorList, at: &Path<'_>, ty: &str) {
+    let faults = name::validate_label_key(ty);
     if !faults.is_empty() {
         tell(ty, faults, at, errors);
     } else if !ty.contains('/') && ![POD, CONTAINER, CLAIM].contains(&ty) {
@@ -100,7 +100,7 @@ fn limit_type(errors: &mut Errors, at: &Path<'_>, ty: &str) {
 /// The amounts of one list that were understood, by name.
 type Amounts<'v> = BTreeMap<&'v str, Quantity>;
 
-fn judge(errors: &mut Errors, at: &Path<'_>, limit: &Value, ty: &str) {
+fn judge(errors: &mut ErrorList, at: &Path<'_>, limit: &Value, ty: &str) {
     let max = read(errors, at, limit, ty, MAX);
     let min = read(errors, at, limit, ty, MIN);
     let (mut default, mut request) = (Amounts::new(), Amounts::new());
@@ -138,7 +138,7 @@ fn judge(errors: &mut Errors, at: &Path<'_>, limit: &Value, ty: &str) {
 }
 
 /// Reads a list of amounts, and tells which names are wrong.
-fn read<'v>(errors: &mut Errors, at: &Path<'_>, limit: &'v Value, ty: &str, list: &str) -> Amounts<'v> {
+fn read<'v>(errors: &mut ErrorList, at: &Path<'_>, limit: &'v Value, ty: &str, list: &str) -> Amounts<'v> {
     let place = at.child(list);
     let mut amounts = Amounts::new();
     for (name, amount) in limit.entries(list) {
@@ -165,7 +165,7 @@ struct Bounds<'b> {
 }
 
 impl Bounds<'_> {
-    fn judge(&self, errors: &mut Errors, at: &Path<'_>) {
+    fn judge(&self, errors: &mut ErrorList, at: &Path<'_>) {
         let mut tell = |list: &str, shown: &Quantity, detail: String| {
             let place = at.child(list);
             errors.push(Error::invalid(&place.key(self.name), shown.to_string(), detail));
@@ -264,7 +264,7 @@ mod tests {
             {"type": "Container", "max": {"cpu": "1999500u"}, "min": {"cpu": "1", "memory": "1Mi"}},
             {"type": "Pod", "max": {"cpu": "2"}},
         ]}});
-        LimitRange.default(&mut range);
+        LimitRange.set_defaults(&mut range);
         assert_eq!(
             range["spec"]["limits"],
             json!([
@@ -283,7 +283,7 @@ mod tests {
             "max": {"cpu": "1"}, "min": {"cpu": "2"}, "default": {"cpu": "3", "hugepages-2Mi": "2Mi"},
             "defaultRequest": {"cpu": "4", "hugepages-2Mi": "4Mi"}, "maxLimitRequestRatio": {"cpu": "500m"},
         });
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         judge(&mut errors, &Path::new("l"), &limit, CONTAINER);
         let texts: Vec<_> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(
@@ -306,7 +306,7 @@ mod tests {
     #[test]
     fn a_ratio_fits_its_bounds() {
         let limit = json!({"max": {"cpu": "4"}, "min": {"cpu": "3"}, "maxLimitRequestRatio": {"cpu": "2"}});
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         judge(&mut errors, &Path::new("l"), &limit, POD);
         assert_eq!(errors[0].detail, "ratio 2 is greater than max/min = 1.333333");
         assert_eq!(errors.len(), 1);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    rules::{Circumstances, Column, Row, Rules, Tree, TreeMut, named_row},
+    strategy::{StrategyContext, Column, Row, RestStrategy, Tree, TreeMut, named_row},
     time::Time,
 };
 
@@ -13,17 +13,17 @@ pub(super) struct ServiceAccount;
 const MOUNTABLE_SECRETS: &str = "kubernetes.io/enforce-mountable-secrets";
 const COLUMNS: &[Column] = &[Column::name(), Column::age()];
 
-impl Rules for ServiceAccount {
-    fn prepare_create(&self, object: &mut Value, _: &Circumstances<'_>) {
+impl RestStrategy for ServiceAccount {
+    fn prepare_for_create(&self, object: &mut Value, _: &StrategyContext<'_>) {
         keep_names_of_secrets(object);
     }
 
-    fn prepare_update(&self, new: &mut Value, _: &Value, _: &Circumstances<'_>) {
+    fn prepare_for_update(&self, new: &mut Value, _: &Value, _: &StrategyContext<'_>) {
         keep_names_of_secrets(new);
     }
 
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
-        let marked = |object: &Value| object.way("metadata.annotations").has(MOUNTABLE_SECRETS);
+        let marked = |object: &Value| object.at_path("metadata.annotations").has(MOUNTABLE_SECRETS);
         if !marked(new) || old.is_some_and(marked) {
             return Vec::new();
         }

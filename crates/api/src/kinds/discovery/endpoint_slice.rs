@@ -6,7 +6,7 @@ use crate::{
     field::{Error, Path},
     kinds::{core::endpoint_ip::endpoint_ip, demand},
     name::{self, Strictness},
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    strategy::{StrategyContext, Column, ErrorList, Row, RestStrategy, Tree, TreeMut, named_row},
     time::Time,
 };
 
@@ -37,19 +37,19 @@ const COLUMNS: &[Column] = &[
     Column::age(),
 ];
 
-impl Rules for EndpointSlice {
-    fn default(&self, object: &mut Value) {
+impl RestStrategy for EndpointSlice {
+    fn set_defaults(&self, object: &mut Value) {
         for port in object.items_mut("ports") {
-            port.fill("name", "");
-            port.fill("protocol", "TCP");
+            port.set_default("name", "");
+            port.set_default("protocol", "TCP");
         }
     }
 
-    fn prepare_create(&self, object: &mut Value, _: &Circumstances<'_>) {
+    fn prepare_for_create(&self, object: &mut Value, _: &StrategyContext<'_>) {
         drop_topology(object);
     }
 
-    fn prepare_update(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         if new.at("endpoints") != old.at("endpoints") {
             drop_topology(new);
         }
@@ -66,7 +66,7 @@ impl Rules for EndpointSlice {
             || new.at("metadata").entries("labels") != old.at("metadata").entries("labels")
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_ports(object.items("ports"), errors);
         validate_endpoints(object, errors);
         // What the schema asks for is told last.
@@ -74,7 +74,7 @@ impl Rules for EndpointSlice {
         validate_counts(object.items("endpoints"), errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let changed_type = new.at("addressType") != old.at("addressType");
         let changed_endpoints = new.at("endpoints") != old.at("endpoints");
         let at = Path::new("addressType");
@@ -151,7 +151,7 @@ fn first(mut all: impl Iterator<Item = String>) -> String {
     }
 }
 
-fn validate_type(object: &Value, errors: &mut Errors) {
+fn validate_type(object: &Value, errors: &mut ErrorList) {
     let at = Path::new("addressType");
     match object.text("addressType") {
         "" => errors.push(Error::required(&at, "")),
@@ -160,7 +160,7 @@ fn validate_type(object: &Value, errors: &mut Errors) {
     }
 }
 
-fn validate_counts(endpoints: &[Value], errors: &mut Errors) {
+fn validate_counts(endpoints: &[Value], errors: &mut ErrorList) {
     let list = Path::new("endpoints");
     for (index, endpoint) in endpoints.iter().enumerate() {
         let at = list.index(index);
@@ -175,7 +175,7 @@ fn validate_counts(endpoints: &[Value], errors: &mut Errors) {
     }
 }
 
-fn validate_ports(ports: &[Value], errors: &mut Errors) {
+fn validate_ports(ports: &[Value], errors: &mut ErrorList) {
     let list = Path::new("ports");
     if ports.len() > MOST_PORTS {
         errors.push(Error::too_many(&list, Some(ports.len()), MOST_PORTS));
@@ -186,7 +186,7 @@ fn validate_ports(ports: &[Value], errors: &mut Errors) {
         let at = list.index(index);
         let (name, place) = (port.text("name"), at.child("name"));
         if !name.is_empty() {
-            demand::tell(name, name::dns1123_label(name), &place, errors);
+            demand::tell(name, name::validate_dns1123_label(name), &place, errors);
         }
         if repeated[index] {
             errors.push(Error::duplicate(&place, name));
@@ -201,7 +201,7 @@ fn validate_ports(ports: &[Value], errors: &mut Errors) {
         if let Some(protocol) = port.at("appProtocol").as_str() {
             demand::tell(
                 protocol,
-                name::label_key(protocol),
+                name::validate_label_key(protocol),
                 &at.child("appProtocol"),
                 errors,
             );
@@ -209,7 +209,7 @@ fn validate_ports(ports: &[Value], errors: &mut Errors) {
     }
 }
 
-fn validate_endpoints(object: &Value, errors: &mut Errors) {
+fn validate_endpoints(object: &Value, errors: &mut ErrorList) {
     let (list, endpoints) = (Path::new("endpoints"), object.items("endpoints"));
     if endpoints.len() > MOST_ENDPOINTS {
         errors.push(Error::too_many(&list, Some(endpoints.len()), MOST_ENDPOINTS));
@@ -222,10 +222,10 @@ fn validate_endpoints(object: &Value, errors: &mut Errors) {
             validate_address(kind, address, &at.child("addresses"), index, errors);
         }
         if let Some(node) = endpoint.at("nodeName").as_str() {
-            demand::tell(node, name::dns1123_subdomain(node), &at.child("nodeName"), errors);
+            demand::tell(node, name::validate_dns1123_subdomain(node), &at.child("nodeName"), errors);
         }
         if let Some(host) = endpoint.at("hostname").as_str() {
-            demand::tell(host, name::dns1123_label(host), &at.child("hostname"), errors);
+            demand::tell(host, name::validate_dns1123_label(host), &at.child("hostname"), errors);
         }
         if endpoint.has("hints") {
             validate_hints(endpoint.at("hints"), &at.child("hints"), errors);
@@ -233,13 +233,13 @@ fn validate_endpoints(object: &Value, errors: &mut Errors) {
     }
 }
 
-fn validate_address(kind: &str, address: &str, list: &Path<'_>, index: usize, errors: &mut Errors) {
+fn validate_address(kind: &str, address: &str, list: &Path<'_>, index: usize, errors: &mut ErrorList) {
     let at = list.index(index);
     let malformed = match kind {
-        "IPv4" => name::legacy_ip(&at, address, Strictness::Strict, &[]),
-        "IPv6" => name::ip(&at, address),
+        "IPv4" => name::validate_legacy_ip(&at, address, Strictness::Strict, &[]),
+        "IPv6" => name::validate_ip(&at, address),
         "FQDN" => {
-            errors.extend(name::fully_qualified_domain(&at, address));
+            errors.extend(name::validate_fully_qualified_domain(&at, address));
             return;
         }
         _ => return,
@@ -259,7 +259,7 @@ fn validate_address(kind: &str, address: &str, list: &Path<'_>, index: usize, er
     endpoint_ip(errors, &at, address);
 }
 
-fn validate_hints(hints: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_hints(hints: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     for field in ["forZones", "forNodes"] {
         let (list, items) = (at.child(field), hints.items(field));
         if items.len() > MOST_HINTS {
@@ -273,8 +273,8 @@ fn validate_hints(hints: &Value, at: &Path<'_>, errors: &mut Errors) {
                 errors.push(Error::duplicate(&at, name));
             }
             let found = match field {
-                "forZones" => name::label_value(name),
-                _ => name::dns1123_subdomain(name),
+                "forZones" => name::validate_label_value(name),
+                _ => name::validate_dns1123_subdomain(name),
             };
             demand::tell(name, found, &at, errors);
         }
@@ -285,8 +285,8 @@ fn validate_hints(hints: &Value, at: &Path<'_>, errors: &mut Errors) {
 mod tests {
     use super::*;
 
-    fn told(call: impl FnOnce(&mut Errors)) -> Vec<String> {
-        let mut errors = Errors::new();
+    fn told(call: impl FnOnce(&mut ErrorList)) -> Vec<String> {
+        let mut errors = ErrorList::new();
         call(&mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
@@ -294,7 +294,7 @@ mod tests {
     #[test]
     fn ports_are_tcp_and_nameless_unless_said_otherwise() {
         let mut object = json!({"ports": [{"port": 1}]});
-        EndpointSlice.default(&mut object);
+        EndpointSlice.set_defaults(&mut object);
         assert_eq!(
             object["ports"][0],
             json!({"port": 1, "name": "", "protocol": "TCP"})

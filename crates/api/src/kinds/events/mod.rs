@@ -2,11 +2,11 @@
 
 use crate::{
     kinds::core::event::{Event, Form},
-    rules::Rules,
+    strategy::RestStrategy,
 };
 
 /// The rules of a kind of this group.
-pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
+pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     Some(match kind {
         "Event" => &Event(Form::Events),
         _ => return None,

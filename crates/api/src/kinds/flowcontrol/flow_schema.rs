@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 use super::status;
 use crate::{
     bootstrap,
-    field::{Error, Path, Shown},
+    field::{Error, Path, BadValue},
     kinds::{demand, printed},
     name,
-    rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, age},
+    strategy::{StrategyContext, Column, Description, ErrorList, Row, RestStrategy, Tree, TreeMut, age},
     time::Time,
 };
 
@@ -45,19 +45,19 @@ const COLUMNS: &[Column] = &[
 /// The rules of flow schemas.
 pub(super) struct FlowSchema;
 
-impl Rules for FlowSchema {
-    fn default(&self, object: &mut Value) {
-        let spec = object.make("spec");
+impl RestStrategy for FlowSchema {
+    fn set_defaults(&self, object: &mut Value) {
+        let spec = object.ensure_object("spec");
         if spec.int("matchingPrecedence").unwrap_or_default() == 0 {
             spec.set("matchingPrecedence", DEFAULT_PRECEDENCE);
         }
     }
 
-    fn prepare_status(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _at: &StrategyContext<'_>) {
         status::prepare(new, old);
     }
 
-    fn validate(&self, object: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         let name = object.at("metadata").text("name");
         let spec = object.at("spec");
         let at = Path::new("spec");
@@ -67,14 +67,14 @@ impl Rules for FlowSchema {
             let detail = format!("spec of '{name}' must equal the fixed value");
             errors.push(Error::invalid(
                 &at,
-                Shown::Printed(printed::go_struct("flowcontrol", "FlowSchemaSpec", spec)),
+                BadValue::Printed(printed::go_struct("flowcontrol", "FlowSchemaSpec", spec)),
                 detail,
             ));
         }
         status::validate(object, errors);
     }
 
-    fn validate_status(&self, new: &Value, _old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_status_update(&self, new: &Value, _old: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         status::validate(new, errors);
     }
 
@@ -121,7 +121,7 @@ fn is_same(one: &Value, other: &Value) -> bool {
     one.at("metadata").at("name") == other.at("metadata").at("name") && one.at("spec") == other.at("spec")
 }
 
-fn judge(name_of_schema: &str, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn judge(name_of_schema: &str, spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let precedence = spec.int("matchingPrecedence").unwrap_or_default();
     let place = at.child("matchingPrecedence");
     if precedence <= 0 {
@@ -137,7 +137,7 @@ fn judge(name_of_schema: &str, spec: &Value, at: &Path<'_>, errors: &mut Errors)
     }
     let method = spec.at("distinguisherMethod");
     if !method.is_null() && !matches!(method.text("type"), "ByNamespace" | "ByUser") {
-        let shown = Shown::Printed(printed::go_struct(
+        let shown = BadValue::Printed(printed::go_struct(
             "flowcontrol",
             "FlowDistinguisherMethod",
             method,
@@ -153,7 +153,7 @@ fn judge(name_of_schema: &str, spec: &Value, at: &Path<'_>, errors: &mut Errors)
     let place = place.child("name");
     match spec.at("priorityLevelConfiguration").text("name") {
         "" => errors.push(Error::required(&place, "must reference a priority level")),
-        level => demand::tell(level, name::dns1123_subdomain(level), &place, errors),
+        level => demand::tell(level, name::validate_dns1123_subdomain(level), &place, errors),
     }
     let place = at.child("rules");
     for (index, rule) in spec.items("rules").iter().enumerate() {
@@ -161,7 +161,7 @@ fn judge(name_of_schema: &str, spec: &Value, at: &Path<'_>, errors: &mut Errors)
     }
 }
 
-fn judge_rule(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn judge_rule(rule: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let place = at.child("subjects");
     if rule.items("subjects").is_empty() {
         errors.push(Error::required(
@@ -186,7 +186,7 @@ fn judge_rule(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn judge_subject(subject: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn judge_subject(subject: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     const FIELDS: [(&str, &str); 3] = [
         ("ServiceAccount", "serviceAccount"),
         ("User", "user"),
@@ -216,12 +216,12 @@ fn judge_subject(subject: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn judge_account(account: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn judge_account(account: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let place = at.child("name");
     match account.text("name") {
         "" => errors.push(Error::required(&place, "")),
         "*" => {}
-        text => demand::tell(text, name::dns1123_subdomain(text), &place, errors),
+        text => demand::tell(text, name::validate_dns1123_subdomain(text), &place, errors),
     }
     let place = at.child("namespace");
     match account.text("namespace") {
@@ -229,7 +229,7 @@ fn judge_account(account: &Value, at: &Path<'_>, errors: &mut Errors) {
             &place,
             "must specify namespace for service account",
         )),
-        text => demand::tell(text, name::dns1123_label(text), &place, errors),
+        text => demand::tell(text, name::validate_dns1123_label(text), &place, errors),
     }
 }
 
@@ -238,14 +238,14 @@ fn has_all(rule: &Value, list: &str) -> bool {
 }
 
 /// Where everything is meant, nothing else is named.
-fn alone(rule: &Value, list: &str, what: &str, at: &Path<'_>, errors: &mut Errors) {
+fn alone(rule: &Value, list: &str, what: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if rule.items(list).len() > 1 && has_all(rule, list) {
         let detail = format!("if '*' is present, must not specify other {what}");
         errors.push(Error::invalid(&at.child(list), rule.at(list), detail));
     }
 }
 
-fn judge_verbs(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn judge_verbs(rule: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let place = at.child("verbs");
     if rule.items("verbs").is_empty() {
         errors.push(Error::required(&place, "verbs must contain at least one value"));
@@ -256,7 +256,7 @@ fn judge_verbs(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn judge_resource_rule(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn judge_resource_rule(rule: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     judge_verbs(rule, at, errors);
     for (list, one, others) in [
         ("apiGroups", "api group", "api groups"),
@@ -276,14 +276,14 @@ fn judge_resource_rule(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
         alone(rule, "namespaces", "namespaces", at, errors);
     } else {
         for (index, namespace) in rule.texts("namespaces").enumerate() {
-            errors.extend(name::dns1123_label(namespace).into_iter().map(|fault| {
+            errors.extend(name::validate_dns1123_label(namespace).into_iter().map(|fault| {
                 Error::invalid(&place.index(index), namespace, format!("{EACH_NAMESPACE}{fault}"))
             }));
         }
     }
 }
 
-fn judge_path_rule(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn judge_path_rule(rule: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     judge_verbs(rule, at, errors);
     let place = at.child("nonResourceURLs");
     if rule.items("nonResourceURLs").is_empty() {
@@ -321,19 +321,19 @@ mod tests {
     use super::*;
     use crate::{
         kinds::builtin,
-        rules::{User, create},
+        strategy::{User, create},
     };
 
     fn told(mut object: Value) -> Result<Vec<String>, String> {
         let user = User::default();
-        let at = Circumstances {
+        let at = StrategyContext {
             kind: builtin()
                 .kind("flowcontrol.apiserver.k8s.io", "v1", "FlowSchema")
                 .unwrap(),
             now: Time::parse("2026-01-02T03:04:05Z").unwrap(),
             user: &user,
         };
-        FlowSchema.default(&mut object);
+        FlowSchema.set_defaults(&mut object);
         create(&mut object, &at).map_err(|status| status.to_json())
     }
 

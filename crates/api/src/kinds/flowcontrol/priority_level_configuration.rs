@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use super::status;
 use crate::{
     bootstrap,
-    field::{Error, Path, Shown},
+    field::{Error, Path, BadValue},
     kinds::printed,
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    strategy::{StrategyContext, Column, ErrorList, Row, RestStrategy, Tree, TreeMut, named_row},
     time::Time,
 };
 
@@ -35,13 +35,13 @@ const COLUMNS: &[Column] = &[
 /// The rules of priority levels.
 pub(super) struct PriorityLevelConfiguration;
 
-impl Rules for PriorityLevelConfiguration {
-    fn default(&self, object: &mut Value) {
-        let spec = object.make("spec");
+impl RestStrategy for PriorityLevelConfiguration {
+    fn set_defaults(&self, object: &mut Value) {
+        let spec = object.ensure_object("spec");
         if spec.has("limited") {
-            let limited = spec.make("limited");
-            limited.fill("nominalConcurrencyShares", 30);
-            limited.fill("lendablePercent", 0);
+            let limited = spec.ensure_object("limited");
+            limited.set_default("nominalConcurrencyShares", 30);
+            limited.set_default("lendablePercent", 0);
             let queuing = limited
                 .at_mut("limitResponse")
                 .and_then(|response| response.at_mut("queuing"));
@@ -54,17 +54,17 @@ impl Rules for PriorityLevelConfiguration {
             }
         }
         if spec.has("exempt") {
-            let exempt = spec.make("exempt");
-            exempt.fill("nominalConcurrencyShares", 0);
-            exempt.fill("lendablePercent", 0);
+            let exempt = spec.ensure_object("exempt");
+            exempt.set_default("nominalConcurrencyShares", 0);
+            exempt.set_default("lendablePercent", 0);
         }
     }
 
-    fn prepare_status(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _at: &StrategyContext<'_>) {
         status::prepare(new, old);
     }
 
-    fn validate(&self, object: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         let metadata = object.at("metadata");
         if metadata.at("annotations").has(ZERO_SHARES) {
             let place = Path::new("metadata");
@@ -79,7 +79,7 @@ impl Rules for PriorityLevelConfiguration {
         judge_union(spec, &at, errors);
     }
 
-    fn validate_status(&self, new: &Value, _old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_status_update(&self, new: &Value, _old: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         status::validate(new, errors);
     }
 
@@ -110,7 +110,7 @@ impl Rules for PriorityLevelConfiguration {
     }
 }
 
-fn judge(name: &str, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn judge(name: &str, spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let kind = spec.text("type");
     let place = at.child("type");
     if (name == "exempt") != (kind == "Exempt") {
@@ -128,19 +128,19 @@ fn judge(name: &str, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn judge_shares(level: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn judge_shares(level: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     judge_nominal(level, at, errors);
     judge_lendable(level, at, errors);
 }
 
-fn judge_nominal(level: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn judge_nominal(level: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if let Some(shares) = level.int("nominalConcurrencyShares").filter(|shares| *shares < 0) {
         let place = at.child("nominalConcurrencyShares");
         errors.push(Error::invalid(&place, shares, "must be a non-negative integer"));
     }
 }
 
-fn judge_lendable(level: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn judge_lendable(level: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if let Some(percent) = level
         .int("lendablePercent")
         .filter(|percent| !(0..=100).contains(percent))
@@ -154,7 +154,7 @@ fn judge_lendable(level: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn judge_limited(limited: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn judge_limited(limited: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if limited.is_null() {
         return;
     }
@@ -184,7 +184,7 @@ fn judge_limited(limited: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn judge_queuing(queuing: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn judge_queuing(queuing: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if queuing.is_null() {
         return;
     }
@@ -222,7 +222,7 @@ fn entropy(queues: i64, hand: i64) -> f64 {
 }
 
 /// The levels a cluster cannot be without are fixed; of the exempt one the shares may change.
-fn judge_mandatory(name: &str, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn judge_mandatory(name: &str, spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if !bootstrap::MANDATORY.contains(&name) {
         return;
     }
@@ -231,7 +231,7 @@ fn judge_mandatory(name: &str, spec: &Value, at: &Path<'_>, errors: &mut Errors)
         .filter(|level| level.at("metadata").text("name") == name)
         .any(|mut level| {
             if exempt {
-                level.make("spec").copy_from("exempt", spec);
+                level.ensure_object("spec").copy_from("exempt", spec);
             }
             level.at("spec") == spec
         });
@@ -244,7 +244,7 @@ fn judge_mandatory(name: &str, spec: &Value, at: &Path<'_>, errors: &mut Errors)
         let detail = format!("spec of '{name}'{except} must equal the fixed value");
         errors.push(Error::invalid(
             at,
-            Shown::Printed(printed::go_struct(
+            BadValue::Printed(printed::go_struct(
                 "flowcontrol",
                 "PriorityLevelConfigurationSpec",
                 spec,
@@ -255,7 +255,7 @@ fn judge_mandatory(name: &str, spec: &Value, at: &Path<'_>, errors: &mut Errors)
 }
 
 /// Which parts go with which type, told after all else.
-fn judge_union(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn judge_union(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let kind = spec.text("type");
     if kind != "Exempt" && spec.has("exempt") {
         errors.push(Error::forbidden(&at.child("exempt"), ""));
@@ -276,7 +276,7 @@ fn judge_union(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// A part that is there if and only if the holder is of this type.
-fn part_of(holder: &Value, kind: &str, part: &str, at: &Path<'_>, errors: &mut Errors) {
+fn part_of(holder: &Value, kind: &str, part: &str, at: &Path<'_>, errors: &mut ErrorList) {
     match (holder.text("type") == kind, holder.has(part)) {
         (true, false) => errors.push(Error::required(&at.child(part), "")),
         (false, true) => errors.push(Error::forbidden(&at.child(part), "")),
@@ -290,8 +290,8 @@ mod tests {
 
     fn told(name: &str, spec: &Value) -> Vec<String> {
         let mut object = json!({"metadata": {"name": name}, "spec": spec});
-        PriorityLevelConfiguration.default(&mut object);
-        let mut errors = Errors::new();
+        PriorityLevelConfiguration.set_defaults(&mut object);
+        let mut errors = ErrorList::new();
         let at = Path::new("spec");
         judge(name, object.at("spec"), &at, &mut errors);
         judge_mandatory(name, object.at("spec"), &at, &mut errors);

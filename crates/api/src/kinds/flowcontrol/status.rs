@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{
     field::{Error, Path},
-    rules::{Errors, Tree, TreeMut},
+    strategy::{ErrorList, Tree, TreeMut},
 };
 
 /// A write of the status changes nothing but the status, and who set it.
@@ -14,12 +14,12 @@ pub(super) fn prepare(new: &mut Value, old: &Value) {
     let sent = new.at("metadata").clone();
     new.copy_from("spec", old);
     new.copy_from("metadata", old);
-    new.make("metadata").copy_from("managedFields", &sent);
-    new.make("metadata").copy_from("resourceVersion", &sent);
+    new.ensure_object("metadata").copy_from("managedFields", &sent);
+    new.ensure_object("metadata").copy_from("resourceVersion", &sent);
 }
 
 /// Every condition has a type of its own.
-pub(super) fn validate(object: &Value, errors: &mut Errors) {
+pub(super) fn validate(object: &Value, errors: &mut ErrorList) {
     let status = Path::new("status");
     let at = status.child("conditions");
     let conditions = object.at("status").items("conditions");

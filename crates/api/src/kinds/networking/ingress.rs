@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 
 use super::backend;
 use crate::{
-    apply::{FieldSet, managed::Reset},
+    apply::{FieldSet, managed::ResetFields},
     field::{Error, Path},
     go,
     kinds::demand,
     name::{self, Strictness},
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
+    strategy::{StrategyContext, Column, ErrorList, Row, RestStrategy, Tree, named_row},
     time::Time,
 };
 
@@ -52,15 +52,15 @@ struct Tolerance {
     wildcard_rules: bool,
 }
 
-impl Rules for Ingress {
+impl RestStrategy for Ingress {
     fn has_generation(&self) -> bool {
         true
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_spec(object.at("spec"), Tolerance::default(), errors);
         let annotation = object
-            .way("metadata")
+            .at_path("metadata")
             .entries("annotations")
             .get(CLASS_ANNOTATION);
         let class = object.at("spec").at("ingressClassName").as_str();
@@ -76,26 +76,26 @@ impl Rules for Ingress {
         }
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_spec(new.at("spec"), Tolerance::of(old.at("spec")), errors);
     }
 
-    fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let before = old.way("status.loadBalancer").items("ingress").iter();
+    fn validate_status_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
+        let before = old.at_path("status.loadBalancer").items("ingress").iter();
         let before: HashSet<_> = before.map(|point| point.text("ip")).collect();
         let status = Path::new("status");
         let balancer = status.child("loadBalancer");
         let list = balancer.child("ingress");
-        for (index, point) in new.way("status.loadBalancer").items("ingress").iter().enumerate() {
+        for (index, point) in new.at_path("status.loadBalancer").items("ingress").iter().enumerate() {
             let at = list.index(index);
             let ip = point.text("ip");
             if !ip.is_empty() && !before.contains(ip) {
-                errors.extend(name::legacy_ip(&at.child("ip"), ip, Strictness::Strict, &[]));
+                errors.extend(name::validate_legacy_ip(&at.child("ip"), ip, Strictness::Strict, &[]));
             }
             let host = point.text("hostname");
             if !host.is_empty() {
                 let at = at.child("hostname");
-                demand::tell(host, name::dns1123_subdomain(host), &at, errors);
+                demand::tell(host, name::validate_dns1123_subdomain(host), &at, errors);
                 if name::parse_ip_sloppy(host).is_some() {
                     errors.push(Error::invalid(&at, host, NOT_AN_ADDRESS));
                 }
@@ -122,15 +122,15 @@ impl Rules for Ingress {
         let status = Path::new("status");
         let balancer = status.child("loadBalancer");
         let list = balancer.child("ingress");
-        let points = new.way("status.loadBalancer").items("ingress").iter().enumerate();
+        let points = new.at_path("status.loadBalancer").items("ingress").iter().enumerate();
         points
             .filter_map(|(index, point)| name::ip_warning(&list.index(index), point.text("ip")))
             .collect()
     }
 
-    fn reset(&self, subresource: &str) -> Option<Reset> {
+    fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
         let field = if subresource.is_empty() { "status" } else { "spec" };
-        Some(Reset::Fields(FieldSet::of_fields(&[&[field]])))
+        Some(ResetFields::Fields(FieldSet::of_fields(&[&[field]])))
     }
 
     fn columns(&self) -> &'static [Column] {
@@ -161,8 +161,8 @@ impl Tolerance {
     fn of(old: &Value) -> Self {
         let secret = |tls: &Value| !secret_name(tls.text("secretName")).is_empty();
         let wildcard = |rule: &Value| {
-            let mut errors = Errors::new();
-            rule_value(rule, &Path::NOWHERE, &mut errors);
+            let mut errors = ErrorList::new();
+            rule_value(rule, &Path::NIL, &mut errors);
             rule.text("host").contains('*') && !errors.is_empty()
         };
         Tolerance {
@@ -172,7 +172,7 @@ impl Tolerance {
     }
 }
 
-fn validate_spec(spec: &Value, tolerance: Tolerance, errors: &mut Errors) {
+fn validate_spec(spec: &Value, tolerance: Tolerance, errors: &mut ErrorList) {
     let at = Path::new("spec");
     let rules = spec.items("rules");
     if rules.is_empty() && !spec.has("defaultBackend") {
@@ -192,14 +192,14 @@ fn validate_spec(spec: &Value, tolerance: Tolerance, errors: &mut Errors) {
         let class = spec.text("ingressClassName");
         demand::tell(
             class,
-            name::dns1123_subdomain(class),
+            name::validate_dns1123_subdomain(class),
             &at.child("ingressClassName"),
             errors,
         );
     }
 }
 
-fn validate_rule(rule: &Value, at: &Path<'_>, tolerance: Tolerance, errors: &mut Errors) {
+fn validate_rule(rule: &Value, at: &Path<'_>, tolerance: Tolerance, errors: &mut ErrorList) {
     let host = rule.text("host");
     if !host.is_empty() {
         let at = at.child("host");
@@ -213,16 +213,16 @@ fn validate_rule(rule: &Value, at: &Path<'_>, tolerance: Tolerance, errors: &mut
     }
 }
 
-fn validate_host(host: &str, at: &Path<'_>, errors: &mut Errors) {
+fn validate_host(host: &str, at: &Path<'_>, errors: &mut ErrorList) {
     let found = if host.contains('*') {
-        name::wildcard_dns1123_subdomain(host)
+        name::validate_wildcard_dns1123_subdomain(host)
     } else {
-        name::dns1123_subdomain(host)
+        name::validate_dns1123_subdomain(host)
     };
     demand::tell(host, found, at, errors);
 }
 
-fn rule_value(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn rule_value(rule: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if !rule.has("http") {
         return;
     }
@@ -237,7 +237,7 @@ fn rule_value(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn validate_path(value: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_path(value: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let place = at.child("path");
     let path = value.text("path");
     let relative = || Error::invalid(&place, path, "must be an absolute path");
@@ -272,7 +272,7 @@ fn validate_path(value: &Value, at: &Path<'_>, errors: &mut Errors) {
     backend::validate(value.at("backend"), &at.child("backend"), errors);
 }
 
-fn validate_tls(tls: &Value, at: &Path<'_>, tolerance: Tolerance, errors: &mut Errors) {
+fn validate_tls(tls: &Value, at: &Path<'_>, tolerance: Tolerance, errors: &mut ErrorList) {
     for (index, host) in tls.texts("hosts").enumerate() {
         validate_host(host, &at.child("hosts").index(index), errors);
     }
@@ -282,11 +282,11 @@ fn validate_tls(tls: &Value, at: &Path<'_>, tolerance: Tolerance, errors: &mut E
     }
 }
 
-fn secret_name(name: &str) -> name::Faults {
+fn secret_name(name: &str) -> name::ErrorMessages {
     if name.is_empty() {
         Vec::new()
     } else {
-        name::dns1123_subdomain(name)
+        name::validate_dns1123_subdomain(name)
     }
 }
 
@@ -309,7 +309,7 @@ fn hosts(rules: &[Value]) -> String {
 
 /// Where the load balancer listens, sorted.
 fn addresses(object: &Value) -> String {
-    let points = object.way("status.loadBalancer").items("ingress").iter();
+    let points = object.at_path("status.loadBalancer").items("ingress").iter();
     let mut addresses: Vec<_> = points
         .map(|point| match point.text("ip") {
             "" => point.text("hostname"),

@@ -6,7 +6,7 @@ use crate::{
     field::{Error, Path},
     kinds::demand,
     name,
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    strategy::{StrategyContext, Column, ErrorList, Row, RestStrategy, Tree, TreeMut, named_row},
     time::Time,
 };
 
@@ -29,11 +29,11 @@ const COLUMNS: &[Column] = &[
     Column::age(),
 ];
 
-impl Rules for IngressClass {
-    fn default(&self, object: &mut Value) {
+impl RestStrategy for IngressClass {
+    fn set_defaults(&self, object: &mut Value) {
         let parameters = object.at_mut("spec").and_then(|spec| spec.at_mut("parameters"));
         if let Some(parameters) = parameters {
-            parameters.fill("scope", "Cluster");
+            parameters.set_default("scope", "Cluster");
         }
     }
 
@@ -41,20 +41,20 @@ impl Rules for IngressClass {
         true
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let (at, spec) = (Path::new("spec"), object.at("spec"));
         let controller = spec.text("controller");
         let place = at.child("controller");
         if controller.len() > CONTROLLER_BYTES {
             errors.push(Error::too_long(&place, CONTROLLER_BYTES));
         }
-        errors.extend(name::domain_prefixed_path(&place, controller));
+        errors.extend(name::validate_domain_prefixed_path(&place, controller));
         if spec.has("parameters") {
             validate_parameters(spec.at("parameters"), &at.child("parameters"), errors);
         }
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, at: &StrategyContext<'_>, errors: &mut ErrorList) {
         let (after, before) = (
             new.at("spec").text("controller"),
             old.at("spec").text("controller"),
@@ -93,11 +93,11 @@ impl Rules for IngressClass {
     }
 }
 
-fn validate_parameters(parameters: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_parameters(parameters: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if let Some(group) = parameters.at("apiGroup").as_str() {
         demand::tell(
             group,
-            name::dns1123_subdomain(group),
+            name::validate_dns1123_subdomain(group),
             &at.child("apiGroup"),
             errors,
         );
@@ -114,7 +114,7 @@ fn validate_parameters(parameters: &Value, at: &Path<'_>, errors: &mut Errors) {
             "`parameters.scope` is set to 'Namespace'",
         )),
         (Some("Namespace"), Some(namespace)) => {
-            demand::tell(namespace, name::dns1123_label(namespace), &place, errors);
+            demand::tell(namespace, name::validate_dns1123_label(namespace), &place, errors);
         }
         (Some("Cluster"), Some(_)) => {
             errors.push(Error::forbidden(&place, "`parameters.scope` is set to 'Cluster'"));
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     fn parameters(parameters: &Value) -> Vec<String> {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         validate_parameters(parameters, &Path::new("p"), &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn parameters_are_of_the_cluster_unless_said_otherwise() {
         let mut object = json!({"spec": {"parameters": {"kind": "K", "name": "n"}}});
-        IngressClass.default(&mut object);
+        IngressClass.set_defaults(&mut object);
         assert_eq!(object["spec"]["parameters"]["scope"], "Cluster");
         assert_eq!(parameters(&object["spec"]["parameters"]), [""; 0]);
     }

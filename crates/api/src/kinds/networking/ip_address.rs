@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use crate::{
     field::{Error, Path},
     kinds::demand,
-    name::{self, Rule},
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
+    name::{self, NameFormat},
+    strategy::{StrategyContext, Column, ErrorList, Row, RestStrategy, Tree, named_row},
     time::Time,
 };
 
@@ -16,12 +16,12 @@ pub(super) struct IpAddress;
 /// Rows end with the age, for which there is no column: clients are used to that.
 const COLUMNS: &[Column] = &[Column::name(), Column::field("ParentRef", "spec.parentRef")];
 
-impl Rules for IpAddress {
-    fn names(&self) -> Rule {
-        Rule::Address
+impl RestStrategy for IpAddress {
+    fn name_format(&self) -> NameFormat {
+        NameFormat::Address
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let (spec, parent) = (Path::new("spec"), object.at("spec").at("parentRef"));
         let at = spec.child("parentRef");
         if parent.is_null() {
@@ -32,10 +32,10 @@ impl Rules for IpAddress {
         demand::required(parent, &["resource", "name"], &at, errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, at: &StrategyContext<'_>, errors: &mut ErrorList) {
         self.validate(new, at, errors);
         let spec = Path::new("spec");
-        let (after, before) = (new.way("spec.parentRef"), old.way("spec.parentRef"));
+        let (after, before) = (new.at_path("spec.parentRef"), old.at_path("spec.parentRef"));
         demand::immutable(after, before, &spec.child("parentRef"), errors);
     }
 
@@ -48,10 +48,10 @@ impl Rules for IpAddress {
     }
 }
 
-fn validate_form(parent: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_form(parent: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let group = parent.text("group");
     if !group.is_empty() {
-        demand::tell(group, name::dns1123_subdomain(group), &at.child("group"), errors);
+        demand::tell(group, name::validate_dns1123_subdomain(group), &at.child("group"), errors);
     }
     for field in ["resource", "name", "namespace"] {
         demand::path_segment(parent, field, at, errors);
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn what_must_be_there_is_told_after_what_is_malformed() {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         let parent = json!({"group": "-", "namespace": "a/b"});
         validate_form(&parent, &Path::new("p"), &mut errors);
         let fields: Vec<_> = errors.iter().map(|error| error.field.as_str()).collect();

@@ -8,7 +8,7 @@ use crate::{
     field::{Error, Path},
     kinds::demand,
     name::{self, Strictness},
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    strategy::{StrategyContext, Column, ErrorList, Row, RestStrategy, Tree, TreeMut, named_row},
     selector::label::{self, InvalidValues, Selector, UnknownOperators},
     time::Time,
 };
@@ -34,13 +34,13 @@ struct Tolerance<'o> {
     cidrs: HashSet<&'o str>,
 }
 
-impl Rules for NetworkPolicy {
-    fn default(&self, object: &mut Value) {
-        let spec = object.make("spec");
+impl RestStrategy for NetworkPolicy {
+    fn set_defaults(&self, object: &mut Value) {
+        let spec = object.ensure_object("spec");
         for (direction, _) in DIRECTIONS {
             for rule in spec.items_mut(direction) {
                 for port in rule.items_mut("ports") {
-                    port.fill("protocol", "TCP");
+                    port.set_default("protocol", "TCP");
                 }
             }
         }
@@ -58,7 +58,7 @@ impl Rules for NetworkPolicy {
         true
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let tolerance = Tolerance {
             values: InvalidValues::Refused,
             cidrs: HashSet::new(),
@@ -66,7 +66,7 @@ impl Rules for NetworkPolicy {
         validate_spec(object.at("spec"), &tolerance, errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_spec(new.at("spec"), &Tolerance::of(old.at("spec")), errors);
     }
 
@@ -110,7 +110,7 @@ impl Rules for NetworkPolicy {
 impl<'o> Tolerance<'o> {
     fn of(old: &'o Value) -> Self {
         let selector = label::validate(
-            &Path::NOWHERE,
+            &Path::NIL,
             old.at("podSelector"),
             InvalidValues::Refused,
             UnknownOperators::Refused,
@@ -132,7 +132,7 @@ impl<'o> Tolerance<'o> {
         }
     }
 
-    fn selector(&self, selector: &Value, at: &Path<'_>, errors: &mut Errors) {
+    fn selector(&self, selector: &Value, at: &Path<'_>, errors: &mut ErrorList) {
         errors.extend(label::validate(
             at,
             selector,
@@ -142,7 +142,7 @@ impl<'o> Tolerance<'o> {
     }
 }
 
-fn validate_spec(spec: &Value, tolerance: &Tolerance<'_>, errors: &mut Errors) {
+fn validate_spec(spec: &Value, tolerance: &Tolerance<'_>, errors: &mut ErrorList) {
     let at = Path::new("spec");
     tolerance.selector(spec.at("podSelector"), &at.child("podSelector"), errors);
     for (direction, peers) in DIRECTIONS {
@@ -196,7 +196,7 @@ fn each_peer(spec: &Value, mut call: impl FnMut(&Value, &Path<'_>)) {
     }
 }
 
-fn validate_port(port: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_port(port: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if let Some(protocol) = port.at("protocol").as_str()
         && !PROTOCOLS.contains(&protocol)
     {
@@ -210,30 +210,30 @@ fn validate_port(port: &Value, at: &Path<'_>, errors: &mut Errors) {
         }
         Value::String(name) => {
             errors.extend(end.map(|end| misplaced(end, "may not be specified when `port` is non-numeric")));
-            demand::tell(name, name::port_name(name), &at.child("port"), errors);
+            demand::tell(name, name::validate_port_name(name), &at.child("port"), errors);
         }
         number => {
             let number = number.as_i64().unwrap_or_default();
-            port_number(number, &at.child("port"), errors);
+            validate_port_number(number, &at.child("port"), errors);
             if let Some(end) = end {
                 if end < number {
                     errors.push(misplaced(end, "must be greater than or equal to `port`"));
                 }
-                port_number(end, &place, errors);
+                validate_port_number(end, &place, errors);
             }
         }
     }
 }
 
-fn port_number(number: i64, at: &Path<'_>, errors: &mut Errors) {
+fn validate_port_number(number: i64, at: &Path<'_>, errors: &mut ErrorList) {
     errors.extend(
-        name::port_number(number)
+        name::validate_port_number(number)
             .into_iter()
             .map(|fault| Error::invalid(at, number, fault)),
     );
 }
 
-fn validate_peer(peer: &Value, at: &Path<'_>, tolerance: &Tolerance<'_>, errors: &mut Errors) {
+fn validate_peer(peer: &Value, at: &Path<'_>, tolerance: &Tolerance<'_>, errors: &mut ErrorList) {
     let mut selectors = false;
     for field in ["podSelector", "namespaceSelector"] {
         if peer.has(field) {
@@ -255,13 +255,13 @@ fn validate_peer(peer: &Value, at: &Path<'_>, tolerance: &Tolerance<'_>, errors:
     }
 }
 
-fn validate_block(block: &Value, at: &Path<'_>, known: &HashSet<&str>, errors: &mut Errors) {
+fn validate_block(block: &Value, at: &Path<'_>, known: &HashSet<&str>, errors: &mut ErrorList) {
     let cidr = block.text("cidr");
     if cidr.is_empty() {
         return;
     }
     if !known.contains(cidr) {
-        errors.extend(name::legacy_cidr(
+        errors.extend(name::validate_legacy_cidr(
             &at.child("cidr"),
             cidr,
             Strictness::Strict,
@@ -275,7 +275,7 @@ fn validate_block(block: &Value, at: &Path<'_>, known: &HashSet<&str>, errors: &
         let list = at.child("except");
         let at = list.index(index);
         if !known.contains(except) {
-            errors.extend(name::legacy_cidr(&at, except, Strictness::Strict, &[]));
+            errors.extend(name::validate_legacy_cidr(&at, except, Strictness::Strict, &[]));
         }
         if let Some(inner) = name::parse_cidr_sloppy(except)
             && (!outer.contains(inner.network) || outer.prefix >= inner.prefix)
@@ -290,7 +290,7 @@ mod tests {
     use super::*;
 
     fn errors(spec: &Value, old: Option<&Value>) -> Vec<String> {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         let tolerance = old.map_or(
             Tolerance {
                 values: InvalidValues::Refused,
@@ -305,11 +305,11 @@ mod tests {
     #[test]
     fn a_policy_with_rules_for_egress_is_one_of_both_directions() {
         let mut object = json!({"spec": {"egress": [{"ports": [{"port": 1}]}]}});
-        NetworkPolicy.default(&mut object);
+        NetworkPolicy.set_defaults(&mut object);
         assert_eq!(object["spec"]["policyTypes"], json!(["Ingress", "Egress"]));
         assert_eq!(object["spec"]["egress"][0]["ports"][0]["protocol"], "TCP");
         let mut object = json!({});
-        NetworkPolicy.default(&mut object);
+        NetworkPolicy.set_defaults(&mut object);
         assert_eq!(object["spec"]["policyTypes"], json!(["Ingress"]));
     }
 

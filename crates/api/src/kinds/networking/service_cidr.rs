@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 
 use crate::{
-    apply::{FieldSet, managed::Reset},
-    field::{Error, Path, Shown},
+    apply::{FieldSet, managed::ResetFields},
+    field::{Error, Path, BadValue},
     go,
     kinds::{demand, status_meta},
     name,
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    strategy::{StrategyContext, Column, ErrorList, Row, RestStrategy, Tree, TreeMut, named_row},
     time::Time,
 };
 
@@ -21,24 +21,24 @@ const COLUMNS: &[Column] = &[
     Column::age(),
 ];
 
-impl Rules for ServiceCidr {
-    fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+impl RestStrategy for ServiceCidr {
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.copy_from("spec", old);
         status_meta::keep(new, old);
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_cidrs(object.at("spec"), errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let (spec, root) = (new.at("spec"), Path::new("spec"));
         let at = root.child("cidrs");
         let after: Vec<_> = spec.texts("cidrs").collect();
         let before: Vec<_> = old.at("spec").texts("cidrs").collect();
         let grown = (before.len(), after.len()) == (1, 2);
         if before.len() != after.len() && !grown {
-            let shown = Shown::Json(spec.items("cidrs").into());
+            let shown = BadValue::Json(spec.items("cidrs").into());
             errors.push(Error::invalid(&at, shown, demand::IMMUTABLE));
             return;
         }
@@ -52,13 +52,13 @@ impl Rules for ServiceCidr {
         }
     }
 
-    fn reset(&self, subresource: &str) -> Option<Reset> {
+    fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
         let fields: &[&[&str]] = if subresource.is_empty() {
             &[&["status"]]
         } else {
             &[&["metadata"], &["spec"]]
         };
-        Some(Reset::Fields(FieldSet::of_fields(fields)))
+        Some(ResetFields::Fields(FieldSet::of_fields(fields)))
     }
 
     fn columns(&self) -> &'static [Column] {
@@ -71,7 +71,7 @@ impl Rules for ServiceCidr {
     }
 }
 
-fn validate_cidrs(spec: &Value, errors: &mut Errors) {
+fn validate_cidrs(spec: &Value, errors: &mut ErrorList) {
     let root = Path::new("spec");
     let at = root.child("cidrs");
     let cidrs: Vec<_> = spec.texts("cidrs").collect();
@@ -80,12 +80,12 @@ fn validate_cidrs(spec: &Value, errors: &mut Errors) {
         return;
     }
     if cidrs.len() > 2 {
-        let shown = Shown::Printed(format!("{{\"CIDRs\":{}}}", go::json(spec.at("cidrs"))));
+        let shown = BadValue::Printed(format!("{{\"CIDRs\":{}}}", go::json(spec.at("cidrs"))));
         errors.push(Error::invalid(&at, shown, "may only hold up to 2 values"));
         return;
     }
     for (index, cidr) in cidrs.iter().enumerate() {
-        errors.extend(name::cidr(&at.index(index), cidr));
+        errors.extend(name::validate_cidr(&at.index(index), cidr));
     }
     let family = |cidr: &&str| name::parse_cidr_sloppy(cidr).map(|subnet| subnet.network.is_ipv4());
     if let [first, second] = cidrs.as_slice()
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     fn errors(cidrs: &[&str]) -> Vec<String> {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         validate_cidrs(&json!({"cidrs": cidrs}), &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
@@ -128,17 +128,17 @@ mod tests {
 
     #[test]
     fn a_second_family_may_come_later_and_nothing_else_changes() {
-        let user = crate::rules::User::default();
+        let user = crate::strategy::User::default();
         let kind = crate::kinds::builtin()
             .kind("networking.k8s.io", "v1", "ServiceCIDR")
             .unwrap();
-        let at = Circumstances {
+        let at = StrategyContext {
             kind,
             now: Time::from_unix(0, 0),
             user: &user,
         };
         let change = |before: &[&str], after: &[&str]| -> Vec<String> {
-            let mut errors = Errors::new();
+            let mut errors = ErrorList::new();
             let object = |cidrs: &[&str]| json!({"spec": {"cidrs": cidrs}});
             ServiceCidr.validate_update(&object(after), &object(before), &at, &mut errors);
             errors.iter().map(|error| error.field.clone()).collect()

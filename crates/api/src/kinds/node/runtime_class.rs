@@ -3,14 +3,14 @@
 use serde_json::{Value, json};
 
 use crate::{
-    field::{Error, Path, Shown},
+    field::{Error, Path, BadValue},
     go,
     kinds::{
         core::{node_selector, pod},
         demand,
     },
     name,
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
+    strategy::{StrategyContext, Column, ErrorList, Row, RestStrategy, Tree, named_row},
     time::Time,
 };
 
@@ -22,22 +22,22 @@ const COLUMNS: &[Column] = &[Column::name(), Column::text("Handler", ""), Column
 /// What tells tolerations apart.
 const TOLERATION_KEY: [&str; 4] = ["key", "operator", "value", "effect"];
 
-impl Rules for RuntimeClass {
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+impl RestStrategy for RuntimeClass {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_parts(object, errors);
         // What the schema asks for is told last.
         let (at, handler) = (Path::new("handler"), object.text("handler"));
         if handler.is_empty() {
             errors.push(Error::required(&at, ""));
         } else {
-            demand::tell(handler, name::dns1123_label(handler), &at, errors);
+            demand::tell(handler, name::validate_dns1123_label(handler), &at, errors);
         }
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let (at, handler) = (Path::new("handler"), new.text("handler"));
         if !handler.is_empty() {
-            demand::tell(handler, name::dns1123_label(handler), &at, errors);
+            demand::tell(handler, name::validate_dns1123_label(handler), &at, errors);
         }
         validate_parts(new, errors);
         demand::immutable(new.at("handler"), old.at("handler"), &at, errors);
@@ -55,11 +55,11 @@ impl Rules for RuntimeClass {
             .collect()
     }
 
-    fn creates_on_update(&self) -> bool {
+    fn allow_create_on_update(&self) -> bool {
         true
     }
 
-    fn updates_unconditionally(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 
@@ -72,7 +72,7 @@ impl Rules for RuntimeClass {
     }
 }
 
-fn validate_parts(object: &Value, errors: &mut Errors) {
+fn validate_parts(object: &Value, errors: &mut ErrorList) {
     if object.has("overhead") {
         let amounts = object.at("overhead").at("podFixed");
         pod::validate_overhead(amounts, &Path::new("overhead"), errors);
@@ -80,13 +80,13 @@ fn validate_parts(object: &Value, errors: &mut Errors) {
     let (at, scheduling) = (Path::new("scheduling"), object.at("scheduling"));
     if !scheduling.is_null() {
         let selector = scheduling.entries("nodeSelector");
-        errors.extend(name::labels(&at.child("nodeSelector"), selector));
+        errors.extend(name::validate_labels(&at.child("nodeSelector"), selector));
         validate_tolerations(scheduling.items("tolerations"), &at.child("tolerations"), errors);
     }
 }
 
 /// What is wrong with tolerations. None stands there twice.
-fn validate_tolerations(tolerations: &[Value], at: &Path<'_>, errors: &mut Errors) {
+fn validate_tolerations(tolerations: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
     pod::validate_added_tolerations(tolerations, at, errors);
     let key = |toleration: &Value| TOLERATION_KEY.map(|field| toleration.text(field).to_owned());
     let repeated = demand::repeated(tolerations.iter().map(key));
@@ -98,10 +98,10 @@ fn validate_tolerations(tolerations: &[Value], at: &Path<'_>, errors: &mut Error
 }
 
 /// A toleration as errors show it: under the names of the program, not of the API.
-fn printed(toleration: &Value) -> Shown {
+fn printed(toleration: &Value) -> BadValue {
     let [key, operator, value, effect] = TOLERATION_KEY.map(|field| go::json_string(toleration.text(field)));
     let seconds = toleration.at("tolerationSeconds");
-    Shown::Printed(format!(
+    BadValue::Printed(format!(
         "{{\"Key\":{key},\"Operator\":{operator},\"Value\":{value},\"Effect\":{effect},\"TolerationSeconds\":{seconds}}}"
     ))
 }
@@ -109,17 +109,17 @@ fn printed(toleration: &Value) -> Shown {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{kinds::builtin, rules::User};
+    use crate::{kinds::builtin, strategy::User};
 
     #[test]
     fn the_handler_stays() {
-        let at = Circumstances {
+        let at = StrategyContext {
             kind: builtin().kind("node.k8s.io", "v1", "RuntimeClass").unwrap(),
             now: Time::from_unix(0, 0),
             user: &User::default(),
         };
         let change = |new: Value| {
-            let mut errors = Errors::new();
+            let mut errors = ErrorList::new();
             RuntimeClass.validate_update(&new, &json!({"handler": "a"}), &at, &mut errors);
             errors.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn a_toleration_stands_there_once_and_compares_no_numbers() {
         let errors = |tolerations: &[Value]| {
-            let mut errors = Errors::new();
+            let mut errors = ErrorList::new();
             validate_tolerations(tolerations, &Path::new("t"), &mut errors);
             errors.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn an_overhead_is_told_as_limits() {
         let object = json!({"overhead": {"podFixed": {"cpu": "-1", "hugepages-2Mi": "2Mi", "pods": "1"}}});
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         validate_parts(&object, &mut errors);
         let told: Vec<_> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(

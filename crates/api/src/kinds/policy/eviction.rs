@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{
     field::{Error, Path},
-    rules::{Circumstances, Errors, Rules, Tree},
+    strategy::{StrategyContext, ErrorList, RestStrategy, Tree},
 };
 
 /// The rules of evictions.
@@ -12,8 +12,8 @@ pub(super) struct Eviction;
 
 const IGNORE_READ_ERRORS: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
 
-impl Rules for Eviction {
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+impl RestStrategy for Eviction {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         if object.at("deleteOptions").flag(IGNORE_READ_ERRORS) {
             let root = Path::new("deleteOptions");
             let detail = "can not be set for pod eviction, try after removing the option";

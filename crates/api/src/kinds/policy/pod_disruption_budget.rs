@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 
 use crate::{
-    apply::managed::Reset,
+    apply::managed::ResetFields,
     field::{Error, Path},
     go,
     kinds::{condition, count, int_or_percent, label_selector, printed, reset},
-    name::Rule,
-    rules::{self, Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
+    name::NameFormat,
+    strategy::{self, StrategyContext, Column, Description, ErrorList, Row, RestStrategy, Tree, TreeMut, named_row},
     selector::label::InvalidValues,
     time::Time,
 };
@@ -37,31 +37,31 @@ const COLUMNS: &[Column] = &[
     Column::age(),
 ];
 
-impl Rules for PodDisruptionBudget {
-    fn names(&self) -> Rule {
-        Rule::PathSegment
+impl RestStrategy for PodDisruptionBudget {
+    fn name_format(&self) -> NameFormat {
+        NameFormat::PathSegment
     }
 
-    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
-        rules::reset_status(object, at.kind);
+    fn prepare_for_create(&self, object: &mut Value, at: &StrategyContext<'_>) {
+        strategy::reset_status(object, at.kind);
         without_deprecated(object);
     }
 
-    fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
-        rules::keep_status(new, old, at.kind);
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, at: &StrategyContext<'_>) {
+        strategy::keep_status(new, old, at.kind);
         if new.at("spec").at("selector") != old.at("spec").at("selector") {
             without_deprecated(new);
         }
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate(object.at("spec"), InvalidValues::Refused, errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let before = old.at("spec").at("selector");
-        let mut known = Errors::new();
-        label_selector::validate(before, InvalidValues::Refused, &Path::NOWHERE, &mut known);
+        let mut known = ErrorList::new();
+        label_selector::validate(before, InvalidValues::Refused, &Path::NIL, &mut known);
         let values = if known.is_empty() {
             InvalidValues::Refused
         } else {
@@ -70,7 +70,7 @@ impl Rules for PodDisruptionBudget {
         validate(new.at("spec"), values, errors);
     }
 
-    fn validate_status(&self, new: &Value, _: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_status_update(&self, new: &Value, _: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let (status, at) = (new.at("status"), Path::new("status"));
         condition::validate(status.items("conditions"), &at.child("conditions"), errors);
         let counts = [
@@ -86,11 +86,11 @@ impl Rules for PodDisruptionBudget {
         true
     }
 
-    fn updates_unconditionally(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 
-    fn reset(&self, subresource: &str) -> Option<Reset> {
+    fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
         reset::spec(subresource)
     }
 
@@ -112,7 +112,7 @@ impl Rules for PodDisruptionBudget {
 
 /// The deprecated label stands alone in a selector or not at all.
 fn without_deprecated(object: &mut Value) {
-    let Some(selector) = object.make("spec").at_mut("selector") else {
+    let Some(selector) = object.ensure_object("spec").at_mut("selector") else {
         return;
     };
     if *selector == json!({"matchExpressions": [{"key": DEPRECATED, "operator": "Exists"}]}) {
@@ -127,7 +127,7 @@ fn without_deprecated(object: &mut Value) {
     }
 }
 
-fn validate(spec: &Value, values: InvalidValues, errors: &mut Errors) {
+fn validate(spec: &Value, values: InvalidValues, errors: &mut ErrorList) {
     let at = Path::new("spec");
     if spec.has("minAvailable") && spec.has("maxUnavailable") {
         let detail = "minAvailable and maxUnavailable cannot be both set";
@@ -163,7 +163,7 @@ mod tests {
         let kept = |expressions: Value| {
             let mut budget = json!({"spec": {"selector": {"matchExpressions": expressions}}});
             without_deprecated(&mut budget);
-            budget.way("spec.selector").at("matchExpressions").clone()
+            budget.at_path("spec.selector").at("matchExpressions").clone()
         };
         assert_eq!(kept(json!([deprecated])), json!([deprecated]));
         assert_eq!(kept(json!([deprecated, other])), json!([other]));

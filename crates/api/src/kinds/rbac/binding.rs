@@ -4,11 +4,11 @@ use serde_json::{Value, json};
 
 use super::GROUP;
 use crate::{
-    field::{Error, Path, Shown},
+    field::{Error, Path, BadValue},
     go,
     kinds::{Scope, demand},
-    name::{self, Rule},
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    name::{self, NameFormat},
+    strategy::{StrategyContext, Column, ErrorList, Row, RestStrategy, Tree, TreeMut, named_row},
     time::Time,
 };
 
@@ -44,31 +44,31 @@ const CLUSTER_COLUMNS: &[Column] = &[
     Column::text("ServiceAccounts", "ServiceAccounts in the clusterRoleBinding").wide(),
 ];
 
-impl Rules for Binding {
-    fn names(&self) -> Rule {
-        Rule::PathSegment
+impl RestStrategy for Binding {
+    fn name_format(&self) -> NameFormat {
+        NameFormat::PathSegment
     }
 
-    fn default(&self, object: &mut Value) {
+    fn set_defaults(&self, object: &mut Value) {
         for subject in object.items_mut("subjects") {
             if subject.text("apiGroup").is_empty() && matches!(subject.text("kind"), "User" | "Group") {
                 subject.set("apiGroup", GROUP);
             }
         }
-        let role = object.make("roleRef");
+        let role = object.ensure_object("roleRef");
         if role.text("apiGroup").is_empty() {
             role.set("apiGroup", GROUP);
         }
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         self.validate_all(object, errors);
         // What the schema asks for is told last.
         validate_subject_names(object, errors);
         demand::required(object.at("roleRef"), &["name"], &Path::new("roleRef"), errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         self.validate_all(new, errors);
         let (at, role) = (Path::new("roleRef"), new.at("roleRef"));
         demand::required(role, &["name"], &at, errors);
@@ -78,7 +78,7 @@ impl Rules for Binding {
         validate_subject_names(new, errors);
     }
 
-    fn creates_on_update(&self) -> bool {
+    fn allow_create_on_update(&self) -> bool {
         true
     }
 
@@ -111,7 +111,7 @@ impl Rules for Binding {
 // --- Binding ---
 
 impl Binding {
-    fn validate_all(&self, object: &Value, errors: &mut Errors) {
+    fn validate_all(&self, object: &Value, errors: &mut ErrorList) {
         let (at, role) = (Path::new("roleRef"), object.at("roleRef"));
         let group = role.text("apiGroup");
         if group != GROUP {
@@ -133,12 +133,12 @@ impl Binding {
     }
 }
 
-fn validate_subject(subject: &Value, scope: Scope, at: &Path<'_>, errors: &mut Errors) {
+fn validate_subject(subject: &Value, scope: Scope, at: &Path<'_>, errors: &mut ErrorList) {
     let (name, group) = (subject.text("name"), subject.text("apiGroup"));
     match subject.text("kind") {
         "ServiceAccount" => {
             if !name.is_empty() {
-                demand::tell(name, name::dns1123_subdomain(name), &at.child("name"), errors);
+                demand::tell(name, name::validate_dns1123_subdomain(name), &at.child("name"), errors);
             }
             if !group.is_empty() {
                 errors.push(Error::not_supported(&at.child("apiGroup"), group, [""]));
@@ -156,7 +156,7 @@ fn validate_subject(subject: &Value, scope: Scope, at: &Path<'_>, errors: &mut E
     }
 }
 
-fn validate_subject_names(object: &Value, errors: &mut Errors) {
+fn validate_subject_names(object: &Value, errors: &mut ErrorList) {
     let list = Path::new("subjects");
     for (index, subject) in object.items("subjects").iter().enumerate() {
         demand::required(subject, &["name"], &list.index(index), errors);
@@ -164,9 +164,9 @@ fn validate_subject_names(object: &Value, errors: &mut Errors) {
 }
 
 /// A reference as errors show it: under the names of the program, not of the API.
-fn printed(role: &Value) -> Shown {
+fn printed(role: &Value) -> BadValue {
     let field = |name: &str| go::json_string(role.text(name));
-    Shown::Printed(format!(
+    BadValue::Printed(format!(
         "{{\"APIGroup\":{},\"Kind\":{},\"Name\":{}}}",
         field("apiGroup"),
         field("kind"),
@@ -180,7 +180,7 @@ mod tests {
 
     fn binding(subjects: &Value) -> Value {
         let mut object = json!({"roleRef": {"kind": "ClusterRole", "name": "x"}, "subjects": subjects});
-        Binding(Scope::Cluster).default(&mut object);
+        Binding(Scope::Cluster).set_defaults(&mut object);
         object
     }
 
@@ -198,7 +198,7 @@ mod tests {
     fn a_service_account_in_the_cluster_needs_a_namespace() {
         let object = binding(&json!([{"kind": "ServiceAccount", "name": "a"}]));
         let count = |scope: Scope| {
-            let mut errors = Errors::new();
+            let mut errors = ErrorList::new();
             Binding(scope).validate_all(&object, &mut errors);
             errors.len()
         };

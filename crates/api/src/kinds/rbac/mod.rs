@@ -3,13 +3,13 @@
 mod binding;
 mod role;
 
-use crate::{kinds::Scope, rules::Rules};
+use crate::{kinds::Scope, strategy::RestStrategy};
 
 /// The group.
 const GROUP: &str = "rbac.authorization.k8s.io";
 
 /// The rules of a kind of this group.
-pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
+pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     Some(match kind {
         "ClusterRole" => &role::Role(Scope::Cluster),
         "ClusterRoleBinding" => &binding::Binding(Scope::Cluster),

@@ -3,29 +3,29 @@
 use serde_json::Value;
 
 use crate::{
-    field::{Error, Path, Shown},
+    field::{Error, Path, BadValue},
     kinds::Scope,
-    name::Rule,
-    rules::{Circumstances, Errors, Rules, Tree},
+    name::NameFormat,
+    strategy::{StrategyContext, ErrorList, RestStrategy, Tree},
     selector::label::{self, InvalidValues, Selector, UnknownOperators},
 };
 
 /// The rules of roles, and of roles of the cluster.
 pub(super) struct Role(pub(super) Scope);
 
-impl Rules for Role {
-    fn names(&self) -> Rule {
-        Rule::PathSegment
+impl RestStrategy for Role {
+    fn name_format(&self) -> NameFormat {
+        NameFormat::PathSegment
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         self.validate_all(object, InvalidValues::Refused, errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let malformed = selectors(old).iter().any(|selector| {
             let (values, operators) = (InvalidValues::Refused, UnknownOperators::Refused);
-            !label::validate(&Path::NOWHERE, selector, values, operators).is_empty()
+            !label::validate(&Path::NIL, selector, values, operators).is_empty()
         });
         let values = if malformed {
             InvalidValues::Taken
@@ -35,7 +35,7 @@ impl Rules for Role {
         self.validate_all(new, values, errors);
     }
 
-    fn creates_on_update(&self) -> bool {
+    fn allow_create_on_update(&self) -> bool {
         true
     }
 }
@@ -43,7 +43,7 @@ impl Rules for Role {
 // --- Role ---
 
 impl Role {
-    fn validate_all(&self, object: &Value, values: InvalidValues, errors: &mut Errors) {
+    fn validate_all(&self, object: &Value, values: InvalidValues, errors: &mut ErrorList) {
         let list = Path::new("rules");
         for (index, rule) in object.items("rules").iter().enumerate() {
             validate_rule(rule, self.0, &list.index(index), errors);
@@ -64,7 +64,7 @@ fn selectors(object: &Value) -> &[Value] {
     object.at("aggregationRule").items("clusterRoleSelectors")
 }
 
-fn validate_rule(rule: &Value, scope: Scope, at: &Path<'_>, errors: &mut Errors) {
+fn validate_rule(rule: &Value, scope: Scope, at: &Path<'_>, errors: &mut ErrorList) {
     if !rule.items("nonResourceURLs").is_empty() {
         let (at, urls) = (at.child("nonResourceURLs"), rule.at("nonResourceURLs"));
         if scope == Scope::Namespaced {
@@ -90,7 +90,7 @@ fn validate_rule(rule: &Value, scope: Scope, at: &Path<'_>, errors: &mut Errors)
     }
 }
 
-fn validate_aggregation(selectors: &[Value], values: InvalidValues, errors: &mut Errors) {
+fn validate_aggregation(selectors: &[Value], values: InvalidValues, errors: &mut ErrorList) {
     let root = Path::new("aggregationRule");
     let list = root.child("clusterRoleSelectors");
     if selectors.is_empty() {
@@ -101,7 +101,7 @@ fn validate_aggregation(selectors: &[Value], values: InvalidValues, errors: &mut
         let at = list.index(index);
         errors.extend(label::validate(&at, selector, values, UnknownOperators::Refused));
         if Selector::from_object(Some(selector)).is_err() {
-            let nothing = Shown::Json(Value::Null);
+            let nothing = BadValue::Json(Value::Null);
             errors.push(Error::invalid(&at, nothing, "invalid label selector."));
         }
     }
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     fn errors(scope: Scope, object: &Value) -> Vec<String> {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         Role(scope).validate_all(object, InvalidValues::Refused, &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }

@@ -11,7 +11,7 @@ use super::{
     word::{self, Requests},
 };
 use crate::{
-    field::{Error, Path, Shown},
+    field::{Error, Path, BadValue},
     go,
     kinds::{
         condition,
@@ -22,7 +22,7 @@ use crate::{
         demand,
     },
     name,
-    rules::{Errors, Tree, TreeMut},
+    strategy::{ErrorList, Tree, TreeMut},
 };
 
 const CONSUMERS: usize = 256;
@@ -68,7 +68,7 @@ pub(super) fn prepare(status: &mut Value, old: &Value) {
 }
 
 fn results(status: &Value) -> &[Value] {
-    status.way("allocation.devices").items("results")
+    status.at_path("allocation.devices").items("results")
 }
 
 fn identity(device: &Value) -> [&str; 4] {
@@ -76,13 +76,13 @@ fn identity(device: &Value) -> [&str; 4] {
 }
 
 /// What is wrong with a new status.
-pub(super) fn validate(claim: &Value, old: &Value, errors: &mut Errors) {
+pub(super) fn validate(claim: &Value, old: &Value, errors: &mut ErrorList) {
     let (status, at) = (claim.at("status"), Path::new("status"));
     judge_consumers(claim, old, &at, errors);
     let allocation = status.at("allocation");
     let place = at.child("allocation");
     if !allocation.is_null() && !old.has("allocation") {
-        let requests = Requests::new(claim.way("spec.devices").items("requests"));
+        let requests = Requests::new(claim.at_path("spec.devices").items("requests"));
         judge_allocation(allocation, &requests, &place, errors);
     }
     if !allocation.is_null() && old.has("allocation") {
@@ -96,7 +96,7 @@ pub(super) fn validate(claim: &Value, old: &Value, errors: &mut Errors) {
     declared_rest(status, &at, errors);
 }
 
-fn judge_consumers(claim: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn judge_consumers(claim: &Value, old: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let status = claim.at("status");
     let (consumers, place) = (status.items("reservedFor"), at.child("reservedFor"));
     if consumers.len() <= CONSUMERS {
@@ -125,7 +125,7 @@ fn judge_consumers(claim: &Value, old: &Value, at: &Path<'_>, errors: &mut Error
     }
 }
 
-fn judge_device(device: &Value, allocated: &HashSet<[&str; 4]>, at: &Path<'_>, errors: &mut Errors) {
+fn judge_device(device: &Value, allocated: &HashSet<[&str; 4]>, at: &Path<'_>, errors: &mut ErrorList) {
     driver_name(device.text("driver"), &at.child("driver"), errors);
     word::pool(device.text("pool"), &at.child("pool"), errors);
     demand::label(device.text("device"), &at.child("device"), errors);
@@ -139,7 +139,7 @@ fn judge_device(device: &Value, allocated: &HashSet<[&str; 4]>, at: &Path<'_>, e
             text("shareID"),
         );
         let detail = "must be an allocated device in the claim";
-        errors.push(Error::invalid(at, Shown::Printed(shown), detail));
+        errors.push(Error::invalid(at, BadValue::Printed(shown), detail));
     }
     let (conditions, place) = (device.items("conditions"), at.child("conditions"));
     if conditions.len() > CONDITIONS {
@@ -154,12 +154,12 @@ fn judge_device(device: &Value, allocated: &HashSet<[&str; 4]>, at: &Path<'_>, e
         let place = at.child("networkData");
         let place = place.child("ips");
         for (index, address) in addresses.iter().filter_map(Value::as_str).enumerate() {
-            errors.extend(name::interface_address(&place.index(index), address));
+            errors.extend(name::validate_interface_address(&place.index(index), address));
         }
     }
 }
 
-fn judge_allocation(allocation: &Value, requests: &Requests<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn judge_allocation(allocation: &Value, requests: &Requests<'_>, at: &Path<'_>, errors: &mut ErrorList) {
     let devices = at.child("devices");
     let (results, place) = (
         allocation.at("devices").items("results"),
@@ -188,7 +188,7 @@ fn judge_allocation(allocation: &Value, requests: &Requests<'_>, at: &Path<'_>, 
     }
 }
 
-fn declared_allocation(allocation: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn declared_allocation(allocation: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let devices = at.child("devices");
     let (results, place) = (
         allocation.at("devices").items("results"),
@@ -215,7 +215,7 @@ fn declared_allocation(allocation: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn declared_rest(status: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn declared_rest(status: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let (consumers, place) = (status.items("reservedFor"), at.child("reservedFor"));
     if declared::few(consumers, CONSUMERS, &place, errors) {
         let ty = "ResourceClaimConsumerReference";
@@ -227,7 +227,7 @@ fn declared_rest(status: &Value, at: &Path<'_>, errors: &mut Errors) {
         let place = place.index(index);
         word::declared_uuid(device.at("shareID"), &place.child("shareID"), errors);
         let (network, place) = (device.at("networkData"), place.child("networkData"));
-        let short = |name: &str, most: usize, errors: &mut Errors| {
+        let short = |name: &str, most: usize, errors: &mut ErrorList| {
             if network.text(name).len() > most {
                 errors.push(Error::too_long(&place.child(name), most));
             }
@@ -249,7 +249,7 @@ mod tests {
     }
 
     fn errors(status: &Value, old: &Value) -> Vec<String> {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         validate(&claim(status), old, &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }

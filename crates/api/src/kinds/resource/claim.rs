@@ -10,7 +10,7 @@ use super::{
 use crate::{
     field::{Error, Path},
     kinds::demand,
-    rules::{Errors, Tree, TreeMut},
+    strategy::{ErrorList, Tree, TreeMut},
 };
 
 /// How many requests, alternatives of one, and constraints there may be.
@@ -24,9 +24,9 @@ const MODES: [&str; 2] = ["All", "ExactCount"];
 /// Fills in what was left out of the spec of a claim.
 pub(super) fn default(spec: &mut Value) {
     each_request(spec, |request| {
-        request.fill("allocationMode", "ExactCount");
+        request.set_default("allocationMode", "ExactCount");
         if request.text("allocationMode") == "ExactCount" {
-            request.fill("count", 1);
+            request.set_default("count", 1);
         }
         taint::default_tolerations(request);
     });
@@ -61,13 +61,13 @@ fn each_request(spec: &mut Value, mut change: impl FnMut(&mut Value)) {
 }
 
 /// What is wrong with the spec of a claim.
-pub(super) fn validate(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let (devices, place) = (spec.at("devices"), at.child("devices"));
     judge(devices, &place, errors);
     declared(devices, &place, errors);
 }
 
-fn judge(devices: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn judge(devices: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let requests = devices.items("requests");
     let place = at.child("requests");
     if requests.len() <= REQUESTS {
@@ -99,7 +99,7 @@ fn judge(devices: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn judge_request(request: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn judge_request(request: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     demand::label(request.text("name"), &at.child("name"), errors);
     let alternatives = request.items("firstAvailable");
     match (request.has("exactly"), alternatives.is_empty()) {
@@ -133,7 +133,7 @@ fn judge_request(request: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// What is asked of exact requests and alternatives alike.
-fn judge_devices(request: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn judge_devices(request: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     configuration::judge_selectors(request, Age::New, at, errors);
     let count = request.int("count").unwrap_or_default();
     let place = at.child("count");
@@ -150,7 +150,7 @@ fn judge_devices(request: &Value, at: &Path<'_>, errors: &mut Errors) {
     taint::judge_tolerations(request, at, errors);
 }
 
-fn declared(devices: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn declared(devices: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let (requests, place) = (devices.items("requests"), at.child("requests"));
     if declared::few(requests, REQUESTS, &place, errors) {
         declared::unique(requests, &["name"], "DeviceRequest", &place, errors);
@@ -180,7 +180,7 @@ fn declared(devices: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn declared_request(request: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn declared_request(request: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if request.has("exactly") {
         declared_devices(request.at("exactly"), &at.child("exactly"), errors);
     }
@@ -198,7 +198,7 @@ fn declared_request(request: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn declared_devices(request: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn declared_devices(request: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     configuration::declared_selectors(request, at, errors);
     declared::optional_of(request, "allocationMode", &MODES, at, errors);
     taint::declared_tolerations(request, at, errors);

@@ -3,13 +3,13 @@
 use serde_json::Value;
 
 use crate::{
-    field::{Error, Path, Shown},
+    field::{Error, Path, BadValue},
     kinds::{demand, printed},
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 /// Whether a list has no more items than it may; tells if it has.
-pub(super) fn few(items: &[Value], most: usize, at: &Path<'_>, errors: &mut Errors) -> bool {
+pub(super) fn few(items: &[Value], most: usize, at: &Path<'_>, errors: &mut ErrorList) -> bool {
     if items.len() > most {
         errors.push(Error::too_many(at, Some(items.len()), most));
     }
@@ -17,7 +17,7 @@ pub(super) fn few(items: &[Value], most: usize, at: &Path<'_>, errors: &mut Erro
 }
 
 /// Items of a list are told apart by some of their fields; errors show them whole.
-pub(super) fn unique(items: &[Value], keys: &[&str], ty: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn unique(items: &[Value], keys: &[&str], ty: &str, at: &Path<'_>, errors: &mut ErrorList) {
     let key = |item: &'_ Value| keys.iter().map(|key| item.at(key).clone()).collect::<Vec<_>>();
     let repeated = demand::repeated(items.iter().map(key));
     for (index, item) in items.iter().enumerate() {
@@ -31,7 +31,7 @@ pub(super) fn unique(items: &[Value], keys: &[&str], ty: &str, at: &Path<'_>, er
 }
 
 /// A list of texts has not too many, and each once.
-pub(super) fn set(tree: &Value, name: &str, most: usize, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn set(tree: &Value, name: &str, most: usize, at: &Path<'_>, errors: &mut ErrorList) {
     let (items, place) = (tree.items(name), at.child(name));
     if !few(items, most, &place, errors) {
         return;
@@ -39,14 +39,14 @@ pub(super) fn set(tree: &Value, name: &str, most: usize, at: &Path<'_>, errors: 
     let repeated = demand::repeated(items);
     for (index, item) in items.iter().enumerate() {
         if repeated[index] {
-            let shown = Shown::Text(item.as_str().unwrap_or_default().to_owned());
+            let shown = BadValue::Text(item.as_str().unwrap_or_default().to_owned());
             errors.push(Error::duplicate(&place.index(index), shown));
         }
     }
 }
 
 /// A text that must be there, and be one of a few.
-pub(super) fn required_of(tree: &Value, name: &str, supported: &[&str], at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn required_of(tree: &Value, name: &str, supported: &[&str], at: &Path<'_>, errors: &mut ErrorList) {
     match tree.text(name) {
         "" => errors.push(Error::required(&at.child(name), "")),
         value => demand::one_of(value, supported, &at.child(name), errors),
@@ -54,7 +54,7 @@ pub(super) fn required_of(tree: &Value, name: &str, supported: &[&str], at: &Pat
 }
 
 /// A text that is one of a few if it is there.
-pub(super) fn optional_of(tree: &Value, name: &str, supported: &[&str], at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn optional_of(tree: &Value, name: &str, supported: &[&str], at: &Path<'_>, errors: &mut ErrorList) {
     match tree.text(name) {
         "" => {}
         value => demand::one_of(value, supported, &at.child(name), errors),

@@ -6,15 +6,15 @@ use super::{allocation, claim, taint};
 use crate::{
     field::Path,
     kinds::{demand, status_meta},
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    strategy::{StrategyContext, Column, ErrorList, Row, RestStrategy, Tree, TreeMut, named_row},
     time::Time,
 };
 
 /// The rules of resource claims.
 pub(super) struct ResourceClaim;
 
-impl Rules for ResourceClaim {
-    fn default(&self, object: &mut Value) {
+impl RestStrategy for ResourceClaim {
+    fn set_defaults(&self, object: &mut Value) {
         if let Some(spec) = object.at_mut("spec") {
             claim::default(spec);
         }
@@ -29,31 +29,31 @@ impl Rules for ResourceClaim {
         }
     }
 
-    fn prepare_create(&self, object: &mut Value, _: &Circumstances<'_>) {
+    fn prepare_for_create(&self, object: &mut Value, _: &StrategyContext<'_>) {
         object.set("status", json!({}));
-        claim::drop_disabled(object.make("spec"), &Value::Null);
+        claim::drop_disabled(object.ensure_object("spec"), &Value::Null);
     }
 
-    fn prepare_update(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.copy_from("status", old);
-        claim::drop_disabled(new.make("spec"), old.at("spec"));
+        claim::drop_disabled(new.ensure_object("spec"), old.at("spec"));
     }
 
-    fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.copy_from("spec", old);
         status_meta::keep(new, old);
-        allocation::prepare(new.make("status"), old.at("status"));
+        allocation::prepare(new.ensure_object("status"), old.at("status"));
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         claim::validate(object.at("spec"), &Path::new("spec"), errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         demand::immutable(new.at("spec"), old.at("spec"), &Path::new("spec"), errors);
     }
 
-    fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_status_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         allocation::validate(new, old.at("status"), errors);
     }
 
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     fn errors(spec: &Value) -> Vec<String> {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         claim::validate(spec, &Path::new("spec"), &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
@@ -102,7 +102,7 @@ mod tests {
         let mut object = json!({"spec": {"devices": {"requests": [
             {"name": "r", "exactly": {"deviceClassName": "c", "tolerations": [{}]}},
         ]}}});
-        ResourceClaim.default(&mut object);
+        ResourceClaim.set_defaults(&mut object);
         let exactly = &object.at("spec").at("devices").items("requests")[0];
         assert_eq!(
             exactly.at("exactly"),

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::{
     field::{Error, Path},
     kinds::demand,
-    rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
+    strategy::{StrategyContext, Column, Description, ErrorList, Row, RestStrategy, Tree, TreeMut, named_row},
     time::Time,
 };
 
@@ -31,9 +31,9 @@ const COLUMNS: &[Column] = &[
     Column::field("PreemptionPolicy", "preemptionPolicy"),
 ];
 
-impl Rules for PriorityClass {
-    fn default(&self, object: &mut Value) {
-        object.fill("preemptionPolicy", POLICIES[0]);
+impl RestStrategy for PriorityClass {
+    fn set_defaults(&self, object: &mut Value) {
+        object.set_default("preemptionPolicy", POLICIES[0]);
     }
 
     fn has_generation(&self) -> bool {
@@ -44,7 +44,7 @@ impl Rules for PriorityClass {
         false
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let (name, value) = (object.at("metadata").text("name"), value(object));
         if name.starts_with(SYSTEM_PREFIX) {
             if let Some(fault) = unknown(name, value, object.flag("globalDefault")) {
@@ -72,7 +72,7 @@ impl Rules for PriorityClass {
         }
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         if value(new) != value(old) {
             errors.push(Error::forbidden(
                 &Path::new("value"),
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn the_policy_is_the_last_cell() {
         let mut object = json!({"metadata": {"name": "x"}, "value": 7});
-        PriorityClass.default(&mut object);
+        PriorityClass.set_defaults(&mut object);
         let cells = PriorityClass.row(&object, Time::from_unix(0, 0)).cells;
         assert_eq!(cells[..3], [json!("x"), json!(7), json!(false)]);
         assert_eq!(cells[4], "PreemptLowerPriority");

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::{
     field::{Error, Path},
     kinds::demand,
-    rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
+    strategy::{StrategyContext, Column, Description, ErrorList, Row, RestStrategy, Tree, TreeMut, named_row},
     time::Time,
 };
 
@@ -14,34 +14,34 @@ const SECRETS_ADVISED: &str = "spec.serviceAccountTokenInSecrets is unset; if su
 /// The rules of CSI drivers.
 pub(super) struct CsiDriver;
 
-impl Rules for CsiDriver {
-    fn default(&self, object: &mut Value) {
-        let spec = object.make("spec");
-        spec.fill("attachRequired", true);
-        spec.fill("podInfoOnMount", false);
-        spec.fill("storageCapacity", false);
-        spec.fill("fsGroupPolicy", "ReadWriteOnceWithFSType");
+impl RestStrategy for CsiDriver {
+    fn set_defaults(&self, object: &mut Value) {
+        let spec = object.ensure_object("spec");
+        spec.set_default("attachRequired", true);
+        spec.set_default("podInfoOnMount", false);
+        spec.set_default("storageCapacity", false);
+        spec.set_default("fsGroupPolicy", "ReadWriteOnceWithFSType");
         if spec.items("volumeLifecycleModes").is_empty() {
             spec.set("volumeLifecycleModes", json!(["Persistent"]));
         }
-        spec.fill("requiresRepublish", false);
-        spec.fill("seLinuxMount", false);
-        spec.fill("preventPodSchedulingIfMissing", false);
+        spec.set_default("requiresRepublish", false);
+        spec.set_default("seLinuxMount", false);
+        spec.set_default("preventPodSchedulingIfMissing", false);
     }
 
     /// Generations are counted from the first change on, not from the beginning.
-    fn prepare_update(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         if new.at("spec") != old.at("spec") {
             let generation = old.at("metadata").int("generation").unwrap_or_default() + 1;
-            new.make("metadata").set("generation", generation);
+            new.ensure_object("metadata").set("generation", generation);
         }
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate(object.at("spec"), errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let (new, old) = (new.at("spec"), old.at("spec"));
         validate(new, errors);
         let at = Path::new("spec");
@@ -61,7 +61,7 @@ impl Rules for CsiDriver {
         Vec::new()
     }
 
-    fn updates_unconditionally(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 
@@ -126,7 +126,7 @@ impl Rules for CsiDriver {
     }
 }
 
-fn validate(spec: &Value, errors: &mut Errors) {
+fn validate(spec: &Value, errors: &mut ErrorList) {
     let at = Path::new("spec");
     if spec.has("fsGroupPolicy") {
         demand::one_of(
@@ -153,7 +153,7 @@ fn validate(spec: &Value, errors: &mut Errors) {
     }
 }
 
-fn token_requests(requests: &[Value], at: &Path<'_>, errors: &mut Errors) {
+fn token_requests(requests: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
     let repeated = demand::repeated(requests.iter().map(|request| request.text("audience")));
     for (index, request) in requests.iter().enumerate() {
         let place = at.index(index);
@@ -180,7 +180,7 @@ mod tests {
     fn a_driver_shows_its_audiences_and_modes() {
         let mut driver =
             json!({"metadata": {"name": "d", "creationTimestamp": "2026-01-01T00:00:00Z"}, "spec": {}});
-        CsiDriver.default(&mut driver);
+        CsiDriver.set_defaults(&mut driver);
         let now = Time::parse("2026-01-01T00:00:30Z").unwrap();
         let cells = |driver: &Value| Value::Array(CsiDriver.row(driver, now).cells);
         assert_eq!(
@@ -188,7 +188,7 @@ mod tests {
             json!(["d", true, false, false, "<unset>", false, "Persistent", "30s"])
         );
         driver
-            .make("spec")
+            .ensure_object("spec")
             .set("tokenRequests", json!([{"audience": "a"}, {"audience": "b"}]));
         assert_eq!(cells(&driver)[4], "a,b");
         assert_eq!(CsiDriver.warnings(&driver, None).len(), 1);

@@ -5,10 +5,10 @@ use std::collections::{HashMap, HashSet};
 use serde_json::{Value, json};
 
 use crate::{
-    field::{Error, Path, Shown},
+    field::{Error, Path, BadValue},
     go,
     kinds::{core::volume::source::driver_name, demand, status_meta},
-    rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
+    strategy::{StrategyContext, Column, Description, ErrorList, Row, RestStrategy, Tree, TreeMut, named_row},
     time::Time,
 };
 
@@ -17,8 +17,8 @@ const ID_LENGTH: usize = 256;
 /// The rules of CSI nodes.
 pub(super) struct CsiNode;
 
-impl Rules for CsiNode {
-    fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+impl RestStrategy for CsiNode {
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.copy_from("spec", old);
         status_meta::keep(new, old);
         // The health of storage belongs to a feature that is off.
@@ -29,11 +29,11 @@ impl Rules for CsiNode {
         }
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate(object, errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate(new, errors);
         let at = Path::new("spec");
         let drivers = |object: &'_ Value| -> Vec<Value> {
@@ -71,7 +71,7 @@ impl Rules for CsiNode {
         }
     }
 
-    fn updates_unconditionally(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 
@@ -93,7 +93,7 @@ impl Rules for CsiNode {
     }
 }
 
-fn validate(object: &Value, errors: &mut Errors) {
+fn validate(object: &Value, errors: &mut ErrorList) {
     let at = Path::new("spec");
     let at = at.child("drivers");
     let drivers = object.at("spec").items("drivers");
@@ -130,8 +130,8 @@ fn validate(object: &Value, errors: &mut Errors) {
 }
 
 /// A driver as errors show it.
-fn printed(driver: &Value) -> Shown {
-    Shown::Printed(format!(
+fn printed(driver: &Value) -> BadValue {
+    BadValue::Printed(format!(
         "{{\"Name\":{},\"NodeID\":{},\"TopologyKeys\":{},\"Allocatable\":null}}",
         go::json_string(driver.text("name")),
         go::json_string(driver.text("nodeID")),
@@ -142,7 +142,7 @@ fn printed(driver: &Value) -> Shown {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{kinds::builtin, rules::User};
+    use crate::{kinds::builtin, strategy::User};
 
     #[test]
     fn a_driver_may_change_how_much_it_takes_and_nothing_else() {
@@ -150,12 +150,12 @@ mod tests {
         let kind = builtin()
             .kind("storage.k8s.io", "v1", "CSINode")
             .expect("it is built in");
-        let at = Circumstances {
+        let at = StrategyContext {
             kind,
             now: Time::parse("2026-01-01T00:00:00Z").unwrap(),
             user: &User::default(),
         };
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         CsiNode.validate_update(&node("a", 1), &node("a", 2), &at, &mut errors);
         assert!(errors.is_empty());
         CsiNode.validate_update(&node("b", 1), &node("a", 1), &at, &mut errors);

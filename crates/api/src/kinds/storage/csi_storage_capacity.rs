@@ -5,21 +5,21 @@ use serde_json::Value;
 use crate::{
     field::{Error, Path},
     kinds::{core::node_selector, demand, label_selector},
-    name::Rule,
-    rules::{Circumstances, Errors, Rules, Tree},
+    name::NameFormat,
+    strategy::{StrategyContext, ErrorList, RestStrategy, Tree},
     selector::label::{InvalidValues, UnknownOperators, validate as validate_selector},
 };
 
 /// The rules of CSI storage capacities.
 pub(super) struct CsiStorageCapacity;
 
-impl Rules for CsiStorageCapacity {
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+impl RestStrategy for CsiStorageCapacity {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate(object, InvalidValues::Refused, errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let mut faults = Errors::new();
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
+        let mut faults = ErrorList::new();
         topology(old, InvalidValues::Refused, &mut faults);
         let values = if faults.is_empty() {
             InvalidValues::Refused
@@ -54,12 +54,12 @@ impl Rules for CsiStorageCapacity {
         warnings
     }
 
-    fn updates_unconditionally(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 }
 
-fn topology(object: &Value, values: InvalidValues, errors: &mut Errors) {
+fn topology(object: &Value, values: InvalidValues, errors: &mut ErrorList) {
     if object.has("nodeTopology") {
         errors.extend(validate_selector(
             &Path::new("nodeTopology"),
@@ -70,11 +70,11 @@ fn topology(object: &Value, values: InvalidValues, errors: &mut Errors) {
     }
 }
 
-fn validate(object: &Value, values: InvalidValues, errors: &mut Errors) {
+fn validate(object: &Value, values: InvalidValues, errors: &mut ErrorList) {
     topology(object, values, errors);
     let class = object.text("storageClassName");
     let place = Path::new("storageClassName");
-    demand::tell(class, Rule::Subdomain.name(class), &place, errors);
+    demand::tell(class, NameFormat::Subdomain.name(class), &place, errors);
     let capacity = demand::amount(object.at("capacity"));
     if capacity.sign().is_lt() {
         let detail = "must be greater than or equal to 0";
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn a_capacity_names_a_class_and_is_not_negative() {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         validate(
             &json!({"storageClassName": "c", "capacity": "0"}),
             InvalidValues::Refused,

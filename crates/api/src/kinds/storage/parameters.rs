@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{
     field::{Error, Path},
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 /// How many there may be.
@@ -13,7 +13,7 @@ const COUNT: usize = 512;
 const BYTES: usize = 256 * 1024;
 
 /// What is wrong with the parameters of a class.
-pub(super) fn validate(class: &Value, required: bool, errors: &mut Errors) {
+pub(super) fn validate(class: &Value, required: bool, errors: &mut ErrorList) {
     let at = Path::new("parameters");
     let parameters = class.entries("parameters");
     if parameters.len() > COUNT {

@@ -11,7 +11,7 @@ use super::parameters;
 use crate::{
     field::{Error, Path},
     kinds::{core::node_selector, demand},
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    strategy::{StrategyContext, Column, ErrorList, Row, RestStrategy, Tree, TreeMut, named_row},
     time::Time,
 };
 
@@ -27,21 +27,21 @@ const DEFAULT: [&str; 2] = [
 /// The rules of storage classes.
 pub(super) struct StorageClass;
 
-impl Rules for StorageClass {
-    fn default(&self, object: &mut Value) {
-        object.fill("reclaimPolicy", "Delete");
-        object.fill("volumeBindingMode", "Immediate");
+impl RestStrategy for StorageClass {
+    fn set_defaults(&self, object: &mut Value) {
+        object.set_default("reclaimPolicy", "Delete");
+        object.set_default("volumeBindingMode", "Immediate");
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate(object, errors);
-        demand::required(object, &["provisioner"], &Path::NOWHERE, errors);
+        demand::required(object, &["provisioner"], &Path::NIL, errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate(new, errors);
         if new.at("provisioner") != old.at("provisioner") {
-            demand::required(new, &["provisioner"], &Path::NOWHERE, errors);
+            demand::required(new, &["provisioner"], &Path::NIL, errors);
         }
         for name in IMMUTABLE {
             demand::immutable(new.at(name), old.at(name), &Path::new(name), errors);
@@ -110,7 +110,7 @@ fn is_default(class: &Value) -> bool {
     DEFAULT.iter().any(|name| annotations.text(name) == "true")
 }
 
-fn validate(object: &Value, errors: &mut Errors) {
+fn validate(object: &Value, errors: &mut ErrorList) {
     let provisioner = object.text("provisioner");
     if !provisioner.is_empty() {
         let place = Path::new("provisioner");
@@ -132,7 +132,7 @@ fn validate(object: &Value, errors: &mut Errors) {
 
 /// Terms are told apart by what they allow. One that allows all is taken for the same as every other that there
 /// is room for.
-fn topologies(terms: &[Value], errors: &mut Errors) {
+fn topologies(terms: &[Value], errors: &mut ErrorList) {
     let at = Path::new("allowedTopologies");
     let mut before: HashMap<BTreeMap<&str, BTreeSet<&str>>, usize> = HashMap::new();
     for (index, term) in terms.iter().enumerate() {
@@ -150,7 +150,7 @@ fn topologies(terms: &[Value], errors: &mut Errors) {
     }
 }
 
-fn topology<'v>(term: &'v Value, at: &Path<'_>, errors: &mut Errors) -> BTreeMap<&'v str, BTreeSet<&'v str>> {
+fn topology<'v>(term: &'v Value, at: &Path<'_>, errors: &mut ErrorList) -> BTreeMap<&'v str, BTreeSet<&'v str>> {
     let mut allowed = BTreeMap::new();
     for (index, requirement) in term.items("matchLabelExpressions").iter().enumerate() {
         let place = at.index(index);
@@ -177,14 +177,14 @@ fn topology<'v>(term: &'v Value, at: &Path<'_>, errors: &mut Errors) -> BTreeMap
 mod tests {
     use super::*;
 
-    fn told(errors: &Errors) -> Vec<String> {
+    fn told(errors: &ErrorList) -> Vec<String> {
         errors.iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn topologies_and_their_keys_and_values_are_told_apart() {
         let zone = json!({"matchLabelExpressions": [{"key": "zone", "values": ["a", "a"]}, {"key": "zone", "values": ["b"]}]});
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         topologies(&[zone.clone(), zone], &mut errors);
         assert_eq!(
             told(&errors),

@@ -11,8 +11,8 @@ use crate::{
         },
         demand, status_meta,
     },
-    name::Rule,
-    rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
+    name::NameFormat,
+    strategy::{StrategyContext, Column, Description, ErrorList, Row, RestStrategy, Tree, TreeMut, named_row},
     time::Time,
 };
 
@@ -23,8 +23,8 @@ const ATTACHER_LENGTH: usize = 63;
 /// The rules of volume attachments.
 pub(super) struct VolumeAttachment;
 
-impl Rules for VolumeAttachment {
-    fn default(&self, object: &mut Value) {
+impl RestStrategy for VolumeAttachment {
+    fn set_defaults(&self, object: &mut Value) {
         let spec = object
             .at_mut("spec")
             .and_then(|spec| spec.at_mut("source"))
@@ -34,17 +34,17 @@ impl Rules for VolumeAttachment {
         }
     }
 
-    fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.copy_from("spec", old);
         status_meta::keep(new, old);
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate(object, errors);
         attacher(object.at("spec"), errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let at = Path::new("spec");
         let (spec, before) = (new.at("spec"), old.at("spec"));
         if spec != before {
@@ -54,11 +54,11 @@ impl Rules for VolumeAttachment {
         demand::immutable(spec, before, &at, errors);
     }
 
-    fn validate_status(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_status_update(&self, new: &Value, old: &Value, at: &StrategyContext<'_>, errors: &mut ErrorList) {
         self.validate_update(new, old, at, errors);
     }
 
-    fn updates_unconditionally(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 
@@ -89,7 +89,7 @@ impl Rules for VolumeAttachment {
     }
 }
 
-fn validate(object: &Value, errors: &mut Errors) {
+fn validate(object: &Value, errors: &mut ErrorList) {
     let (spec, at) = (object.at("spec"), Path::new("spec"));
     let (source, place) = (spec.at("source"), at.child("source"));
     let volume = source.at("persistentVolumeName").as_str();
@@ -115,15 +115,15 @@ fn validate(object: &Value, errors: &mut Errors) {
         ),
     }
     let node = spec.text("nodeName");
-    demand::tell(node, Rule::Subdomain.name(node), &at.child("nodeName"), errors);
+    demand::tell(node, NameFormat::Subdomain.name(node), &at.child("nodeName"), errors);
     validate_status(object.at("status"), errors);
     if let Some(volume) = volume {
         let place = place.child("persistentVolumeName");
-        demand::tell(volume, Rule::Subdomain.name(volume), &place, errors);
+        demand::tell(volume, NameFormat::Subdomain.name(volume), &place, errors);
     }
 }
 
-fn validate_status(status: &Value, errors: &mut Errors) {
+fn validate_status(status: &Value, errors: &mut ErrorList) {
     let at = Path::new("status");
     let bytes = |(key, value): (&String, &Value)| key.len() + value.as_str().unwrap_or_default().len();
     let metadata = status.entries("attachmentMetadata");
@@ -139,7 +139,7 @@ fn validate_status(status: &Value, errors: &mut Errors) {
     }
 }
 
-fn attacher(spec: &Value, errors: &mut Errors) {
+fn attacher(spec: &Value, errors: &mut ErrorList) {
     let at = Path::new("spec");
     let place = at.child("attacher");
     let attacher = spec.text("attacher");
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn an_attachment_names_attacher_volume_and_node() {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         let object = json!({"spec": {"attacher": "A_", "nodeName": "n", "source": {"inlineVolumeSpec": {
             "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1"}, "local": {"path": "/x"},
         }}}});
@@ -183,15 +183,15 @@ mod tests {
     #[test]
     fn a_change_is_refused_and_what_is_wrong_with_it_is_told_first() {
         let object = |attacher: &str| json!({"spec": {"attacher": attacher, "nodeName": "n", "source": {"persistentVolumeName": "p"}}});
-        let user = crate::rules::User::default();
-        let at = Circumstances {
+        let user = crate::strategy::User::default();
+        let at = StrategyContext {
             kind: crate::kinds::builtin()
                 .kind("storage.k8s.io", "v1", "VolumeAttachment")
                 .unwrap(),
             now: Time::from_unix(0, 0),
             user: &user,
         };
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         VolumeAttachment.validate_update(&object("B_"), &object("a"), &at, &mut errors);
         let told: Vec<_> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(told.len(), 2);

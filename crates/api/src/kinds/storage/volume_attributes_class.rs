@@ -6,24 +6,24 @@ use super::parameters;
 use crate::{
     field::{Error, Path},
     kinds::demand,
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
+    strategy::{StrategyContext, Column, ErrorList, Row, RestStrategy, Tree, named_row},
     time::Time,
 };
 
 /// The rules of volume attributes classes.
 pub(super) struct VolumeAttributesClass;
 
-impl Rules for VolumeAttributesClass {
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+impl RestStrategy for VolumeAttributesClass {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let driver = object.text("driverName");
-        demand::required(object, &["driverName"], &Path::NOWHERE, errors);
+        demand::required(object, &["driverName"], &Path::NIL, errors);
         if !driver.is_empty() {
             demand::qualified(&demand::lowered(driver), &Path::new("driverName"), errors);
         }
         parameters::validate(object, true, errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, at: &StrategyContext<'_>, errors: &mut ErrorList) {
         for name in ["driverName", "parameters"] {
             if new.at(name) != old.at(name) {
                 let detail = format!("updates to {name} are forbidden.");

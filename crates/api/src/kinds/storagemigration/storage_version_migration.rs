@@ -3,31 +3,31 @@
 use serde_json::{Value, json};
 
 use crate::{
-    field::{Error, Path, Shown},
+    field::{Error, Path, BadValue},
     go,
     kinds::{condition, demand, status_meta},
     name,
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut},
+    strategy::{StrategyContext, Column, ErrorList, Row, RestStrategy, Tree, TreeMut},
     time::Time,
 };
 
 /// The rules of storage version migrations.
 pub(super) struct StorageVersionMigration;
 
-impl Rules for StorageVersionMigration {
-    fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+impl RestStrategy for StorageVersionMigration {
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.copy_from("spec", old);
         status_meta::keep(new, old);
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate(object, errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate(new, errors);
         if new.at("spec") != old.at("spec") {
-            let resource = new.way("spec.resource");
+            let resource = new.at_path("spec.resource");
             let shown = format!(
                 "{{\"Resource\":{{\"group\":{},\"resource\":{}}}}}",
                 go::json_string(resource.text("group")),
@@ -35,17 +35,17 @@ impl Rules for StorageVersionMigration {
             );
             errors.push(Error::invalid(
                 &Path::new("spec"),
-                Shown::Printed(shown),
+                BadValue::Printed(shown),
                 demand::IMMUTABLE,
             ));
         }
     }
 
-    fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_status_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_status(new.at("status"), old.at("status"), errors);
     }
 
-    fn updates_unconditionally(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 
@@ -59,7 +59,7 @@ impl Rules for StorageVersionMigration {
     }
 
     fn row(&self, object: &Value, _: Time) -> Row {
-        let resource = object.way("spec.resource");
+        let resource = object.at_path("spec.resource");
         let resource = match (resource.text("group"), resource.text("resource")) {
             ("", name) => name.to_owned(),
             (group, name) => format!("{name}.{group}"),
@@ -79,29 +79,29 @@ impl Rules for StorageVersionMigration {
     }
 }
 
-fn validate(object: &Value, errors: &mut Errors) {
+fn validate(object: &Value, errors: &mut ErrorList) {
     let at = Path::new("spec");
     let at = at.child("resource");
-    let resource = object.way("spec.resource");
+    let resource = object.at_path("spec.resource");
     let place = at.child("resource");
     match resource.text("resource") {
         "" => errors.push(Error::required(&place, "resource is required to be set")),
-        value => joined(value, &name::dns1035_label(value), &place, errors),
+        value => joined(value, &name::validate_dns1035_label(value), &place, errors),
     }
     match resource.text("group") {
         "" => {}
-        value => joined(value, &name::dns1123_subdomain(value), &at.child("group"), errors),
+        value => joined(value, &name::validate_dns1123_subdomain(value), &at.child("group"), errors),
     }
 }
 
 /// Tells what a rule for names found in one error.
-fn joined(value: &str, faults: &[String], at: &Path<'_>, errors: &mut Errors) {
+fn joined(value: &str, faults: &[String], at: &Path<'_>, errors: &mut ErrorList) {
     if !faults.is_empty() {
         errors.push(Error::invalid(at, value, faults.join(",")));
     }
 }
 
-fn validate_status(new: &Value, old: &Value, errors: &mut Errors) {
+fn validate_status(new: &Value, old: &Value, errors: &mut ErrorList) {
     let at = Path::new("status");
     let version = new.text("resourceVersion");
     let place = at.child("resourceVersion");
@@ -140,9 +140,9 @@ fn is_met(status: &Value, kind: &str) -> bool {
 }
 
 /// Conditions as errors show them: in the order of their type.
-fn printed(conditions: &[Value]) -> Shown {
+fn printed(conditions: &[Value]) -> BadValue {
     if conditions.is_empty() {
-        return Shown::Json(Value::Null);
+        return BadValue::Json(Value::Null);
     }
     let texts: Vec<_> = conditions
         .iter()
@@ -161,7 +161,7 @@ fn printed(conditions: &[Value]) -> Shown {
             )
         })
         .collect();
-    Shown::Printed(format!("[{}]", texts.join(",")))
+    BadValue::Printed(format!("[{}]", texts.join(",")))
 }
 
 #[cfg(test)]
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn a_migration_ends_once() {
         let met = |kind: &str| json!({"conditions": [{"type": kind, "status": "True", "reason": "R", "message": "", "lastTransitionTime": "t"}]});
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         validate_status(&met("Succeeded"), &met("Running"), &mut errors);
         assert!(errors.is_empty());
         validate_status(&met("Running"), &met("Failed"), &mut errors);

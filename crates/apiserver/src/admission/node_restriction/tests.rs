@@ -1,4 +1,4 @@
-use k3_api::rules::{TreeMut, User};
+use k3_api::strategy::{TreeMut, User};
 use serde_json::json;
 
 use super::{super::testing::World, *};

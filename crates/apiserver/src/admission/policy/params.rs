@@ -2,7 +2,7 @@
 
 use k3_api::{
     kinds::{KindRef, builtin},
-    rules::Tree,
+    strategy::Tree,
     selector::label::Selector,
 };
 use serde_json::Value;

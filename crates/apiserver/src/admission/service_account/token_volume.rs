@@ -2,7 +2,7 @@
 
 use k3_api::{
     name,
-    rules::{Tree, TreeMut},
+    strategy::{Tree, TreeMut},
 };
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use k3_api::{base64, go, rules::Tree, status::Status};
+use k3_api::{base64, go, strategy::Tree, status::Status};
 use serde_json::{Value, json};
 
 use super::{

@@ -16,7 +16,7 @@ use std::sync::{
 use k3_api::{
     bootstrap,
     go::quote,
-    rules::{Tree, User},
+    strategy::{Tree, User},
     selector::field::{Operator, Term},
 };
 

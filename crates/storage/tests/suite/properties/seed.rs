@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use proptest::{
-    strategy::Strategy,
+    strategy::RestStrategy,
     test_runner::{Config, RngSeed, TestCaseError, TestRunner},
 };
 

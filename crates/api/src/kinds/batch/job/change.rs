@@ -5,16 +5,16 @@ use serde_json::Value;
 use crate::{
     field::{Error, Path},
     kinds::{core::pod, immutable, met, pod_template, printed},
-    rules::{Errors, Tree, TreeMut},
+    strategy::{ErrorList, Tree, TreeMut},
 };
 
 /// What is wrong with a change of a job, beside what is wrong with the job.
-pub(super) fn validate(new: &Value, old: &Value, errors: &mut Errors) {
+pub(super) fn validate(new: &Value, old: &Value, errors: &mut ErrorList) {
     let (spec, before, at) = (new.at("spec"), old.at("spec"), Path::new("spec"));
     completions(spec, before, &at, errors);
     immutable::selector(spec, before, &at, errors);
     template(spec, before, may_change_template(old), &at, errors);
-    let policy = |name: &str, ty: &str, errors: &mut Errors| {
+    let policy = |name: &str, ty: &str, errors: &mut ErrorList| {
         if spec.at(name) != before.at(name) {
             let shown = printed::shown("batch", ty, spec.at(name));
             errors.push(Error::invalid(&at.child(name), shown, immutable::IMMUTABLE));
@@ -27,7 +27,7 @@ pub(super) fn validate(new: &Value, old: &Value, errors: &mut Errors) {
 }
 
 /// An indexed job can be given other completions, together with as many pods at once.
-fn completions(spec: &Value, before: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn completions(spec: &Value, before: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if spec.text("completionMode") != "Indexed" {
         immutable::unchanged(spec, before, &["completions"], at, errors);
         return;
@@ -49,7 +49,7 @@ fn may_change_template(job: &Value) -> bool {
     job.at("spec").flag("suspend") && idle && status.int("active").unwrap_or_default() == 0
 }
 
-fn template(spec: &Value, before: &Value, changeable: bool, at: &Path<'_>, errors: &mut Errors) {
+fn template(spec: &Value, before: &Value, changeable: bool, at: &Path<'_>, errors: &mut ErrorList) {
     let (template, before) = (spec.at("template"), before.at("template"));
     if template == before {
         return;
@@ -91,7 +91,7 @@ fn node_affinity(pod: &Value, allowed: &mut Value) {
     if !pod.has("affinity") && !allowed.has("affinity") {
         return;
     }
-    let affinity = allowed.make("affinity");
+    let affinity = allowed.ensure_object("affinity");
     if node.is_null() {
         affinity.remove("nodeAffinity");
     } else {

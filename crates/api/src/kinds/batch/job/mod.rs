@@ -11,13 +11,13 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 
 use crate::{
-    apply::managed::Reset,
+    apply::managed::ResetFields,
     field::{Error, Path},
     go,
     kinds::{core::pod, label_selector, met, pod_template, reset},
     name,
-    rules::{
-        self, Circumstances, Column, Dependents, Errors, Row, Rules, Selectable, Tree, TreeMut, named_row,
+    strategy::{
+        self, StrategyContext, Column, GarbageCollectionPolicy, ErrorList, Row, RestStrategy, SelectableField, Tree, TreeMut, named_row,
     },
     selector::label::{InvalidValues, Selector},
     time::{self, Time},
@@ -54,63 +54,63 @@ const COLUMNS: &[Column] = &[
     Column::field("Selector", "spec.selector").wide(),
 ];
 
-impl Rules for Job {
-    fn default(&self, object: &mut Value) {
-        let spec = object.make("spec");
+impl RestStrategy for Job {
+    fn set_defaults(&self, object: &mut Value) {
+        let spec = object.ensure_object("spec");
         if !spec.has("parallelism") {
-            spec.fill("completions", 1);
+            spec.set_default("completions", 1);
         }
-        spec.fill("parallelism", 1);
+        spec.set_default("parallelism", 1);
         let limit = if spec.has("backoffLimitPerIndex") {
             i32::MAX
         } else {
             6
         };
-        spec.fill("backoffLimit", limit);
+        spec.set_default("backoffLimit", limit);
         let labels = spec.at("template").at("metadata").at("labels").clone();
-        spec.fill("completionMode", "NonIndexed");
-        spec.fill("suspend", false);
+        spec.set_default("completionMode", "NonIndexed");
+        spec.set_default("suspend", false);
         let replacement = if spec.has("podFailurePolicy") {
             "Failed"
         } else {
             "TerminatingOrFailed"
         };
-        spec.fill("podReplacementPolicy", replacement);
-        spec.fill("manualSelector", false);
+        spec.set_default("podReplacementPolicy", replacement);
+        spec.set_default("manualSelector", false);
         default_policy(spec);
-        pod::default_template(spec.make("template"));
-        let metadata = object.make("metadata");
+        pod::default_template(spec.ensure_object("template"));
+        let metadata = object.ensure_object("metadata");
         if !labels.is_null() && metadata.entries("labels").is_empty() {
             metadata.set("labels", labels);
         }
     }
 
-    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
+    fn prepare_for_create(&self, object: &mut Value, at: &StrategyContext<'_>) {
         if !object.at("spec").flag("manualSelector") {
             select(object);
         }
-        rules::reset_status(object, at.kind);
-        drop_disabled(object.make("spec"), &Value::Null);
+        strategy::reset_status(object, at.kind);
+        drop_disabled(object.ensure_object("spec"), &Value::Null);
     }
 
-    fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
-        rules::keep_status(new, old, at.kind);
-        drop_disabled(new.make("spec"), old.at("spec"));
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, at: &StrategyContext<'_>) {
+        strategy::keep_status(new, old, at.kind);
+        drop_disabled(new.ensure_object("spec"), old.at("spec"));
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         selected_by_itself(object, errors);
         validate(object.at("spec"), None, errors);
         host_names(object, errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate(new.at("spec"), Some(old.at("spec")), errors);
         change::validate(new, old, errors);
         host_names(new, errors);
     }
 
-    fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_status_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         status::validate(new, old, errors);
     }
 
@@ -133,25 +133,25 @@ impl Rules for Job {
         true
     }
 
-    fn reset(&self, subresource: &str) -> Option<Reset> {
+    fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
         reset::spec(subresource)
     }
 
-    fn not_selectable(&self, field: &str) -> String {
+    fn unsupported_field_label(&self, field: &str) -> String {
         format!("field label {} not supported for Job", go::quote(field))
     }
 
-    fn selectable(&self) -> &'static [Selectable] {
-        const SUCCESSFUL: Selectable = Selectable::rule("status.successful", |object| {
+    fn selectable_fields(&self) -> &'static [SelectableField] {
+        const SUCCESSFUL: SelectableField = SelectableField::rule("status.successful", |object| {
             let succeeded = object.at("status").int("succeeded").unwrap_or_default();
             Cow::Owned(succeeded.to_string())
         });
-        const FIELDS: &[Selectable] = &[SUCCESSFUL];
+        const FIELDS: &[SelectableField] = &[SUCCESSFUL];
         FIELDS
     }
 
-    fn dependents(&self) -> Dependents {
-        Dependents::Orphan
+    fn default_garbage_collection_policy(&self) -> GarbageCollectionPolicy {
+        GarbageCollectionPolicy::OrphanDependents
     }
 
     fn columns(&self) -> &'static [Column] {
@@ -231,17 +231,17 @@ pub(super) fn spec_warnings(spec: &Value, old: Option<&Value>, at: &Path<'_>) ->
 /// Labels the pods, and selects them by the uid of the job, which no other job has.
 fn select(object: &mut Value) {
     let identity = object.at("metadata").clone();
-    let spec = object.make("spec");
-    let labels = spec.make("template").make("metadata").make("labels");
+    let spec = object.ensure_object("spec");
+    let labels = spec.ensure_object("template").ensure_object("metadata").ensure_object("labels");
     for (label, field) in LABELS {
-        labels.fill(label, identity.text(field));
+        labels.set_default(label, identity.text(field));
     }
-    let selector = spec.make("selector").make("matchLabels");
-    selector.fill(UID_LABEL, identity.text("uid"));
+    let selector = spec.ensure_object("selector").ensure_object("matchLabels");
+    selector.set_default(UID_LABEL, identity.text("uid"));
 }
 
 /// Labels that were not set by the server must be what it would have set.
-fn selected_by_itself(object: &Value, errors: &mut Errors) {
+fn selected_by_itself(object: &Value, errors: &mut ErrorList) {
     let spec = object.at("spec");
     if spec.flag("manualSelector") || !spec.has("selector") {
         return;
@@ -280,7 +280,7 @@ fn selected_by_itself(object: &Value, errors: &mut Errors) {
     }
 }
 
-fn validate(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
+fn validate(spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let at = Path::new("spec");
     validate_spec(spec, old, &at, errors);
     let values = old.map_or(InvalidValues::Refused, |old| {
@@ -298,7 +298,7 @@ fn validate(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
 }
 
 /// Pods of an indexed job have a host name made of its name and their index.
-fn host_names(object: &Value, errors: &mut Errors) {
+fn host_names(object: &Value, errors: &mut ErrorList) {
     let spec = object.at("spec");
     let Some(completions @ 1..) = spec.int("completions") else {
         return;
@@ -308,7 +308,7 @@ fn host_names(object: &Value, errors: &mut Errors) {
     }
     let name = object.at("metadata").text("name");
     let longest = format!("{name}-{}", completions - 1);
-    if !name::dns1123_label(&longest).is_empty() {
+    if !name::validate_dns1123_label(&longest).is_empty() {
         let place = Path::new("metadata");
         let detail = format!("will not able to create pod with invalid DNS label: {longest}");
         errors.push(Error::invalid(&place.child("name"), name, detail));

@@ -4,11 +4,11 @@ use serde_json::Value;
 
 use super::indexes;
 use crate::{
-    field::{Error, Path, Shown},
+    field::{Error, Path, BadValue},
     go,
     kinds::{count, demand, printed},
     name,
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 const MAX_RULES: usize = 20;
@@ -21,7 +21,7 @@ const OPERATORS: [&str; 2] = ["In", "NotIn"];
 const STATUSES: [&str; 3] = ["False", "True", "Unknown"];
 
 /// What is wrong with the policy for failures.
-pub(super) fn failure(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn failure(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let rules = spec.at("podFailurePolicy").items("rules");
     let place = at.child("rules");
     if rules.len() > MAX_RULES {
@@ -33,7 +33,7 @@ pub(super) fn failure(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn failure_rule(rule: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn failure_rule(rule: &Value, spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let place = at.child("action");
     match rule.text("action") {
         "FailIndex" if !spec.has("backoffLimitPerIndex") => {
@@ -53,7 +53,7 @@ fn failure_rule(rule: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) 
     for (index, pattern) in conditions.iter().enumerate() {
         let place = place.index(index);
         let (kind, kind_at) = (pattern.text("type"), place.child("type"));
-        let faults = name::label_key(kind).into_iter();
+        let faults = name::validate_label_key(kind).into_iter();
         errors.extend(faults.map(|fault| Error::invalid(&kind_at, kind, fault)));
         one_of(pattern.text("status"), &STATUSES, &place.child("status"), errors);
     }
@@ -62,10 +62,10 @@ fn failure_rule(rule: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) 
         (true, true) => "specifying one of OnExitCodes and OnPodConditions is required",
         _ => return,
     };
-    errors.push(Error::invalid(at, Shown::Omitted, detail));
+    errors.push(Error::invalid(at, BadValue::Omitted, detail));
 }
 
-fn exit_codes(codes: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn exit_codes(codes: &Value, spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let operator = codes.text("operator");
     one_of(operator, &OPERATORS, &at.child("operator"), errors);
     if let Some(container) = codes.at("containerName").as_str() {
@@ -100,7 +100,7 @@ fn exit_codes(codes: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// A word that must be given, and be known.
-fn one_of(word: &str, known: &[&str], at: &Path<'_>, errors: &mut Errors) {
+fn one_of(word: &str, known: &[&str], at: &Path<'_>, errors: &mut ErrorList) {
     if word.is_empty() {
         let quoted: Vec<_> = known.iter().map(|word| go::quote(word)).collect();
         let detail = format!("valid values: [{}]", quoted.join(" "));
@@ -111,7 +111,7 @@ fn one_of(word: &str, known: &[&str], at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// What is wrong with the policy for success.
-pub(super) fn success(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn success(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let policy = spec.at("successPolicy");
     if spec.text("completionMode") != "Indexed" {
         let detail = "requires indexed completion mode";
@@ -136,7 +136,7 @@ pub(super) fn success(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn success_rule(rule: &Value, completions: i64, at: &Path<'_>, errors: &mut Errors) {
+fn success_rule(rule: &Value, completions: i64, at: &Path<'_>, errors: &mut ErrorList) {
     let (listed, count) = (rule.at("succeededIndexes").as_str(), rule.int("succeededCount"));
     if listed.is_none() && count.is_none() {
         let detail = "at least one of succeededCount or succeededIndexes must be specified";

@@ -7,7 +7,7 @@ use crate::{
     field::{Error, Path},
     kinds::{core::pod, count, pod_template},
     name,
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 const MAX_MANAGER: usize = 63;
@@ -19,7 +19,7 @@ pub(in crate::kinds::batch) fn validate(
     spec: &Value,
     old: Option<&Value>,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let counts = [
         "parallelism",
@@ -37,7 +37,7 @@ pub(in crate::kinds::batch) fn validate(
     }
     if let Some(manager) = spec.at("managedBy").as_str() {
         let place = at.child("managedBy");
-        errors.extend(name::domain_prefixed_path(&place, manager));
+        errors.extend(name::validate_domain_prefixed_path(&place, manager));
         if manager.len() > MAX_MANAGER {
             errors.push(Error::too_long(&place, MAX_MANAGER));
         }
@@ -56,7 +56,7 @@ pub(in crate::kinds::batch) fn validate(
     restart(spec, &template.child("spec"), errors);
 }
 
-fn completion(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn completion(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     match spec.at("completionMode").as_str() {
         Some("Indexed") => indexed(spec, at, errors),
         None | Some("NonIndexed") => {
@@ -75,13 +75,13 @@ fn completion(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn indexed(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn indexed(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let completions = spec.int("completions");
     if completions.is_none() {
         let detail = "when completion mode is Indexed";
         errors.push(Error::required(&at.child("completions"), detail));
     }
-    let limit = |errors: &mut Errors, name: &str, most: i64, told: &str| {
+    let limit = |errors: &mut ErrorList, name: &str, most: i64, told: &str| {
         if let Some(number) = spec.int(name).filter(|number| *number > most) {
             let detail = format!("must be less than or equal to {told}");
             errors.push(Error::invalid(&at.child(name), number, detail));
@@ -107,7 +107,7 @@ fn indexed(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// With a policy for failures, a pod is replaced only when it has failed.
-fn replacement(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn replacement(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let known: &[&str] = if spec.has("podFailurePolicy") {
         &["Failed"]
     } else {
@@ -121,7 +121,7 @@ fn replacement(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// Pods that are to end cannot be restarted for ever.
-fn restart(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn restart(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let place = at.child("restartPolicy");
     match spec.at("template").at("spec").text("restartPolicy") {
         "" | "Always" => {

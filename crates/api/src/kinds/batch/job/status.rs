@@ -9,9 +9,9 @@ use serde_json::Value;
 
 use super::indexes;
 use crate::{
-    field::{Error, Path, Shown},
+    field::{Error, Path, BadValue},
     kinds::{count, immutable::IMMUTABLE, met, printed},
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
     time::Time,
 };
 
@@ -27,7 +27,7 @@ struct View<'j> {
 }
 
 /// What is wrong with a change of the status.
-pub(super) fn validate(new: &Value, old: &Value, errors: &mut Errors) {
+pub(super) fn validate(new: &Value, old: &Value, errors: &mut ErrorList) {
     let (new, old, at) = (View::new(new), View::new(old), Path::new("status"));
     let counts = ["active", "succeeded", "failed", "ready", "terminating"];
     count::nonnegative(new.status, &counts, &at, errors);
@@ -75,19 +75,19 @@ impl<'j> View<'j> {
     }
 }
 
-fn conditions(detail: &str, at: &Path<'_>, errors: &mut Errors) {
+fn conditions(detail: &str, at: &Path<'_>, errors: &mut ErrorList) {
     let place = at.child("conditions");
-    errors.push(Error::invalid(&place, Shown::Omitted, detail));
+    errors.push(Error::invalid(&place, BadValue::Omitted, detail));
 }
 
-fn zero(status: &Value, name: &str, at: &Path<'_>, errors: &mut Errors) {
+fn zero(status: &Value, name: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if let Some(number @ 1..) = status.int(name) {
         let detail = format!("{name}>0 is invalid for finished job");
         errors.push(Error::invalid(&at.child(name), number, detail));
     }
 }
 
-fn uncounted(status: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn uncounted(status: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let pods = status.at("uncountedTerminatedPods");
     let mut seen = HashSet::new();
     for name in ["succeeded", "failed"] {
@@ -104,7 +104,7 @@ fn uncounted(status: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// A job ends in one way, and says when.
-fn ends(new: &View<'_>, old: &View<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn ends(new: &View<'_>, old: &View<'_>, at: &Path<'_>, errors: &mut ErrorList) {
     let completed = new.complete != old.complete;
     let changed = |name: &str| new.status.at(name) != old.status.at(name);
     if new.complete && new.failed && (completed || new.failed != old.failed) {
@@ -159,7 +159,7 @@ fn ends(new: &View<'_>, old: &View<'_>, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// A job that is finished has begun, and has no pods any more.
-fn finished(new: &View<'_>, old: &View<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn finished(new: &View<'_>, old: &View<'_>, at: &Path<'_>, errors: &mut ErrorList) {
     if !new.finished() {
         return;
     }
@@ -186,7 +186,7 @@ fn finished(new: &View<'_>, old: &View<'_>, at: &Path<'_>, errors: &mut Errors) 
     }
 }
 
-fn indexed(new: &View<'_>, old: &View<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn indexed(new: &View<'_>, old: &View<'_>, at: &Path<'_>, errors: &mut ErrorList) {
     let changed = |name: &str| new.status.at(name) != old.status.at(name);
     let (completed_changed, failed_changed) = (changed("completedIndexes"), changed("failedIndexes"));
     let completed = new.status.text("completedIndexes");
@@ -226,7 +226,7 @@ fn indexed(new: &View<'_>, old: &View<'_>, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// A job that is said to succeed cannot fail. These rules have always been asked.
-fn success(new: &View<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn success(new: &View<'_>, at: &Path<'_>, errors: &mut ErrorList) {
     if new.succeeds && new.failed {
         conditions(
             "cannot set SuccessCriteriaMet=True and Failed=true conditions",
@@ -251,7 +251,7 @@ fn success(new: &View<'_>, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// What has been reached is not given up.
-fn onwards(new: &View<'_>, old: &View<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn onwards(new: &View<'_>, old: &View<'_>, at: &Path<'_>, errors: &mut ErrorList) {
     for (kind, before, now) in [
         ("Failed", old.failed, new.failed),
         ("Complete", old.complete, new.complete),

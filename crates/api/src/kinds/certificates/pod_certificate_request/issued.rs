@@ -6,19 +6,19 @@ use serde_json::Value;
 use super::HOUR;
 use crate::{
     base64,
-    field::{Error, Path, Shown},
-    rules::{Errors, Tree},
+    field::{Error, Path, BadValue},
+    strategy::{ErrorList, Tree},
     time::{Duration, Time},
 };
 
 const CHAIN_BYTES: usize = 100 * 1024;
 
 /// What is wrong with a certificate that was issued: the first thing, or the few that belong together.
-pub(super) fn validate(new: &Value, old: &Value, now: Time) -> Errors {
+pub(super) fn validate(new: &Value, old: &Value, now: Time) -> ErrorList {
     let (root, status) = (Path::new("status"), new.at("status"));
     let at = root.child("certificateChain");
     let chain = status.text("certificateChain");
-    let wrong = |detail: &str| Errors::from(vec![Error::invalid(&at, chain, detail)]);
+    let wrong = |detail: &str| ErrorList::from(vec![Error::invalid(&at, chain, detail)]);
     if chain.len() > CHAIN_BYTES {
         return vec![Error::too_long(&at, CHAIN_BYTES)].into();
     }
@@ -37,7 +37,7 @@ pub(super) fn validate(new: &Value, old: &Value, now: Time) -> Errors {
     let Ok(request) = CertificateRequest::from_der(&request) else {
         let spec = Path::new("spec");
         let at = spec.child("stubPKCS10Request");
-        errors.push(Error::invalid(&at, Shown::Omitted, "must be a valid PKCS#10 CSR"));
+        errors.push(Error::invalid(&at, BadValue::Omitted, "must be a valid PKCS#10 CSR"));
         return errors;
     };
     if *request.public_key() != leaf.public_key {
@@ -58,11 +58,11 @@ pub(super) fn validate(new: &Value, old: &Value, now: Time) -> Errors {
             return wrong("intermediate certificate does not parse as valid X.509");
         }
     }
-    Errors::new()
+    ErrorList::new()
 }
 
-fn name_faults(leaf: &Certificate, at: &Path<'_>) -> Errors {
-    let mut errors = Errors::new();
+fn name_faults(leaf: &Certificate, at: &Path<'_>) -> ErrorList {
+    let mut errors = ErrorList::new();
     for name in &leaf.names.names {
         let AlternativeName::Dns(host) = name else {
             continue;
@@ -108,7 +108,7 @@ fn is_mail(text: &str) -> bool {
 }
 
 /// Whether the times of the status are those of the certificate, and such as are asked for.
-pub(super) fn time_faults(new: &Value, leaf: &Certificate, now: Time) -> Errors {
+pub(super) fn time_faults(new: &Value, leaf: &Certificate, now: Time) -> ErrorList {
     let (root, status) = (Path::new("status"), new.at("status"));
     let read = |field: &str| Time::parse(status.text(field)).ok();
     let fields = ["notBefore", "notAfter", "beginRefreshAt"];
@@ -126,7 +126,7 @@ pub(super) fn time_faults(new: &Value, leaf: &Certificate, now: Time) -> Errors 
             .collect();
     };
     let wrong = |field: &str, detail: &str| {
-        Errors::from(vec![Error::invalid(
+        ErrorList::from(vec![Error::invalid(
             &root.child(field),
             status.text(field),
             detail,
@@ -155,12 +155,12 @@ pub(super) fn time_faults(new: &Value, leaf: &Certificate, now: Time) -> Errors 
     let lifetime = after.since(before);
     if lifetime < Duration::from_seconds(HOUR) {
         let detail = "leaf certificate lifetime must be >= 1 hour";
-        return Errors::from(vec![Error::invalid(&at, lifetime.nanos(), detail)]);
+        return ErrorList::from(vec![Error::invalid(&at, lifetime.nanos(), detail)]);
     }
     let most = new.at("spec").int("maxExpirationSeconds").unwrap_or_default();
     if lifetime > Duration::from_seconds(most) {
         let detail = format!("leaf certificate lifetime must be <= spec.maxExpirationSeconds ({most})");
-        return Errors::from(vec![Error::invalid(&at, lifetime.nanos(), detail)]);
+        return ErrorList::from(vec![Error::invalid(&at, lifetime.nanos(), detail)]);
     }
     if refresh < before.plus(minutes(10)) {
         return wrong(
@@ -174,5 +174,5 @@ pub(super) fn time_faults(new: &Value, leaf: &Certificate, now: Time) -> Errors 
             "must be at least 10 minutes before status.notAfter",
         );
     }
-    Errors::new()
+    ErrorList::new()
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::{
     field::{Error, Path},
     kinds::demand,
-    rules::{Errors, Tree, TreeMut},
+    strategy::{ErrorList, Tree, TreeMut},
     time::Time,
 };
 
@@ -63,10 +63,10 @@ pub(super) fn fill_times(new: &mut Value, old: &Value, now: Time) {
             .or_insert(before.at("lastTransitionTime"));
     }
     for condition in status.items_mut("conditions") {
-        condition.fill("lastUpdateTime", now.to_string());
+        condition.set_default("lastUpdateTime", now.to_string());
         let same = times.get(&(condition.text("type"), condition.text("status")));
         let time = same.map_or_else(|| Value::String(now.to_string()), |time| (*time).clone());
-        condition.fill("lastTransitionTime", time);
+        condition.set_default("lastTransitionTime", time);
     }
 }
 
@@ -90,7 +90,7 @@ pub(super) fn state(object: &Value) -> String {
 }
 
 /// What is wrong with them. What the old request has already is taken again.
-pub(super) fn validate(object: &Value, old: Option<&Value>, errors: &mut Errors) {
+pub(super) fn validate(object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let status = Path::new("status");
     let list = status.child("conditions");
     let kinds = |object: &'_ Value| -> Vec<String> {

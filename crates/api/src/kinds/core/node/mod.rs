@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 
 use super::pod::resources::{amount, default_list, validate_amount};
 use crate::{
-    apply::managed::Reset,
-    field::{Error, Path, Shown},
+    apply::managed::ResetFields,
+    field::{Error, Path, BadValue},
     go,
     kinds::{demand, printed, reset},
     name::{self, Strictness},
-    rules::{Circumstances, Column, Errors, Row, Rules, Selectable, Tree, TreeMut, age},
+    strategy::{StrategyContext, Column, ErrorList, Row, RestStrategy, SelectableField, Tree, TreeMut, age},
     time::Time,
 };
 
@@ -38,7 +38,7 @@ const COLUMNS: &[Column] = &[
     Column::field("Container-Runtime", "status.nodeInfo.containerRuntimeVersion").wide(),
 ];
 
-const SELECTABLE: &[Selectable] = &[Selectable::rule("spec.unschedulable", |node| {
+const SELECTABLE: &[SelectableField] = &[SelectableField::rule("spec.unschedulable", |node| {
     Cow::Borrowed(if node.at("spec").flag("unschedulable") {
         "true"
     } else {
@@ -46,13 +46,13 @@ const SELECTABLE: &[Selectable] = &[Selectable::rule("spec.unschedulable", |node
     })
 })];
 
-impl Rules for Node {
-    fn default(&self, object: &mut Value) {
+impl RestStrategy for Node {
+    fn set_defaults(&self, object: &mut Value) {
         if object.has("spec") {
-            settle_networks(object.make("spec"));
+            settle_networks(object.ensure_object("spec"));
         }
         if object.has("status") {
-            let status = object.make("status");
+            let status = object.ensure_object("status");
             if status.has("capacity") && !status.has("allocatable") {
                 let capacity = status.at("capacity").clone();
                 status.set("allocatable", capacity);
@@ -66,7 +66,7 @@ impl Rules for Node {
     }
 
     /// A node may come with a status.
-    fn prepare_create(&self, object: &mut Value, _: &Circumstances<'_>) {
+    fn prepare_for_create(&self, object: &mut Value, _: &StrategyContext<'_>) {
         for (part, field) in [
             ("spec", "configSource"),
             ("spec", "podPreemptionPolicy"),
@@ -78,7 +78,7 @@ impl Rules for Node {
         }
     }
 
-    fn prepare_update(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.copy_from("status", old);
         for field in ["configSource", "podPreemptionPolicy"] {
             if !old.at("spec").has(field)
@@ -89,7 +89,7 @@ impl Rules for Node {
         }
     }
 
-    fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.copy_from("spec", old);
         if !old.at("status").has("config")
             && let Some(status) = new.at_mut("status")
@@ -98,11 +98,11 @@ impl Rules for Node {
         }
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         annotation::annotations(errors, object);
         taints(errors, object);
         resources(errors, object);
-        let swap = object.way("status.nodeInfo.swap").at("capacity");
+        let swap = object.at_path("status.nodeInfo.swap").at("capacity");
         if let Some(capacity) = swap.as_i64().filter(|capacity| *capacity <= 0) {
             let metadata = Path::new("metadata");
             let place = metadata.child("nodeSwapStatus");
@@ -113,12 +113,12 @@ impl Rules for Node {
         networks(errors, object.at("spec"));
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, at: &StrategyContext<'_>, errors: &mut ErrorList) {
         self.validate(new, at, errors);
         change(errors, new, old);
     }
 
-    fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_status_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         change(errors, new, old);
     }
 
@@ -140,7 +140,7 @@ impl Rules for Node {
         warnings
     }
 
-    fn reset(&self, subresource: &str) -> Option<Reset> {
+    fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
         reset::spec(subresource)
     }
 
@@ -148,7 +148,7 @@ impl Rules for Node {
         false
     }
 
-    fn selectable(&self) -> &'static [Selectable] {
+    fn selectable_fields(&self) -> &'static [SelectableField] {
         SELECTABLE
     }
 
@@ -201,13 +201,13 @@ fn settle_networks(spec: &mut Value) {
     }
 }
 
-fn taints(errors: &mut Errors, node: &Value) {
+fn taints(errors: &mut ErrorList, node: &Value) {
     // The place is not where taints are, but clients know it so.
     let metadata = Path::new("metadata");
     taint::taints(errors, &metadata.child("taints"), node.at("spec").items("taints"));
 }
 
-fn resources(errors: &mut Errors, node: &Value) {
+fn resources(errors: &mut ErrorList, node: &Value) {
     let status = node.at("status");
     let root = Path::new("status");
     for list in ["capacity", "allocatable"] {
@@ -218,12 +218,12 @@ fn resources(errors: &mut Errors, node: &Value) {
     }
 }
 
-fn networks(errors: &mut Errors, spec: &Value) {
+fn networks(errors: &mut ErrorList, spec: &Value) {
     let root = Path::new("spec");
     let place = root.child("podCIDRs");
     let networks: Vec<_> = spec.texts("podCIDRs").collect();
     for (index, text) in networks.iter().enumerate() {
-        errors.extend(name::legacy_cidr(
+        errors.extend(name::validate_legacy_cidr(
             &place.index(index),
             text,
             Strictness::Strict,
@@ -255,7 +255,7 @@ fn networks(errors: &mut Errors, spec: &Value) {
 
 /// What is wrong with the features a node says it has: a sorted list of words in camel case, with parts after
 /// slashes.
-fn features(errors: &mut Errors, node: &Value) {
+fn features(errors: &mut ErrorList, node: &Value) {
     let status = Path::new("status");
     let place = status.child("declaredFeatures");
     let names: Vec<_> = node.at("status").texts("declaredFeatures").collect();
@@ -295,7 +295,7 @@ fn feature_fault(name: &str) -> Option<&'static str> {
 }
 
 /// What is wrong with a change of a node or of its status.
-fn change(errors: &mut Errors, new: &Value, old: &Value) {
+fn change(errors: &mut ErrorList, new: &Value, old: &Value) {
     annotation::annotations(errors, new);
     resources(errors, new);
     features(errors, new);
@@ -328,7 +328,7 @@ fn change(errors: &mut Errors, new: &Value, old: &Value) {
     }
 }
 
-fn addresses(errors: &mut Errors, node: &Value) {
+fn addresses(errors: &mut ErrorList, node: &Value) {
     let status = Path::new("status");
     let place = status.child("addresses");
     let addresses = node.at("status").items("addresses");
@@ -336,7 +336,7 @@ fn addresses(errors: &mut Errors, node: &Value) {
     let repeated = demand::repeated(addresses.iter().map(key));
     for (index, address) in addresses.iter().enumerate() {
         if repeated[index] {
-            let shown = Shown::Printed(printed::go_struct("core", "NodeAddress", address));
+            let shown = BadValue::Printed(printed::go_struct("core", "NodeAddress", address));
             errors.push(Error::duplicate(&place.index(index), shown));
         }
     }

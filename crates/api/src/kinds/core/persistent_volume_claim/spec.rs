@@ -3,11 +3,11 @@
 use serde_json::{Map, Value};
 
 use crate::{
-    field::{Error, Path, Shown},
+    field::{Error, Path, BadValue},
     kinds::{core::pod::resources::default_list, demand},
     name,
     quantity::Quantity,
-    rules::{Errors, Tree, TreeMut},
+    strategy::{ErrorList, Tree, TreeMut},
     selector::label::{InvalidValues, UnknownOperators, validate},
 };
 
@@ -50,7 +50,7 @@ pub(crate) struct Leniency {
 
 /// Fills in what was left out of the spec of a claim.
 pub(crate) fn default_spec(spec: &mut Value) {
-    spec.fill("volumeMode", "Filesystem");
+    spec.set_default("volumeMode", "Filesystem");
     if let Some(resources) = spec.at_mut("resources") {
         for name in ["limits", "requests"] {
             if let Some(list) = resources.at_mut(name) {
@@ -61,7 +61,7 @@ pub(crate) fn default_spec(spec: &mut Value) {
 }
 
 /// What is wrong with a template of a claim, as an ephemeral volume has it.
-pub(crate) fn validate_claim_template(template: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn validate_claim_template(template: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     validate_template_metadata(template.at("metadata"), &at.child("metadata"), errors);
     validate_claim_spec(
         template.at("spec"),
@@ -72,12 +72,12 @@ pub(crate) fn validate_claim_template(template: &Value, at: &Path<'_>, errors: &
 }
 
 /// What is wrong with the metadata of a template, which may have labels and annotations only.
-pub(crate) fn validate_template_metadata(metadata: &Value, at: &Path<'_>, errors: &mut Errors) {
-    errors.extend(name::annotations(
+pub(crate) fn validate_template_metadata(metadata: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+    errors.extend(name::validate_annotations(
         &at.child("annotations"),
         metadata.entries("annotations"),
     ));
-    errors.extend(name::labels(&at.child("labels"), metadata.entries("labels")));
+    errors.extend(name::validate_labels(&at.child("labels"), metadata.entries("labels")));
     for name in FORBIDDEN_METADATA {
         if metadata.has(name) {
             // Made of the name in Go by its first letter alone.
@@ -88,7 +88,7 @@ pub(crate) fn validate_template_metadata(metadata: &Value, at: &Path<'_>, errors
 }
 
 /// What is wrong with the spec of a claim.
-pub(crate) fn validate_claim_spec(spec: &Value, lenient: Leniency, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn validate_claim_spec(spec: &Value, lenient: Leniency, at: &Path<'_>, errors: &mut ErrorList) {
     if spec.items("accessModes").is_empty() {
         let detail = "at least 1 access mode is required";
         errors.push(Error::required(&at.child("accessModes"), detail));
@@ -110,7 +110,7 @@ pub(crate) fn validate_claim_spec(spec: &Value, lenient: Leniency, at: &Path<'_>
     access_modes(spec, at, errors);
     let resources = at.child("resources");
     let place = resources.key("storage");
-    match spec.way("resources.requests").at("storage") {
+    match spec.at_path("resources.requests").at("storage") {
         Value::Null => errors.push(Error::required(&place, "")),
         storage => {
             positive(&demand::amount(storage), &place, errors);
@@ -135,7 +135,7 @@ pub(crate) fn validate_claim_spec(spec: &Value, lenient: Leniency, at: &Path<'_>
 }
 
 /// The ways a volume may be mounted: known ones, and one pod alone or none of that sort.
-pub(crate) fn access_modes(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn access_modes(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let place = at.child("accessModes");
     let (mut alone, mut shared) = (false, false);
     for mode in spec.texts("accessModes") {
@@ -153,7 +153,7 @@ pub(crate) fn access_modes(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// An amount above zero.
-pub(crate) fn positive(amount: &Quantity, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn positive(amount: &Quantity, at: &Path<'_>, errors: &mut ErrorList) {
     if !amount.sign().is_gt() {
         let detail = "must be greater than zero";
         errors.push(Error::invalid(at, amount.to_string(), detail));
@@ -161,13 +161,13 @@ pub(crate) fn positive(amount: &Quantity, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// The name of a class; none is needed.
-pub(crate) fn class_name(name: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn class_name(name: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if !name.is_empty() {
         demand::subdomain(name, at, errors);
     }
 }
 
-fn data_sources(spec: &Value, lenient: Leniency, at: &Path<'_>, errors: &mut Errors) {
+fn data_sources(spec: &Value, lenient: Leniency, at: &Path<'_>, errors: &mut ErrorList) {
     let (source, reference) = (spec.at("dataSource"), spec.at("dataSourceRef"));
     for (field, source) in [("dataSource", source), ("dataSourceRef", reference)] {
         if source.is_null() {
@@ -184,7 +184,7 @@ fn data_sources(spec: &Value, lenient: Leniency, at: &Path<'_>, errors: &mut Err
     }
     // What errors show in the place of the value is a path, which prints as an empty object.
     let mut refuse = |detail: &str| {
-        let shown = Shown::Json(Value::Object(Map::new()));
+        let shown = BadValue::Json(Value::Object(Map::new()));
         errors.push(Error::invalid(at, shown, detail));
     };
     if !reference.text("namespace").is_empty() {
@@ -197,7 +197,7 @@ fn data_sources(spec: &Value, lenient: Leniency, at: &Path<'_>, errors: &mut Err
     }
 }
 
-fn data_source(source: &Value, lenient: Leniency, at: &Path<'_>, errors: &mut Errors) {
+fn data_source(source: &Value, lenient: Leniency, at: &Path<'_>, errors: &mut ErrorList) {
     demand::required(source, &["name", "kind"], at, errors);
     let kind = source.text("kind");
     match source.text("apiGroup") {

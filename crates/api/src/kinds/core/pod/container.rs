@@ -14,8 +14,8 @@ use super::{
 use crate::{
     field::{Error, Path},
     kinds::demand,
-    name::{dns1123_label, port_name, port_number},
-    rules::{Errors, Tree},
+    name::{validate_dns1123_label, validate_port_name, validate_port_number},
+    strategy::{ErrorList, Tree},
 };
 
 const PULL_POLICIES: [&str; 3] = ["Always", "IfNotPresent", "Never"];
@@ -56,7 +56,7 @@ impl Pod<'_> {
     }
 
     /// What is wrong with the containers that do the work.
-    pub(super) fn validate_containers(&self, at: &Path<'_>, errors: &mut Errors) {
+    pub(super) fn validate_containers(&self, at: &Path<'_>, errors: &mut ErrorList) {
         let containers = self.spec.items("containers");
         if containers.is_empty() {
             return errors.required(at, "");
@@ -76,7 +76,7 @@ impl Pod<'_> {
     }
 
     /// What is wrong with the containers that run before, or beside, the others.
-    pub(super) fn validate_init_containers(&self, at: &Path<'_>, errors: &mut Errors) {
+    pub(super) fn validate_init_containers(&self, at: &Path<'_>, errors: &mut ErrorList) {
         let containers = self.spec.items("initContainers");
         let repeated = demand::repeated(containers.iter().map(|container| container.text("name")));
         let working: HashSet<_> = self
@@ -109,7 +109,7 @@ impl Pod<'_> {
     }
 
     /// What is wrong with the containers that look into the pod.
-    pub(super) fn validate_ephemeral_containers(&self, at: &Path<'_>, errors: &mut Errors) {
+    pub(super) fn validate_ephemeral_containers(&self, at: &Path<'_>, errors: &mut ErrorList) {
         const DETAIL: &str = "cannot be set for an Ephemeral Container";
         let containers = self.spec.items("ephemeralContainers");
         let repeated = demand::repeated(containers.iter().map(|container| container.text("name")));
@@ -150,10 +150,10 @@ impl Pod<'_> {
     }
 
     /// What is wrong with a container, whatever it is for.
-    fn validate(&self, container: &Value, at: &Path<'_>, errors: &mut Errors) {
+    fn validate(&self, container: &Value, at: &Path<'_>, errors: &mut ErrorList) {
         match container.text("name") {
             "" => errors.required(&at.child("name"), ""),
-            name => errors.faults(&at.child("name"), name, dns1123_label(name)),
+            name => errors.faults(&at.child("name"), name, validate_dns1123_label(name)),
         }
         if container.text("image").is_empty() {
             errors.required(&at.child("image"), "");
@@ -188,7 +188,7 @@ impl Pod<'_> {
 }
 
 /// What is asked of the image of a container in a pod, but not in a template.
-pub(super) fn validate_image(container: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_image(container: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let image = container.text("image");
     if image.trim().len() != image.len() {
         errors.invalid(
@@ -199,13 +199,13 @@ pub(super) fn validate_image(container: &Value, at: &Path<'_>, errors: &mut Erro
     }
 }
 
-fn ports(ports: &[Value], at: &Path<'_>, errors: &mut Errors) {
+fn ports(ports: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
     let mut names: HashSet<&str> = HashSet::new();
     for (index, port) in ports.iter().enumerate() {
         let place = at.index(index);
         let name = port.text("name");
         if !name.is_empty() {
-            let faults = port_name(name);
+            let faults = validate_port_name(name);
             if !faults.is_empty() {
                 errors.faults(&place.child("name"), name, faults);
             } else if !names.insert(name) {
@@ -216,7 +216,7 @@ fn ports(ports: &[Value], at: &Path<'_>, errors: &mut Errors) {
             0 if needed => errors.required(&place.child(field), ""),
             0 => {}
             number => {
-                for fault in port_number(number) {
+                for fault in validate_port_number(number) {
                     errors.invalid(&place.child(field), number, fault);
                 }
             }
@@ -228,7 +228,7 @@ fn ports(ports: &[Value], at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// A port of the host can be taken once.
-fn host_ports(containers: &[Value], at: &Path<'_>, errors: &mut Errors) {
+fn host_ports(containers: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
     let mut taken: HashSet<(&str, &str, i64)> = HashSet::new();
     for (index, container) in containers.iter().enumerate() {
         for (number, port) in container.items("ports").iter().enumerate() {

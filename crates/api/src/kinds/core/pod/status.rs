@@ -8,8 +8,8 @@ use super::{annotations, internal, options::Options, report::Report, resources::
 use crate::{
     field::{Error, Path},
     kinds::demand,
-    name::{Strictness, dns1123_label, dns1123_subdomain, label_key, legacy_ip, parse_ip_sloppy},
-    rules::{Errors, Tree},
+    name::{Strictness, validate_dns1123_label, validate_dns1123_subdomain, validate_label_key, validate_legacy_ip, parse_ip_sloppy},
+    strategy::{ErrorList, Tree},
 };
 
 /// The status of each sort of containers, and where their specs stand.
@@ -24,7 +24,7 @@ const LONGEST_MESSAGE: usize = 1024;
 const NOT_NEGATIVE: &str = "must be a non-negative integer";
 
 /// What is wrong with a change of the status.
-pub(super) fn validate(new: &Value, old: &Value, errors: &mut Errors) {
+pub(super) fn validate(new: &Value, old: &Value, errors: &mut ErrorList) {
     let options = Options::pod_update(old);
     let metadata_at = Path::new("metadata");
     annotations::validate_update(new, old, &options, &metadata_at.child("annotations"), errors);
@@ -65,7 +65,7 @@ pub(super) fn validate(new: &Value, old: &Value, errors: &mut Errors) {
     }
 }
 
-fn conditions(conditions: &[Value], at: &Path<'_>, errors: &mut Errors) {
+fn conditions(conditions: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
     for (index, condition) in conditions.iter().enumerate() {
         let place = at.index(index);
         if let Some(generation) = condition.int("observedGeneration").filter(|number| *number < 0) {
@@ -73,17 +73,17 @@ fn conditions(conditions: &[Value], at: &Path<'_>, errors: &mut Errors) {
         }
         let ty = condition.text("type");
         if !matches!(ty, "PodScheduled" | "Ready" | "Initialized") {
-            errors.faults(&place.child("Type"), ty, label_key(ty));
+            errors.faults(&place.child("Type"), ty, validate_label_key(ty));
         }
     }
 }
 
-fn nominated_node(status: &Value, before: &Value, old_spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn nominated_node(status: &Value, before: &Value, old_spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let node = status.text("nominatedNodeName");
     if node.is_empty() || node == before.text("nominatedNodeName") {
         return;
     }
-    errors.faults(at, node, dns1123_subdomain(node));
+    errors.faults(at, node, validate_dns1123_subdomain(node));
     if !old_spec.text("nodeName").is_empty() {
         errors.forbidden(at, "may not be set on pods that are already bound to a node");
     }
@@ -96,7 +96,7 @@ fn restarts(
     spec: &Value,
     containers: &str,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let ephemeral = containers == "ephemeralContainers";
     if !ephemeral && restart::may_restart_all(spec) {
@@ -135,7 +135,7 @@ fn by_name(items: &[Value]) -> HashMap<&str, &Value> {
     named
 }
 
-fn claims(status: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn claims(status: &Value, spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let statuses = status.items("resourceClaimStatuses");
     let repeated = demand::repeated(statuses.iter().map(|status| status.text("name")));
     let known = by_name(spec.items("resourceClaims"));
@@ -150,12 +150,12 @@ fn claims(status: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
             errors.duplicate(&place.child("name"), name);
         }
         if let Some(claim) = claim.at("resourceClaimName").as_str() {
-            errors.faults(&place.child("resourceClaimName"), claim, dns1123_subdomain(claim));
+            errors.faults(&place.child("resourceClaimName"), claim, validate_dns1123_subdomain(claim));
         }
     }
 }
 
-fn extended_claim(status: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn extended_claim(status: &Value, spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let claim = status.at("extendedResourceClaimStatus");
     if claim.is_null() {
         return;
@@ -178,14 +178,14 @@ fn extended_claim(status: &Value, spec: &Value, at: &Path<'_>, errors: &mut Erro
                     "must match the name of an entry in spec.initContainers.name or spec.containers.name";
                 errors.invalid(&place.child("containerName"), container, detail);
             }
-            Some(found) if !found.way("resources.requests").has(resource) => {
+            Some(found) if !found.at_path("resources.requests").has(resource) => {
                 let detail = "must match the extended resource name of an entry in \
                      spec.initContainers.resources.requests or spec.containers.resources.requests";
                 errors.invalid(&place.child("resourceName"), resource, detail);
             }
             Some(_) => {}
         }
-        errors.faults(&at.child("requestName"), request, dns1123_label(request));
+        errors.faults(&at.child("requestName"), request, validate_dns1123_label(request));
         if repeated[index] {
             errors.duplicate(&place.child("containerName"), container);
             errors.duplicate(&place.child("resourceName"), resource);
@@ -194,11 +194,11 @@ fn extended_claim(status: &Value, spec: &Value, at: &Path<'_>, errors: &mut Erro
     }
     match claim.text("resourceClaimName") {
         "" => errors.required(&at.child("resourceClaimName"), ""),
-        name => errors.faults(&at.child("resourceClaimName"), name, dns1123_subdomain(name)),
+        name => errors.faults(&at.child("resourceClaimName"), name, validate_dns1123_subdomain(name)),
     }
 }
 
-fn pod_addresses(status: &Value, before: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn pod_addresses(status: &Value, before: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let (one, all) = (status.text("podIP"), status.items("podIPs"));
     let list_at = at.child("podIPs");
     addresses(all, before.items("podIPs"), "PodIP", &list_at, errors);
@@ -214,7 +214,7 @@ fn pod_addresses(status: &Value, before: &Value, at: &Path<'_>, errors: &mut Err
     }
 }
 
-fn host_addresses(status: &Value, before: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn host_addresses(status: &Value, before: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let all = status.items("hostIPs");
     let Some(first) = all.first().map(|address| address.text("ip")) else {
         return;
@@ -226,12 +226,12 @@ fn host_addresses(status: &Value, before: &Value, at: &Path<'_>, errors: &mut Er
 }
 
 /// Each address must be valid, or be an old one; of several there is one for each family.
-fn addresses(all: &[Value], old: &[Value], ty: &str, at: &Path<'_>, errors: &mut Errors) {
+fn addresses(all: &[Value], old: &[Value], ty: &str, at: &Path<'_>, errors: &mut ErrorList) {
     let old: HashSet<&str> = old.iter().map(|address| address.text("ip")).collect();
     for (index, address) in all.iter().enumerate() {
         let ip = address.text("ip");
         if !old.contains(ip) {
-            errors.extend(legacy_ip(&at.index(index), ip, Strictness::Strict, &[]));
+            errors.extend(validate_legacy_ip(&at.index(index), ip, Strictness::Strict, &[]));
         }
     }
     if all.len() < 2 {
@@ -253,7 +253,7 @@ fn addresses(all: &[Value], old: &[Value], ty: &str, at: &Path<'_>, errors: &mut
     }
 }
 
-fn users(statuses: &[Value], os: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn users(statuses: &[Value], os: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     for (index, status) in statuses.iter().enumerate() {
         let user = status.at("user").at("linux");
         if user.is_null() {
@@ -284,7 +284,7 @@ fn users(statuses: &[Value], os: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// What is told of the devices of a container must be of what it asked for.
-fn allocated(status: &Value, list: &str, containers: &[Value], at: &Path<'_>, errors: &mut Errors) {
+fn allocated(status: &Value, list: &str, containers: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
     let by_name = by_name(containers);
     let mappings = claimed_by_mapping(status);
     for (index, told) in status.items(list).iter().enumerate() {
@@ -365,7 +365,7 @@ fn claimed_by_mapping(status: &Value) -> HashMap<(&str, String), Vec<&str>> {
     mappings
 }
 
-fn devices(devices: &[Value], at: &Path<'_>, errors: &mut Errors) {
+fn devices(devices: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
     let repeated = demand::repeated(devices.iter().map(|device| device.text("resourceID")));
     for (index, device) in devices.iter().enumerate() {
         let place = at.index(index);

@@ -10,7 +10,7 @@ use crate::{
     field::Path,
     kinds::pod_template,
     name,
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut},
+    strategy::{StrategyContext, Column, ErrorList, Row, RestStrategy, Tree, TreeMut},
     time::Time,
 };
 
@@ -18,7 +18,7 @@ use crate::{
 pub(crate) struct PodTemplate;
 
 /// What is wrong with a new pod template.
-pub(crate) fn validate_template(template: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn validate_template(template: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     validate_template_with(template, &Options::default(), at, errors);
 }
 
@@ -27,12 +27,12 @@ pub(crate) fn validate_template_with(
     template: &Value,
     options: &Options,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let (metadata, pod) = (template.at("metadata"), template.at("spec"));
-    errors.extend(name::labels(&at.child("labels"), metadata.entries("labels")));
+    errors.extend(name::validate_labels(&at.child("labels"), metadata.entries("labels")));
     let annotations_at = at.child("annotations");
-    errors.extend(name::annotations(
+    errors.extend(name::validate_annotations(
         &annotations_at,
         metadata.entries("annotations"),
     ));
@@ -48,24 +48,24 @@ pub(crate) fn validate_template_with(
 
 // --- PodTemplate ---
 
-impl Rules for PodTemplate {
-    fn default(&self, object: &mut Value) {
-        default_template(object.make("template"));
+impl RestStrategy for PodTemplate {
+    fn set_defaults(&self, object: &mut Value) {
+        default_template(object.ensure_object("template"));
     }
 
-    fn prepare_create(&self, object: &mut Value, _at: &Circumstances<'_>) {
-        disabled::drop_from_template(object.make("template"), &Value::Null);
+    fn prepare_for_create(&self, object: &mut Value, _at: &StrategyContext<'_>) {
+        disabled::drop_from_template(object.ensure_object("template"), &Value::Null);
     }
 
-    fn prepare_update(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
-        disabled::drop_from_template(new.make("template"), old.at("template"));
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _at: &StrategyContext<'_>) {
+        disabled::drop_from_template(new.ensure_object("template"), old.at("template"));
     }
 
-    fn validate(&self, object: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_template(object.at("template"), &Path::new("template"), errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         let options = Options::template_update(old.at("template"));
         validate_template_with(new.at("template"), &options, &Path::new("template"), errors);
     }
@@ -142,7 +142,7 @@ mod tests {
         let mut template =
             json!({"metadata": {"labels": {"a b": "c"}}, "spec": {"ephemeralContainers": [{}]}});
         default_template(&mut template);
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         validate_template(&template, &Path::new("template"), &mut errors);
         let places: Vec<_> = errors.iter().map(|error| error.field.as_str()).collect();
         assert!(places.contains(&"template.labels") && places.contains(&"template.spec.containers"));

@@ -11,15 +11,15 @@ use super::{
     cluster_ips, is_headless, kind, policy,
 };
 use crate::{
-    field::{Error, Path, Shown},
+    field::{Error, Path, BadValue},
     go,
     kinds::{
         core::endpoint_ip::endpoint_ip,
-        demand::{self, choice, port_number, protocol, tell},
+        demand::{self, choice, validate_port_number, protocol, tell},
         printed,
     },
     name::{self, Strictness},
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 const MOST_AFFINITY_SECONDS: i64 = 86400;
@@ -27,7 +27,7 @@ const ONLY_FOR_BALANCERS: &str = "may only be used when `type` is 'LoadBalancer'
 
 /// What is wrong with a service that is new or changed. What the old one had is taken again in places where the rules
 /// were once looser.
-pub(super) fn judge(errors: &mut Errors, service: &Value, old: Option<&Value>) {
+pub(super) fn judge(errors: &mut ErrorList, service: &Value, old: Option<&Value>) {
     let (spec, root) = (service.at("spec"), Path::new("spec"));
     topology(errors, service);
     let ports = spec.items("ports");
@@ -40,7 +40,7 @@ pub(super) fn judge(errors: &mut Errors, service: &Value, old: Option<&Value>) {
     for (index, item) in ports.iter().enumerate() {
         port(errors, &place.index(index), item, ports.len() > 1, &mut names);
     }
-    errors.extend(name::labels(&root.child("selector"), spec.entries("selector")));
+    errors.extend(name::validate_labels(&root.child("selector"), spec.entries("selector")));
     affinity(errors, spec);
     cluster_ips::judge(errors, service, old);
     external_ips(errors, spec, old);
@@ -64,7 +64,7 @@ pub(super) fn judge(errors: &mut Errors, service: &Value, old: Option<&Value>) {
     policy::judge(errors, service);
 }
 
-fn topology(errors: &mut Errors, service: &Value) {
+fn topology(errors: &mut ErrorList, service: &Value) {
     let annotations = service.at("metadata").at("annotations");
     let (mode, hints) = (annotations.at(TOPOLOGY_MODE), annotations.at(TOPOLOGY_HINTS));
     if !mode.is_null() && !hints.is_null() && mode != hints {
@@ -75,7 +75,7 @@ fn topology(errors: &mut Errors, service: &Value) {
     }
 }
 
-fn by_type(errors: &mut Errors, service: &Value) {
+fn by_type(errors: &mut ErrorList, service: &Value) {
     let (spec, root) = (service.at("spec"), Path::new("spec"));
     match kind(service) {
         ty @ (LOAD_BALANCER | NODE_PORT) if is_headless(service) => {
@@ -97,7 +97,7 @@ fn by_type(errors: &mut Errors, service: &Value) {
             let (place, name) = (root.child("externalName"), spec.text("externalName"));
             match name.strip_suffix('.').unwrap_or(name) {
                 "" => errors.push(Error::required(&place, "")),
-                name => tell(name, name::dns1123_subdomain(name), &place, errors),
+                name => tell(name, name::validate_dns1123_subdomain(name), &place, errors),
             }
         }
         _ => {}
@@ -105,7 +105,7 @@ fn by_type(errors: &mut Errors, service: &Value) {
 }
 
 fn port<'v>(
-    errors: &mut Errors,
+    errors: &mut ErrorList,
     at: &Path<'_>,
     port: &'v Value,
     needs_name: bool,
@@ -113,26 +113,26 @@ fn port<'v>(
 ) {
     let (place, name) = (at.child("name"), port.text("name"));
     if !name.is_empty() {
-        tell(name, name::dns1123_label(name), &place, errors);
+        tell(name, name::validate_dns1123_label(name), &place, errors);
         if !names.insert(name) {
             errors.push(Error::duplicate(&place, name));
         }
     } else if needs_name {
         errors.push(Error::required(&place, ""));
     }
-    port_number(port.int("port").unwrap_or_default(), &at.child("port"), errors);
+    validate_port_number(port.int("port").unwrap_or_default(), &at.child("port"), errors);
     protocol(port.text("protocol"), &at.child("protocol"), errors);
     let place = at.child("targetPort");
     match port.at("targetPort") {
-        Value::String(name) => tell(name, name::port_name(name), &place, errors),
-        number => port_number(number.as_i64().unwrap_or_default(), &place, errors),
+        Value::String(name) => tell(name, name::validate_port_name(name), &place, errors),
+        number => validate_port_number(number.as_i64().unwrap_or_default(), &place, errors),
     }
     if let Some(word) = port.at("appProtocol").as_str() {
-        tell(word, name::label_key(word), &at.child("appProtocol"), errors);
+        tell(word, name::validate_label_key(word), &at.child("appProtocol"), errors);
     }
 }
 
-fn affinity(errors: &mut Errors, spec: &Value) {
+fn affinity(errors: &mut ErrorList, spec: &Value) {
     let root = Path::new("spec");
     let affinity = spec.text("sessionAffinity");
     choice(
@@ -166,7 +166,7 @@ fn affinity(errors: &mut Errors, spec: &Value) {
     }
 }
 
-fn external_ips(errors: &mut Errors, spec: &Value, old: Option<&Value>) {
+fn external_ips(errors: &mut ErrorList, spec: &Value, old: Option<&Value>) {
     let root = Path::new("spec");
     let place = root.child("externalIPs");
     let kept: HashSet<_> = old
@@ -178,7 +178,7 @@ fn external_ips(errors: &mut Errors, spec: &Value, old: Option<&Value>) {
         let faults = if kept.contains(ip) {
             Vec::new()
         } else {
-            name::legacy_ip(&place, ip, Strictness::Strict, &[])
+            name::validate_legacy_ip(&place, ip, Strictness::Strict, &[])
         };
         if faults.is_empty() {
             endpoint_ip(errors, &place, ip);
@@ -188,7 +188,7 @@ fn external_ips(errors: &mut Errors, spec: &Value, old: Option<&Value>) {
 }
 
 /// Ports that no service of this type has, and ports that are there twice.
-fn port_conflicts(errors: &mut Errors, service: &Value) {
+fn port_conflicts(errors: &mut ErrorList, service: &Value) {
     let root = Path::new("spec");
     let root = root.child("ports");
     let ports = service.at("spec").items("ports");
@@ -222,16 +222,16 @@ fn port_conflicts(errors: &mut Errors, service: &Value) {
                 go::json_string(port.text("protocol")),
                 number(port, "port")
             );
-            errors.push(Error::duplicate(&root.index(index), Shown::Printed(shown)));
+            errors.push(Error::duplicate(&root.index(index), BadValue::Printed(shown)));
         }
     }
 }
 
 /// What is wrong with the networks a load balancer lets in, in the field or in the annotation that was there before.
-fn source_ranges(errors: &mut Errors, service: &Value, old: Option<&Value>) {
+fn source_ranges(errors: &mut ErrorList, service: &Value, old: Option<&Value>) {
     let spec = service.at("spec");
-    let judge = |errors: &mut Errors, place: &Path<'_>, text: &str| {
-        errors.extend(name::legacy_cidr(place, text.trim(), Strictness::Strict, &[]));
+    let judge = |errors: &mut ErrorList, place: &Path<'_>, text: &str| {
+        errors.extend(name::validate_legacy_cidr(place, text.trim(), Strictness::Strict, &[]));
     };
     if !spec.items("loadBalancerSourceRanges").is_empty() {
         let root = Path::new("spec");
@@ -272,25 +272,25 @@ fn source_ranges(errors: &mut Errors, service: &Value, old: Option<&Value>) {
     }
 }
 
-pub(super) fn balancer_class(errors: &mut Errors, spec: &Value) {
+pub(super) fn balancer_class(errors: &mut ErrorList, spec: &Value) {
     let Some(class) = spec.at("loadBalancerClass").as_str() else {
         return;
     };
     let root = Path::new("spec");
     let place = root.child("loadBalancerClass");
     if spec.text("type") == LOAD_BALANCER {
-        tell(class, name::label_key(class), &place, errors);
+        tell(class, name::validate_label_key(class), &place, errors);
     } else {
         errors.push(Error::forbidden(&place, ONLY_FOR_BALANCERS));
     }
 }
 
 /// What is wrong with what a load balancer says about itself.
-pub(super) fn load_balancer(errors: &mut Errors, service: &Value, old: &Value) {
+pub(super) fn load_balancer(errors: &mut ErrorList, service: &Value, old: &Value) {
     let status = Path::new("status");
     let balancer = status.child("loadBalancer");
     let root = balancer.child("ingress");
-    let list = |service: &'_ Value| service.way("status.loadBalancer").items("ingress").to_vec();
+    let list = |service: &'_ Value| service.at_path("status.loadBalancer").items("ingress").to_vec();
     let (ingress, before) = (list(service), list(old));
     if kind(service) != LOAD_BALANCER && !ingress.is_empty() {
         let detail = "may only be used when `spec.type` is 'LoadBalancer'";
@@ -306,7 +306,7 @@ pub(super) fn load_balancer(errors: &mut Errors, service: &Value, old: &Value) {
         let place = root.index(index);
         let ip = one.text("ip");
         if !ip.is_empty() && !kept.contains(ip) {
-            errors.extend(name::legacy_ip(&place.child("ip"), ip, Strictness::Strict, &[]));
+            errors.extend(name::validate_legacy_ip(&place.child("ip"), ip, Strictness::Strict, &[]));
         }
         let mode_place = place.child("ipMode");
         match one.at("ipMode").as_str() {
@@ -324,7 +324,7 @@ pub(super) fn load_balancer(errors: &mut Errors, service: &Value, old: &Value) {
         }
         let (place, host) = (place.child("hostname"), one.text("hostname"));
         if !host.is_empty() {
-            tell(host, name::dns1123_subdomain(host), &place, errors);
+            tell(host, name::validate_dns1123_subdomain(host), &place, errors);
             if name::parse_ip_sloppy(host).is_some() {
                 let detail = "must be a DNS name, not an IP address";
                 errors.push(Error::invalid(&place, host, detail));

@@ -7,18 +7,18 @@ use super::{is_externally_accessible, kind, needs_health_check};
 use crate::{
     field::{Error, Path},
     kinds::{
-        demand::{choice, port_number},
+        demand::{choice, validate_port_number},
         printed::word,
     },
     name,
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 const POLICIES: [&str; 2] = ["Cluster", "Local"];
 const DISTRIBUTIONS: [&str; 3] = ["PreferClose", "PreferSameZone", "PreferSameNode"];
 
 /// What is wrong with the policies.
-pub(super) fn judge(errors: &mut Errors, service: &Value) {
+pub(super) fn judge(errors: &mut ErrorList, service: &Value) {
     let (spec, root) = (service.at("spec"), Path::new("spec"));
     let (place, policy) = (
         root.child("externalTrafficPolicy"),
@@ -36,7 +36,7 @@ pub(super) fn judge(errors: &mut Errors, service: &Value) {
         spec.int("healthCheckNodePort").unwrap_or_default(),
     ) {
         (true, 0) => errors.push(Error::required(&place, "")),
-        (true, number) => port_number(number, &place, errors),
+        (true, number) => validate_port_number(number, &place, errors),
         (false, 0) => {}
         (false, number) => {
             let detail =

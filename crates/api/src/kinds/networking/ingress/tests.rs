@@ -1,7 +1,7 @@
 use super::*;
 
 fn errors(spec: &Value) -> Vec<String> {
-    let mut errors = Errors::new();
+    let mut errors = ErrorList::new();
     validate_spec(spec, Tolerance::default(), &mut errors);
     errors.iter().map(ToString::to_string).collect()
 }
@@ -43,9 +43,9 @@ fn a_backend_is_one_thing_with_one_port() {
 fn what_the_old_object_has_is_taken_again() {
     let old = json!({"rules": [{"host": "*.a.io", "http": {}}], "tls": [{"secretName": "A"}]});
     assert_eq!(errors(&old).len(), 2);
-    let mut told = Errors::new();
+    let mut told = ErrorList::new();
     validate_spec(&old, Tolerance::of(&old), &mut told);
-    assert_eq!(told, Errors::new());
+    assert_eq!(told, ErrorList::new());
 }
 
 #[test]

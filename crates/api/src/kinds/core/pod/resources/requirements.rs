@@ -15,11 +15,11 @@ use super::{
     validate_container_name,
 };
 use crate::{
-    bound::{self, MOST_VALUE},
+    limits::{self, MAX_VALUE_BYTES},
     field::{Error, Path},
-    name::dns1123_label,
+    name::validate_dns1123_label,
     quantity::Quantity,
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 /// Who asks for resources.
@@ -41,7 +41,7 @@ pub(in super::super) enum Pages {
 }
 
 /// What is wrong with what pods need beside their containers, told as limits of a container.
-pub(crate) fn validate_overhead(amounts: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn validate_overhead(amounts: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let requirements = json!({"limits": amounts});
     validate_requirements(&requirements, Holder::Container, &[], Pages::Whole, at, errors);
 }
@@ -53,7 +53,7 @@ pub(in super::super) fn validate_requirements(
     claims: &[&str],
     pages: Pages,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let limits = requirements.entries("limits");
     let requests = requirements.entries("requests");
@@ -84,8 +84,8 @@ fn entry(
     holder: Holder,
     pages: Pages,
     at: &Path<'_>,
-    errors: &mut Errors,
-    between: impl FnOnce(&mut Errors),
+    errors: &mut ErrorList,
+    between: impl FnOnce(&mut ErrorList),
 ) {
     match holder {
         Holder::Container => validate_container_name(name, at, errors),
@@ -105,7 +105,7 @@ fn within_limit(
     limits: &Map<String, Value>,
     limits_at: &Path<'_>,
     requests_at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let Some(limit) = limits.get(name).map(amount) else {
         if !overcommits(name) {
@@ -123,7 +123,7 @@ fn within_limit(
 }
 
 /// The claims must be the pod's, each once, as a whole or by requests.
-fn claim_names(claims: &[Value], known: &[&str], at: &Path<'_>, errors: &mut Errors) {
+fn claim_names(claims: &[Value], known: &[&str], at: &Path<'_>, errors: &mut ErrorList) {
     let mut seen: HashSet<(&str, &str)> = HashSet::new();
     // How often each claim was named.
     let mut times: HashMap<&str, usize> = HashMap::new();
@@ -133,7 +133,7 @@ fn claim_names(claims: &[Value], known: &[&str], at: &Path<'_>, errors: &mut Err
         let mut known = known.to_vec();
         known.sort_unstable();
         known.dedup();
-        bound::cut_owned(known.join(", "), MOST_VALUE)
+        limits::cut_owned(known.join(", "), MAX_VALUE_BYTES)
     });
     for (index, claim) in claims.iter().enumerate() {
         let place = at.index(index);
@@ -146,7 +146,7 @@ fn claim_names(claims: &[Value], known: &[&str], at: &Path<'_>, errors: &mut Err
             errors.duplicate(&place, name);
         } else {
             if !request.is_empty() {
-                errors.faults(&place.child("request"), request, dns1123_label(request));
+                errors.faults(&place.child("request"), request, validate_dns1123_label(request));
             }
             if seen.contains(&(name, request)) {
                 errors.duplicate(&place, &format!("{name}/{request}"));
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     fn judged(requirements: &Value) -> Vec<String> {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         let (holder, at) = (Holder::Container, Path::new("resources"));
         validate_requirements(requirements, holder, &["a"], Pages::Whole, &at, &mut errors);
         errors.iter().map(ToString::to_string).collect()

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::{amount, name::suits_pod};
-use crate::{quantity::Quantity, rules::Tree};
+use crate::{quantity::Quantity, strategy::Tree};
 
 /// Amounts by the names of resources.
 pub type Totals = BTreeMap<String, Quantity>;
