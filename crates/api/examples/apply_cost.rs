@@ -10,7 +10,7 @@ use std::{
 use k3_api::{
     apply::{
         FieldSet,
-        managed::{Force, SingleVersion, ResetFields, Subject},
+        managed::{FieldManager, Force, ResetFields, SingleVersion},
     },
     kinds::{Kind, builtin},
     time::Time,
@@ -139,9 +139,9 @@ fn deployment() {
     });
 }
 
-fn with(kind: &Kind, subresource: &str, reset: &ResetFields, run: impl FnOnce(Subject<'_>)) {
+fn with(kind: &Kind, subresource: &str, reset: &ResetFields, run: impl FnOnce(FieldManager<'_>)) {
     let blank = Value::Object(kind.ty.zero());
-    run(Subject {
+    run(FieldManager {
         api_version: &kind.api_version(),
         kind: &kind.kind,
         subresource,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use k3_api::{
     custom::{Definition, published},
     kinds::builtin,
-    strategy::{self, StrategyContext, RestStrategy, Tree, TreeMut, User},
+    strategy::{self, RestStrategy, StrategyContext, Tree, TreeMut, User},
     time::Time,
 };
 use serde_json::{Value, json};

@@ -9,8 +9,8 @@ use std::{collections::BTreeMap, fs};
 use k3_api::{
     kinds::{Kind, Persistence, builtin, service},
     patch,
-    strategy::{self, StrategyContext, Description, Part, Tree, TreeMut, User},
     status::Status,
+    strategy::{self, Description, Part, StrategyContext, Tree, TreeMut, User},
     time::Time,
 };
 use serde_json::{Value, json};
@@ -121,7 +121,9 @@ fn play(step: &Value, objects: &mut BTreeMap<String, Value>) -> Option<Value> {
         "POST" if kind.persistence == Persistence::Virtual => {
             let mut object = kind.ty.json(&body).ok()?.value;
             if kind.is_namespaced() {
-                object.ensure_object("metadata").set_default("namespace", "golden");
+                object
+                    .ensure_object("metadata")
+                    .set_default("namespace", "golden");
             }
             strategy::for_kind(kind).set_defaults(&mut object);
             strategy::review(&object, &at).map(|()| (object, Vec::new()))

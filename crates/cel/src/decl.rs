@@ -245,9 +245,10 @@ impl From<&Type> for DeclType {
             Type::Opaque(opaque) => Shape::Opaque(*opaque),
             Type::Optional(inner) => Shape::Optional(Arc::new(DeclType::from(&**inner))),
             Type::List(items) => Shape::List(Arc::new(DeclType::from(&**items)), ListKind::Atomic),
-            Type::Map(keys, values) => {
-                Shape::Map(Arc::new(DeclType::from(&**keys)), Arc::new(DeclType::from(&**values)))
-            }
+            Type::Map(keys, values) => Shape::Map(
+                Arc::new(DeclType::from(&**keys)),
+                Arc::new(DeclType::from(&**values)),
+            ),
             Type::Object(object) => Shape::Object(Arc::clone(object)),
             Type::Dyn | Type::Error | Type::Message(_) | Type::Param(_) => Shape::Dyn,
         }

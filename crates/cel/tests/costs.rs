@@ -19,9 +19,11 @@ fn text(max: u64) -> DeclType {
 }
 
 fn object(fields: &[(&str, DeclType)]) -> DeclType {
-    let object = fields.iter().fold(ObjectDeclType::default(), |object, (name, decl)| {
-        object.field(name, decl.clone())
-    });
+    let object = fields
+        .iter()
+        .fold(ObjectDeclType::default(), |object, (name, decl)| {
+            object.field(name, decl.clone())
+        });
     DeclType::object(object).named("self")
 }
 
@@ -65,7 +67,11 @@ fn the_most_that_rules_can_cost() {
         (list(Shape::Double, 1_572_863), "self.all(x, x == 0.0)", 6_291_454),
         (map(text(40), 10), "self.all(x, x.contains(self[x]))", 72),
         (nested(10), "self.all(x, x[\"y\"].required == \"z\")", 72),
-        (list(DeclType::new(Shape::IntOrString, TEXT), 10), "self[0] == 5", 3),
+        (
+            list(DeclType::new(Shape::IntOrString, TEXT), 10),
+            "self[0] == 5",
+            3,
+        ),
         (list(Shape::Bool, 10), "self[0] == false", 2),
         (list(list(Shape::Double, 10), 10), "self[0][0] == -1.0", 3),
         (list(map(Shape::Double, 12), 12), "self.all(x, x.y == 25.2)", 74),
@@ -106,7 +112,11 @@ fn the_most_that_rules_can_cost() {
         ),
         (text(9), "self.contains('A')", 2),
         (text(4_000), "self.contains('A')", 401),
-        (DeclType::new(Shape::IntOrString, TEXT), "isQuantity(self)", 314_574),
+        (
+            DeclType::new(Shape::IntOrString, TEXT),
+            "isQuantity(self)",
+            314_574,
+        ),
         (DeclType::new(Shape::IntOrString, 80), "isQuantity(self)", 9),
     ] {
         assert_eq!(program(&decl, rule).estimate().max, most, "{rule} with {decl:?}");

@@ -6,8 +6,8 @@ use std::{
 };
 
 use k3_cel::{
-    Authorizer, Bindings, Check, Decision, DeclType, Entries, Environment, ListKind, ObjectDeclType, OpaqueType,
-    PER_CALL_LIMIT, Program, ResourceCheck, Shape, Target, Value, Variables,
+    Authorizer, Bindings, Check, Decision, DeclType, Entries, Environment, ListKind, ObjectDeclType,
+    OpaqueType, PER_CALL_LIMIT, Program, ResourceCheck, Shape, Target, Value, Variables,
 };
 use serde_json::{Value as Json, json};
 
@@ -26,7 +26,11 @@ fn declared_values_are_read_by_their_declaration() {
     let entry = ObjectDeclType::default()
         .field("k", Shape::String)
         .field("v", Shape::Int);
-    let keyed = DeclType::list(DeclType::object(entry), ListKind::Map(Arc::from(["k".to_owned()])), 9);
+    let keyed = DeclType::list(
+        DeclType::object(entry),
+        ListKind::Map(Arc::from(["k".to_owned()])),
+        9,
+    );
     let object = ObjectDeclType::default()
         .field("namespace", Shape::String)
         .field("a-b.c/d", Shape::Int)
@@ -183,7 +187,10 @@ impl Authorizer for Book {
 fn expressions_ask_what_is_allowed() {
     let environment = Environment::new()
         .variable("authorizer", Shape::Opaque(OpaqueType::Authorizer))
-        .variable("authorizer.requestResource", Shape::Opaque(OpaqueType::ResourceCheck));
+        .variable(
+            "authorizer.requestResource",
+            Shape::Opaque(OpaqueType::ResourceCheck),
+        );
     let book = Arc::new(Book::default());
     let check = ResourceCheck {
         group: "g".into(),

@@ -53,7 +53,10 @@ pub struct ExpressionWarning {
 
 /// The kinds of the objects that a policy is about, as far as somebody knows the resources that it names. A rule with a `*` in
 /// groups or versions names none; nor is it asked what a part of an object looks like.
-pub fn kinds(policy: &Value, find: impl Fn(&MatchedResource) -> Option<GroupVersionKind>) -> Vec<GroupVersionKind> {
+pub fn kinds(
+    policy: &Value,
+    find: impl Fn(&MatchedResource) -> Option<GroupVersionKind>,
+) -> Vec<GroupVersionKind> {
     let mut kinds = BTreeSet::new();
     for rule in policy.at_path("spec.matchConstraints").items("resourceRules") {
         let named = named(rule);
@@ -135,7 +138,12 @@ pub fn check(policy: &Value, types: &PolicyTypes) -> Vec<ExpressionWarning> {
 }
 
 /// What an expression may speak of for objects of a kind.
-fn scope(reach: OptionalVariableDeclarations, object: Option<&DeclType>, params: Option<&DeclType>, variables: &[Value]) -> Environment {
+fn scope(
+    reach: OptionalVariableDeclarations,
+    object: Option<&DeclType>,
+    params: Option<&DeclType>,
+    variables: &[Value],
+) -> Environment {
     let mut scope = environment(reach);
     if let Some(object) = object {
         scope = scope
@@ -147,7 +155,9 @@ fn scope(reach: OptionalVariableDeclarations, object: Option<&DeclType>, params:
     }
     let mut fields = ObjectDeclType::new("kubernetes.variables");
     for variable in variables {
-        let known = scope.clone().variable("variables", DeclType::object(fields.clone()));
+        let known = scope
+            .clone()
+            .variable("variables", DeclType::object(fields.clone()));
         let decl = match Program::compile(&known, variable.text("expression")) {
             Ok(program) => DeclType::from(program.result_type()),
             Err(_) => Shape::Dyn.into(),

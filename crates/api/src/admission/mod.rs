@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use k3_cel::{DeclType, Environment, ListKind, ObjectDeclType, OpaqueType, Shape};
 
 pub use self::{
-    check::{GroupVersionKind, MatchedResource, PolicyTypes, ExpressionWarning, check, kinds},
+    check::{ExpressionWarning, GroupVersionKind, MatchedResource, PolicyTypes, check, kinds},
     declare::{declared, declared_custom},
 };
 
@@ -34,7 +34,10 @@ pub fn environment(reach: OptionalVariableDeclarations) -> Environment {
     if reach.authorizer {
         environment = environment
             .variable("authorizer", Shape::Opaque(OpaqueType::Authorizer))
-            .variable("authorizer.requestResource", Shape::Opaque(OpaqueType::ResourceCheck));
+            .variable(
+                "authorizer.requestResource",
+                Shape::Opaque(OpaqueType::ResourceCheck),
+            );
     }
     environment
 }

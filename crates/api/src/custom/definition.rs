@@ -5,7 +5,7 @@ use std::{cmp::Ordering, sync::Arc};
 use serde_json::Value;
 use thiserror::Error;
 
-use super::{strategy::CustomResourceStrategy, scale::Scale};
+use super::{scale::Scale, strategy::CustomResourceStrategy};
 use crate::{
     kinds::Scope,
     strategy::{Tree, TreeMut},

@@ -7,9 +7,9 @@ use super::{
     shape::object_meta,
 };
 use crate::{
-    limits::{self, MAX_PATH_BYTES},
     decode,
     field::{Error, Path},
+    limits::{self, MAX_PATH_BYTES},
     name::{self, NameFormat},
     strategy::{ErrorList, Tree, TreeMut, object_meta as judge_metadata},
 };
@@ -210,7 +210,12 @@ fn resource(object: &Value, at: &Path<'_>, errors: &mut ErrorList) {
         metadata.set("name", "fakename");
     }
     let namespaced = !metadata.text("namespace").is_empty();
-    errors.extend(judge_metadata(&metadata, &place, NameFormat::PathSegment, namespaced));
+    errors.extend(judge_metadata(
+        &metadata,
+        &place,
+        NameFormat::PathSegment,
+        namespaced,
+    ));
 }
 
 /// What is wrong with an apiVersion or a kind.

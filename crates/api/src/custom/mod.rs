@@ -17,18 +17,18 @@ mod node;
 mod pattern;
 mod prune;
 pub mod published;
-mod strategy;
 mod scale;
 mod schema;
 mod shape;
+mod strategy;
 #[cfg(test)]
 mod tests;
 pub(crate) mod validate;
 
 pub use self::{
     definition::{BadDefinition, Conversion, Definition, Names, Version, compare_versions, convert},
-    strategy::{CustomResourceStrategy, Source},
     scale::Scale,
+    strategy::{CustomResourceStrategy, Source},
 };
 pub(crate) use self::{
     meta::{Malformed, coerce as coerce_metadata, validate as validate_metadata},

@@ -83,7 +83,8 @@ impl Pruning<'_> {
                             if node.is_none() || !is_of_all(name) || !self.path.is_empty() {
                                 let length = self.enter(name);
                                 if self.unknown.len() < MOST_UNKNOWN {
-                                    self.unknown.push(limits::cut(&self.path, MAX_PATH_BYTES).into_owned());
+                                    self.unknown
+                                        .push(limits::cut(&self.path, MAX_PATH_BYTES).into_owned());
                                 }
                                 self.path.truncate(length);
                             }

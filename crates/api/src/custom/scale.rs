@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use crate::{
-    field::{Error, Path, BadValue},
+    field::{BadValue, Error, Path},
     go,
-    strategy::{ErrorList, Tree, TreeMut},
     status::Status,
+    strategy::{ErrorList, Tree, TreeMut},
 };
 
 /// What of the metadata of an object its scale carries.

@@ -20,10 +20,10 @@ use crate::{
     field::{Error, ErrorKind, Path},
     go,
     name::{self, NameFormat},
-    strategy::{StrategyContext, Column, ErrorList, Row, RestStrategy, SelectableField, Tree, TreeMut},
     schema::CustomType,
-    type_schema::TypeSchema,
+    strategy::{Column, ErrorList, RestStrategy, Row, SelectableField, StrategyContext, Tree, TreeMut},
     time::Time,
+    type_schema::TypeSchema,
 };
 
 /// The rules of the objects of one version of a definition.
@@ -250,7 +250,9 @@ impl RestStrategy for CustomResourceStrategy {
         let mut whole = old.clone();
         whole.copy_from("status", new);
         let managed = new.at("metadata").clone();
-        whole.ensure_object("metadata").copy_from("managedFields", &managed);
+        whole
+            .ensure_object("metadata")
+            .copy_from("managedFields", &managed);
         *new = whole;
     }
 
@@ -283,7 +285,13 @@ impl RestStrategy for CustomResourceStrategy {
         self.ask(new, Some(old), errors);
     }
 
-    fn validate_status_update(&self, new: &Value, old: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        old: &Value,
+        _at: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         if self.validate_type(new, errors) {
             if let (Some(status), Some(node)) = (new.get("status"), self.node().property("status")) {
                 let whole = Correlated {

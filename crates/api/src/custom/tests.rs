@@ -12,7 +12,7 @@ use super::{CustomResourceStrategy, Definition, Source};
 use crate::{
     apply::typed,
     kinds::builtin,
-    strategy::{StrategyContext, ErrorList, RestStrategy, Tree, TreeMut, User},
+    strategy::{ErrorList, RestStrategy, StrategyContext, Tree, TreeMut, User},
     time::Time,
 };
 

@@ -95,7 +95,12 @@ impl StrictErrors {
             return None;
         }
         let of_yaml = |fault: &&StrictError| matches!(fault, StrictError::YamlDuplicate { .. });
-        let lines: Vec<String> = self.all.iter().filter(of_yaml).map(StrictError::to_string).collect();
+        let lines: Vec<String> = self
+            .all
+            .iter()
+            .filter(of_yaml)
+            .map(StrictError::to_string)
+            .collect();
         let yaml = (!lines.is_empty()).then(|| format!("yaml: unmarshal errors:\n  {}", lines.join("\n  ")));
         let others = self
             .all

@@ -311,7 +311,9 @@ impl<'b> Decoder<'b> {
                     }
                     first = false;
                     if object.contains_key(&*key) {
-                        self.tell(|| StrictError::Duplicate(limits::display(&Within(path, &key), MAX_PATH_BYTES)));
+                        self.tell(|| {
+                            StrictError::Duplicate(limits::display(&Within(path, &key), MAX_PATH_BYTES))
+                        });
                     }
                     let value = self.any(&Path::Key {
                         before: path,

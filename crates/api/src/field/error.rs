@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::Path;
 use crate::{
-    limits::{self, MAX_MESSAGE_BYTES, MAX_PATH_BYTES, MAX_VALUE_BYTES},
     go,
+    limits::{self, MAX_MESSAGE_BYTES, MAX_PATH_BYTES, MAX_VALUE_BYTES},
 };
 
 /// Something that is wrong with a field. Its texts are bounded.

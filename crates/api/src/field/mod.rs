@@ -9,7 +9,7 @@ mod path;
 
 pub(crate) use self::error::aggregate_with_omitted;
 pub use self::{
-    error::{Error, ErrorKind, BadValue, aggregate, supported_values},
+    error::{BadValue, Error, ErrorKind, aggregate, supported_values},
     error_list::ErrorList,
     path::Path,
 };

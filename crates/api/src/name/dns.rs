@@ -275,7 +275,11 @@ mod tests {
     #[test]
     fn underscores_are_allowed_where_asked_for() {
         for good in ["_a.b", "a_b", "_dmarc.example.com"] {
-            assert_eq!(validate_dns1123_subdomain_with_underscore(good), [""; 0], "{good}");
+            assert_eq!(
+                validate_dns1123_subdomain_with_underscore(good),
+                [""; 0],
+                "{good}"
+            );
         }
         for bad in ["__a", "a_", "_", "a._"] {
             assert_eq!(validate_dns1123_subdomain_with_underscore(bad).len(), 1, "{bad}");

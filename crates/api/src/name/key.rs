@@ -2,7 +2,7 @@
 
 use super::{
     ErrorMessages,
-    dns::{validate_dns1123_subdomain, prefix_faults},
+    dns::{prefix_faults, validate_dns1123_subdomain},
     text::{all, at_most_bytes, at_most_characters, climbs, form, framed},
 };
 use crate::field::{Error, Path};
@@ -226,7 +226,10 @@ mod tests {
         for good in ["", "a", "A.b_c-9", &"v".repeat(63)] {
             assert_eq!(validate_label_value(good), [""; 0], "{good}");
         }
-        assert_eq!(validate_label_value(&"v".repeat(64)), ["must be no more than 63 bytes"]);
+        assert_eq!(
+            validate_label_value(&"v".repeat(64)),
+            ["must be no more than 63 bytes"]
+        );
         assert_eq!(
             validate_label_value("-a"),
             [

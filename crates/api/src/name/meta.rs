@@ -6,7 +6,9 @@ use super::{
     ErrorMessages,
     address::validate_ip,
     dns::{label_faults, label1035_faults, subdomain_faults},
-    key::{validate_label_key, validate_label_value, validate_path_segment_name, validate_path_segment_prefix},
+    key::{
+        validate_label_key, validate_label_value, validate_path_segment_name, validate_path_segment_prefix,
+    },
 };
 use crate::field::{Error, Path};
 
@@ -155,7 +157,10 @@ mod tests {
         assert_eq!(NameFormat::PathSegment.name("system:x Y"), [""; 0]);
         assert_eq!(NameFormat::Any.name("a/b"), [""; 0]);
         assert_eq!(NameFormat::Address.name("2001:db8::1"), [""; 0]);
-        assert_eq!(NameFormat::Address.name("010.0.0.1"), ["must not have leading 0s"]);
+        assert_eq!(
+            NameFormat::Address.name("010.0.0.1"),
+            ["must not have leading 0s"]
+        );
     }
 
     #[test]

@@ -195,7 +195,10 @@ mod tests {
     #[test]
     fn numbers_keep_to_their_range() {
         assert_eq!(validate_port_number(65535), [""; 0]);
-        assert_eq!(validate_port_number(0), ["must be between 1 and 65535, inclusive"]);
+        assert_eq!(
+            validate_port_number(0),
+            ["must be between 1 and 65535, inclusive"]
+        );
     }
 
     #[test]

@@ -28,7 +28,11 @@ pub(super) fn read_only_field<'b>(
 }
 
 /// Any JSON that travels as its text.
-pub(super) fn read_json(bytes: &[u8], limits: &mut Limits, field: &'static str) -> Result<Value, ProtobufDecodeError> {
+pub(super) fn read_json(
+    bytes: &[u8],
+    limits: &mut Limits,
+    field: &'static str,
+) -> Result<Value, ProtobufDecodeError> {
     match read_only_field(bytes, field)? {
         None | Some([]) => Ok(Value::Null),
         // Objects of built-in kinds may travel in their own form within others.
@@ -136,13 +140,19 @@ pub(super) fn write_json(writer: &mut Writer, value: &Value) -> Result<(), Proto
     Ok(())
 }
 
-pub(super) fn write_time(writer: &mut Writer, value: &Value, precision: Precision) -> Result<(), ProtobufEncodeError> {
+pub(super) fn write_time(
+    writer: &mut Writer,
+    value: &Value,
+    precision: Precision,
+) -> Result<(), ProtobufEncodeError> {
     let text = match value {
         Value::Null => return Ok(()),
         Value::String(text) => text,
         _ => return Err(ProtobufEncodeError::of("a time", value)),
     };
-    let time = precision.read(text).map_err(|_| ProtobufEncodeError::of("a time", value))?;
+    let time = precision
+        .read(text)
+        .map_err(|_| ProtobufEncodeError::of("a time", value))?;
     if time == Time::ZERO {
         return Ok(());
     }

@@ -1,7 +1,7 @@
 //! From messages to JSON, in normal form.
 
 use super::leaf;
-use super::wire::{BYTES, ProtobufDecodeError, FIXED64, Reader, Tag, VARINT};
+use super::wire::{BYTES, FIXED64, ProtobufDecodeError, Reader, Tag, VARINT};
 use crate::base64;
 use crate::decode::Precision;
 use crate::schema::{Field, Struct, StructRef, Type, schema};
@@ -25,7 +25,11 @@ pub fn decode_message(bytes: &[u8], ty: StructRef) -> Result<Value, ProtobufDeco
     read_struct(bytes, ty, &mut Limits::new())
 }
 
-pub(super) fn read_struct(bytes: &[u8], ty: StructRef, limits: &mut Limits) -> Result<Value, ProtobufDecodeError> {
+pub(super) fn read_struct(
+    bytes: &[u8],
+    ty: StructRef,
+    limits: &mut Limits,
+) -> Result<Value, ProtobufDecodeError> {
     let mut object = Map::new();
     read_object(bytes, ty.get(), &mut object, limits)?;
     Ok(Value::Object(object))
@@ -40,7 +44,10 @@ fn read_object(
     limits.enter()?;
     read_fields(bytes, of, object, limits)?;
     let added = of.complete(object);
-    limits.objects = limits.objects.checked_sub(added).ok_or(ProtobufDecodeError::TooMany)?;
+    limits.objects = limits
+        .objects
+        .checked_sub(added)
+        .ok_or(ProtobufDecodeError::TooMany)?;
     limits.leave();
     Ok(())
 }
@@ -200,7 +207,12 @@ fn read_value(
 }
 
 /// Reads a value of those types that have a length.
-fn read_known(bytes: &[u8], name: &'static str, ty: &Type, limits: &mut Limits) -> Result<Value, ProtobufDecodeError> {
+fn read_known(
+    bytes: &[u8],
+    name: &'static str,
+    ty: &Type,
+    limits: &mut Limits,
+) -> Result<Value, ProtobufDecodeError> {
     match ty {
         Type::Bytes => Ok(Value::String(base64::encode(bytes))),
         Type::Struct(of) => read_struct(bytes, *of, limits),

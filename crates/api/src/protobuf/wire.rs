@@ -122,7 +122,10 @@ impl<'b> Reader<'b> {
     }
 
     pub(super) fn fixed64(&mut self) -> Result<u64, ProtobufDecodeError> {
-        let (head, rest) = self.rest.split_first_chunk::<8>().ok_or(ProtobufDecodeError::Truncated)?;
+        let (head, rest) = self
+            .rest
+            .split_first_chunk::<8>()
+            .ok_or(ProtobufDecodeError::Truncated)?;
         self.rest = rest;
         Ok(u64::from_le_bytes(*head))
     }
@@ -130,7 +133,10 @@ impl<'b> Reader<'b> {
     /// A length and that many bytes. The length is checked against what is there before anything is done.
     pub(super) fn bytes(&mut self) -> Result<&'b [u8], ProtobufDecodeError> {
         let length = usize::try_from(self.varint()?).map_err(|_| ProtobufDecodeError::Truncated)?;
-        let (head, rest) = self.rest.split_at_checked(length).ok_or(ProtobufDecodeError::Truncated)?;
+        let (head, rest) = self
+            .rest
+            .split_at_checked(length)
+            .ok_or(ProtobufDecodeError::Truncated)?;
         self.rest = rest;
         Ok(head)
     }
@@ -146,7 +152,10 @@ impl<'b> Reader<'b> {
             FIXED64 => self.fixed64().map(drop),
             BYTES => self.bytes().map(drop),
             FIXED32 => {
-                let (_, rest) = self.rest.split_first_chunk::<4>().ok_or(ProtobufDecodeError::Truncated)?;
+                let (_, rest) = self
+                    .rest
+                    .split_first_chunk::<4>()
+                    .ok_or(ProtobufDecodeError::Truncated)?;
                 self.rest = rest;
                 Ok(())
             }

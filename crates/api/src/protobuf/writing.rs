@@ -25,7 +25,11 @@ pub fn encode_message(value: &Value, ty: StructRef) -> Result<Vec<u8>, ProtobufE
     Ok(writer.finish())
 }
 
-pub(super) fn write_object(writer: &mut Writer, of: &Struct, value: &Value) -> Result<(), ProtobufEncodeError> {
+pub(super) fn write_object(
+    writer: &mut Writer,
+    of: &Struct,
+    value: &Value,
+) -> Result<(), ProtobufEncodeError> {
     match value {
         Value::Null => write_fields(writer, of, &Map::new()),
         Value::Object(object) => write_fields(writer, of, object),
@@ -33,7 +37,11 @@ pub(super) fn write_object(writer: &mut Writer, of: &Struct, value: &Value) -> R
     }
 }
 
-fn write_fields(writer: &mut Writer, of: &Struct, object: &Map<String, Value>) -> Result<(), ProtobufEncodeError> {
+fn write_fields(
+    writer: &mut Writer,
+    of: &Struct,
+    object: &Map<String, Value>,
+) -> Result<(), ProtobufEncodeError> {
     for field in &of.fields {
         if field.number == 0 {
             continue;
@@ -96,7 +104,10 @@ fn write(writer: &mut Writer, number: u32, ty: &Type, value: &Value) -> Result<(
             } else {
                 value.as_f64()
             };
-            writer.double(number, known.ok_or_else(|| ProtobufEncodeError::of("a number", value))?);
+            writer.double(
+                number,
+                known.ok_or_else(|| ProtobufEncodeError::of("a number", value))?,
+            );
         }
         Type::Bytes => match value {
             Value::Null => writer.bytes(number, b""),
@@ -165,7 +176,9 @@ fn write_strings(writer: &mut Writer, number: u32, value: &Value) -> Result<(), 
         };
     };
     for item in list {
-        let text = item.as_str().ok_or_else(|| ProtobufEncodeError::of("text", item))?;
+        let text = item
+            .as_str()
+            .ok_or_else(|| ProtobufEncodeError::of("text", item))?;
         writer.bytes(number, text.as_bytes());
     }
     Ok(())

@@ -18,7 +18,7 @@ use serde_json::Value;
 pub use self::{
     device::DeviceClassIndex,
     pod::MissingConstraints,
-    scope::{ScopeSelector, ScopeAttributes, is_terminating},
+    scope::{ScopeAttributes, ScopeSelector, is_terminating},
 };
 use crate::{
     kinds::pod_amounts::Totals,

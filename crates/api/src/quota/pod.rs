@@ -129,7 +129,10 @@ fn requests(pod: &Value) -> Totals {
         &[
             |status| Some(status.at("allocatedResources")).filter(|amounts| amounts.is_object()),
             |status| {
-                let given = [status.at_path("resources.requests"), status.at("allocatedResources")];
+                let given = [
+                    status.at_path("resources.requests"),
+                    status.at("allocatedResources"),
+                ];
                 given.into_iter().find(|amounts| amounts.is_object())
             },
         ],

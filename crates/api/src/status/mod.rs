@@ -10,8 +10,8 @@ use std::fmt;
 
 pub use self::reason::StatusReason;
 use crate::{
-    limits::{self, MAX_CAUSES_BYTES, MAX_NAME_BYTES},
     field, go,
+    limits::{self, MAX_CAUSES_BYTES, MAX_NAME_BYTES},
 };
 
 /// A status of the API.

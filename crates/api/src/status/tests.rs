@@ -57,7 +57,10 @@ fn what_is_forbidden_is_named_as_far_as_it_is_known() {
             Status::forbidden(DEPLOYMENTS, "", "no"),
             "deployments.apps is forbidden: no",
         ),
-        (Status::forbidden(GroupResource::default(), "p", "no"), "forbidden: no"),
+        (
+            Status::forbidden(GroupResource::default(), "p", "no"),
+            "forbidden: no",
+        ),
     ] {
         assert_eq!(
             (status.code, status.reason, status.message.as_str()),

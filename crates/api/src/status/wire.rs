@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::{StatusCause, StatusDetails, Status};
+use super::{Status, StatusCause, StatusDetails};
 use crate::{
-    limits::{self, MAX_CAUSES_BYTES, MAX_MESSAGE_BYTES, MAX_NAME_BYTES},
     go,
+    limits::{self, MAX_CAUSES_BYTES, MAX_MESSAGE_BYTES, MAX_NAME_BYTES},
 };
 
 // --- Status ---
@@ -88,7 +88,11 @@ fn push_cause(out: &mut String, cause: &StatusCause) {
         "message",
         &limits::cut_encoded(&cause.message, MAX_CAUSES_BYTES / 2),
     );
-    push_text(out, "field", &limits::cut_encoded(&cause.field, MAX_CAUSES_BYTES / 8));
+    push_text(
+        out,
+        "field",
+        &limits::cut_encoded(&cause.field, MAX_CAUSES_BYTES / 8),
+    );
     out.push('}');
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{StrategyContext, ErrorList, RestStrategy, Tree, TreeMut, meta, for_kind};
+use super::{ErrorList, RestStrategy, StrategyContext, Tree, TreeMut, for_kind, meta};
 use crate::{
     field::Path,
     kinds::Kind,

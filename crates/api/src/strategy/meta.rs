@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::{ErrorList, Tree};
 use crate::{
-    limits::MAX_VALUE_BYTES,
-    field::{Error, Path, BadValue},
+    field::{BadValue, Error, Path},
     go,
+    limits::MAX_VALUE_BYTES,
     name::{self, NameFormat},
 };
 
@@ -149,7 +149,10 @@ pub(super) fn standard_finalizers(metadata: &Value, at: &Path<'_>, errors: &mut 
 
 /// What is asked of new and changed metadata alike.
 fn loose(metadata: &Value, at: &Path<'_>, errors: &mut ErrorList) {
-    errors.extend(name::validate_labels(&at.child("labels"), metadata.entries("labels")));
+    errors.extend(name::validate_labels(
+        &at.child("labels"),
+        metadata.entries("labels"),
+    ));
     errors.extend(name::validate_annotations(
         &at.child("annotations"),
         metadata.entries("annotations"),

@@ -134,7 +134,13 @@ pub trait RestStrategy: Send + Sync {
     }
 
     /// What is wrong with a change of the status, beside the metadata.
-    fn validate_status_update(&self, new: &Value, old: &Value, at: &StrategyContext<'_>, errors: &mut ErrorList) {
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        old: &Value,
+        at: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         let _ = (new, old, at, errors);
     }
 

@@ -7,9 +7,9 @@ use k3_api::{
     decode,
     kinds::{Kind, Persistence, Scope, builtin},
     patch,
-    strategy::{self, StrategyContext, Part, Tree, TreeMut, User},
     schema::ObjectType,
     status::Status,
+    strategy::{self, Part, StrategyContext, Tree, TreeMut, User},
     time::Time,
 };
 use serde_json::{Value, json};
@@ -87,7 +87,7 @@ impl Server {
     /// The kind of a version.
     fn kind(&self, version: &str) -> Kind {
         let definition = self.definition();
-        let rules = Arc::clone(&definition.version(version).unwrap().rules);
+        let rules = Arc::clone(&definition.version(version).unwrap().strategy);
         Kind {
             group: definition.group.clone().into(),
             version: version.to_owned().into(),
@@ -101,7 +101,7 @@ impl Server {
             verbs: Vec::new(),
             subresources: Vec::new(),
             ty: ObjectType::Custom(Arc::clone(&rules) as _),
-            rules: Some(rules),
+            strategy: Some(rules),
         }
     }
 
@@ -110,12 +110,13 @@ impl Server {
         let decoded = match kind.ty.json(&body) {
             Ok(decoded) => decoded,
             Err(error) => {
-                let (version, kind) = (&kind.version, &kind.kind);
+                let version = &kind.version;
+                let kind = &kind.kind;
                 let text = format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {error}");
                 return Err(Status::bad_request(text));
             }
         };
-        let warnings = decoded.faults.warnings().collect();
+        let warnings = decoded.strict_errors.warnings().collect();
         let mut object = decoded.value;
         strategy::for_kind(kind).set_defaults(&mut object);
         Ok((object, warnings))
@@ -179,7 +180,7 @@ impl Server {
 
     /// The cells of a table of all objects.
     pub(crate) fn rows(&self, version: &str) -> Vec<Vec<Value>> {
-        let rules = &self.definition().version(version).unwrap().rules;
+        let rules = &self.definition().version(version).unwrap().strategy;
         let mut names: Vec<_> = self.objects.keys().collect();
         names.sort();
         let rows = names

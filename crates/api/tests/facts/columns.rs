@@ -3,8 +3,8 @@
 use super::facts;
 use k3_api::{
     kinds::{Kind, builtin},
-    strategy::{self, Column, Description},
     schema::Type,
+    strategy::{self, Column, Description},
 };
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ fn the_columns_are_those_of_the_facts() {
     };
     for kind in kinds() {
         let key = format!("{}/{}", kind.api_version(), kind.kind);
-        let ours: Vec<_> = strategy::for_kind(kind).columns().iter().map(told).collect();
+        let ours: Vec<_> = strategy::for_kind(kind).columns().iter().map(messages).collect();
         assert_eq!(tables[&key], Value::Array(ours), "{key}");
     }
 }
@@ -38,7 +38,7 @@ fn kinds() -> impl Iterator<Item = &'static Kind> {
     kinds.filter(|kind| kind.allows("list"))
 }
 
-fn told(column: &Column) -> Value {
+fn messages(column: &Column) -> Value {
     json!({
         "name": column.name,
         "type": column.kind,

@@ -3,7 +3,7 @@
 use k3_api::{
     apply::{
         FieldSet,
-        managed::{self, Force, SingleVersion, ResetFields, FieldManager},
+        managed::{self, FieldManager, Force, ResetFields, SingleVersion},
     },
     time::Time,
 };

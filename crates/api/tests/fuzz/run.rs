@@ -15,7 +15,7 @@ use std::{
 };
 
 use proptest::{
-    strategy::RestStrategy,
+    strategy::Strategy,
     test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner},
 };
 
@@ -36,7 +36,7 @@ pub(crate) trait Size {
 /// test panics or takes too long.
 pub(crate) fn run<S>(strategy: &S, test: impl Fn(&S::Value))
 where
-    S: RestStrategy,
+    S: Strategy,
     S::Value: Size + fmt::Debug,
 {
     let end = Instant::now() + seconds();

@@ -1,6 +1,6 @@
 //! No request for a client certificate of this server makes its owner a master.
 
-use k3_api::{kinds::read_request, strategy::Tree, status::Status};
+use k3_api::{kinds::read_request, status::Status, strategy::Tree};
 
 use super::{Attributes, Plugin};
 use crate::cache::Caches;

@@ -1,6 +1,6 @@
 //! A claim grows when it has a volume, and when its class lets it.
 
-use k3_api::{kinds::storage_class_of, quantity::Quantity, strategy::Tree, status::Status};
+use k3_api::{kinds::storage_class_of, quantity::Quantity, status::Status, strategy::Tree};
 use serde_json::Value;
 
 use super::{Attributes, Operation, Plugin, object};

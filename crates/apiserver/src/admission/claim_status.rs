@@ -7,8 +7,8 @@ use std::{
 
 use k3_api::{
     field::{Error, Path},
-    strategy::{Tree, User},
     status::{GroupResource, Status},
+    strategy::{Tree, User},
 };
 use serde_json::Value;
 

@@ -1,8 +1,8 @@
 //! An ingress that names no class gets the default one.
 
 use k3_api::{
-    strategy::{Tree, TreeMut},
     status::Status,
+    strategy::{Tree, TreeMut},
 };
 
 use super::{Attributes, Plugin, marked_class::MarkedClass};

@@ -1,8 +1,8 @@
 //! A claim that names no storage class gets the default one.
 
 use k3_api::{
-    strategy::{Tree, TreeMut},
     status::Status,
+    strategy::{Tree, TreeMut},
 };
 
 use super::{Attributes, Plugin, marked_class::MarkedClass};

@@ -1,8 +1,8 @@
 //! Pods stay five minutes on a node that is not ready or cannot be reached, unless they say how long.
 
 use k3_api::{
-    strategy::{Tree, TreeMut},
     status::Status,
+    strategy::{Tree, TreeMut},
 };
 use serde_json::{Value, json};
 

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use k3_api::{
     kinds::pod_amounts::{self, Totals},
     quantity::Quantity,
-    strategy::{Tree, TreeMut},
     status::Status,
+    strategy::{Tree, TreeMut},
 };
 use serde_json::{Map, Value};
 
@@ -164,7 +164,9 @@ impl Range {
         }
         if !done.is_empty() {
             let text = format!("LimitRanger plugin set: {}", done.join("; "));
-            pod.ensure_object("metadata").ensure_object("annotations").set(ANNOTATION, text);
+            pod.ensure_object("metadata")
+                .ensure_object("annotations")
+                .set(ANNOTATION, text);
         }
     }
 

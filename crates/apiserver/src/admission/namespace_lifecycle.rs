@@ -1,8 +1,8 @@
 //! Nothing is created in a namespace that is not there, or that is going; and some namespaces stay.
 
 use k3_api::{
+    status::{Status, StatusCause},
     strategy::Tree,
-    status::{StatusCause, Status},
 };
 
 use super::{Attributes, Operation, Plugin, resource};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use k3_api::{
     field::{Error, Path},
     go::quote,
-    strategy::Tree,
     status::{GroupResource, Status},
+    strategy::Tree,
 };
 
 use super::{Attributes, Operation, Plugin};

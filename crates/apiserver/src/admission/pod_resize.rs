@@ -4,8 +4,8 @@ use k3_api::{
     go,
     kinds::pod_requests,
     quantity::Quantity,
+    status::{Status, StatusCause},
     strategy::Tree,
-    status::{StatusCause, Status},
 };
 use serde_json::Value;
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use k3_api::{
     field::{Error, Path},
     kinds::builtin,
-    strategy::{Tree, User},
     status::{GroupResource, Status},
+    strategy::{Tree, User},
 };
 use serde_json::Value;
 

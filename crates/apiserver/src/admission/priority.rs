@@ -1,8 +1,8 @@
 //! The priority of a pod is that of its class. One class at most is the default, and those of the system stay.
 
 use k3_api::{
-    strategy::{Tree, TreeMut},
     status::Status,
+    strategy::{Tree, TreeMut},
 };
 use serde_json::Value;
 

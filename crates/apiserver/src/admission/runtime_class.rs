@@ -3,8 +3,8 @@
 use k3_api::{
     go,
     quantity::Quantity,
-    strategy::{Tree, TreeMut},
     status::Status,
+    strategy::{Tree, TreeMut},
 };
 use serde_json::{Map, Value};
 
@@ -28,7 +28,10 @@ impl Plugin for RuntimeClass {
                 return Err(attributes.forbidden(OTHER_OVERHEAD));
             }
             if !fixed.is_null() {
-                attributes.object.ensure_object("spec").set("overhead", fixed.clone());
+                attributes
+                    .object
+                    .ensure_object("spec")
+                    .set("overhead", fixed.clone());
             }
         }
         if class.has("scheduling") {
@@ -103,7 +106,10 @@ fn select_nodes(attributes: &mut Attributes<'_>, scheduling: &Value) -> Result<(
                 "conflict: runtimeClass.scheduling.nodeSelector[{key}] = {wanted}; pod.spec.nodeSelector[{key}] = {said}"
             )));
         }
-        let selector = attributes.object.ensure_object("spec").ensure_object("nodeSelector");
+        let selector = attributes
+            .object
+            .ensure_object("spec")
+            .ensure_object("nodeSelector");
         selector.set(key, wanted.clone());
     }
     Ok(())

@@ -6,8 +6,8 @@ mod secrets;
 mod token_volume;
 
 use k3_api::{
-    strategy::{Tree, TreeMut},
     status::{GroupResource, Status},
+    strategy::{Tree, TreeMut},
 };
 use serde_json::{Value, json};
 
@@ -149,13 +149,16 @@ mod tests {
 
     fn pod(spec: &Value) -> Value {
         let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "n"}, "spec": spec});
-        pod.ensure_object("spec").set_default("containers", json!([{"name": "c"}]));
+        pod.ensure_object("spec")
+            .set_default("containers", json!([{"name": "c"}]));
         pod
     }
 
     fn mirror(spec: &Value) -> Value {
         let mut pod = pod(spec);
-        pod.ensure_object("metadata").ensure_object("annotations").set(MIRROR, "x");
+        pod.ensure_object("metadata")
+            .ensure_object("annotations")
+            .set(MIRROR, "x");
         pod
     }
 

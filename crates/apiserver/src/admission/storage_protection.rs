@@ -1,8 +1,8 @@
 //! Claims, volumes and classes of volume attributes are not gone while somebody uses them: a finalizer holds them.
 
 use k3_api::{
-    strategy::{Tree, TreeMut},
     status::Status,
+    strategy::{Tree, TreeMut},
 };
 use serde_json::{Value, json};
 

@@ -5,10 +5,10 @@ use std::{borrow::Cow, sync::Arc};
 use k3_api::{
     apply::managed,
     custom::Scale,
-    kinds::{KindRef, Subresource, autoscaling::scale, rules_of_part},
-    strategy::{self, Tree, TreeMut, User},
+    kinds::{KindRef, Subresource, autoscaling::scale, rules_of_subresource},
     schema::ObjectType,
     status::Status,
+    strategy::{self, Tree, TreeMut, User},
 };
 use serde_json::{Value, json};
 
@@ -371,7 +371,7 @@ impl Form {
         let mut full = normal.clone();
         match self.part() {
             Some(part) if !self.is_whole() => {
-                if let Some(rules) = rules_of_part(part) {
+                if let Some(rules) = rules_of_subresource(part) {
                     rules.set_defaults(&mut full);
                 }
             }

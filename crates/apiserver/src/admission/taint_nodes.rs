@@ -1,8 +1,8 @@
 //! A new node takes no pods before somebody has seen that it is ready.
 
 use k3_api::{
-    strategy::{Tree, TreeMut},
     status::Status,
+    strategy::{Tree, TreeMut},
 };
 use serde_json::{Value, json};
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use k3_api::{
     go::quote,
-    strategy::{Tree, TreeMut},
     status::Status,
+    strategy::{Tree, TreeMut},
 };
 use serde_json::Value;
 

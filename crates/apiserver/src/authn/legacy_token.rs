@@ -46,7 +46,8 @@ pub(super) fn user(
             return Err(format!("{word} claim is missing"));
         }
     }
-    let is_named = name::validate_dns1123_label(&namespace).is_empty() && name::validate_dns1123_subdomain(&account).is_empty();
+    let is_named = name::validate_dns1123_label(&namespace).is_empty()
+        && name::validate_dns1123_subdomain(&account).is_empty();
     if !is_named || subject != format!("system:serviceaccount:{namespace}:{account}") {
         return Err("sub claim is invalid".to_owned());
     }

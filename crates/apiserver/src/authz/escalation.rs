@@ -7,8 +7,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use k3_api::{
     go::quote,
-    strategy::{Tree, TreeMut, User},
     status::{GroupResource, Status},
+    strategy::{Tree, TreeMut, User},
 };
 use serde_json::Value;
 

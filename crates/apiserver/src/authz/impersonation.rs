@@ -15,8 +15,8 @@ use k3_api::{
     field::Path,
     go::quote,
     name::{self, NameFormat},
-    strategy::User,
     status::Status,
+    strategy::User,
 };
 
 use super::{Action, Authorizer, MASTERS, Object, What};
@@ -429,7 +429,8 @@ fn node(user: &str) -> Option<&str> {
 /// The namespace and name of the service account that a user is.
 fn service_account(user: &str) -> Option<(&str, &str)> {
     let (namespace, name) = user.strip_prefix("system:serviceaccount:")?.split_once(':')?;
-    let is_valid = name::validate_dns1123_label(namespace).is_empty() && NameFormat::Subdomain.name(name).is_empty();
+    let is_valid =
+        name::validate_dns1123_label(namespace).is_empty() && NameFormat::Subdomain.name(name).is_empty();
     is_valid.then_some((namespace, name))
 }
 

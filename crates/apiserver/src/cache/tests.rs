@@ -16,8 +16,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use k3_api::{
-    strategy::{SelectableField, Tree},
     selector::label::Labels,
+    strategy::{SelectableField, Tree},
 };
 use k3_encryption::{EncryptedStore, EncryptionConfiguration, Transformers};
 use k3_storage::{

@@ -7,7 +7,7 @@ use k3_api::{
     decode,
     field::Path,
     go, name,
-    strategy::{Rules, Tree, TreeMut},
+    strategy::{RestStrategy, Tree, TreeMut},
 };
 use serde_json::{Value, json};
 
@@ -146,8 +146,8 @@ impl Converter {
             "apiVersion": format!("{GROUP}/{version}"),
             "request": {"uid": uid, "desiredAPIVersion": api_version, "objects": objects},
         });
-        let to =
-            Destination::read(webhook.at("clientConfig")).map_err(|error| ConversionError(error.to_string()))?;
+        let to = Destination::read(webhook.at("clientConfig"))
+            .map_err(|error| ConversionError(error.to_string()))?;
         let document = serde_json::to_vec(&request).map_err(|error| failed(&error))?;
         let reply = self.outgoing.post(&to, document.into(), Some(PATIENCE)).await;
         let reply = reply.map_err(|error| failed(&error))?;
@@ -177,7 +177,7 @@ impl Converter {
 /// Brings an object into the form of its version, with what it leaves out.
 fn settle(rules: &CustomResourceStrategy, object: &mut Value, source: Source) -> Result<(), ConversionError> {
     rules.coerce(object, source).map_err(ConversionError)?;
-    rules.default(object);
+    rules.set_defaults(object);
     Ok(())
 }
 

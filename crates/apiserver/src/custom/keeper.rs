@@ -9,8 +9,8 @@ use std::{
 
 use k3_api::{
     kinds::{approval_of_definition, builtin},
-    strategy::{Tree, TreeMut},
     status::Status,
+    strategy::{Tree, TreeMut},
     time::Time,
 };
 use serde_json::Value;

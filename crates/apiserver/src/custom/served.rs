@@ -5,8 +5,8 @@ use std::sync::Arc;
 use k3_api::{
     custom::{Conversion, Definition, Version},
     kinds::{Kind, KindRef, Persistence, Subresource},
-    strategy::{SelectableField, Tree},
     schema::{CustomType, ObjectType, schema},
+    strategy::{SelectableField, Tree},
     text::Text,
 };
 use ring::digest::{SHA256, digest};

@@ -3,7 +3,7 @@
 //! Promise: a `Status` takes 256 KiB at most in every format. One that fits is written as it is; of one that does not, texts and
 //! causes are cut, and the answer says so.
 
-use k3_api::status::{StatusCause, StatusDetails, Status};
+use k3_api::status::{Status, StatusCause, StatusDetails};
 
 /// The most that a status takes for its texts and causes. What else it has fits into what is left of 256 KiB.
 const MOST: usize = 240 * 1024;

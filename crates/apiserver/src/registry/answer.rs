@@ -7,9 +7,9 @@ use k3_api::{
     encode,
     encode::StoredObject,
     protobuf,
-    strategy::{Tree, TreeMut},
     schema::ObjectType,
     status::Status,
+    strategy::{Tree, TreeMut},
 };
 use serde_json::{Value, json};
 
@@ -180,7 +180,8 @@ impl Made {
             Made::Stored { revision, object, .. } => {
                 let judged = version::judged(&resource.kind);
                 let mut tree = version::convert(object.clone(), judged, &resource.kind);
-                tree.ensure_object("metadata").set("resourceVersion", revision.to_string());
+                tree.ensure_object("metadata")
+                    .set("resourceVersion", revision.to_string());
                 tree
             }
             // A custom object that is kept is in the version of the request.

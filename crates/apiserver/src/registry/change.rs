@@ -7,8 +7,8 @@ use k3_api::{
     field::{Error, Path},
     go,
     kinds::Kind,
-    strategy::{self, StrategyContext, Part, Tree, TreeMut},
     status::{GroupResource, Status},
+    strategy::{self, Part, StrategyContext, Tree, TreeMut},
 };
 use k3_storage::{Entry, Key, ReadError, Write};
 use serde_json::Value;
@@ -153,7 +153,7 @@ impl Registry {
                 object.clone()
             }
             Source::Patch(patch) if is_whole && patch.creates() => {
-                patch.ensure_object(None, resource, ask, options, warnings, self)?
+                patch.make(None, resource, ask, options, warnings, self)?
             }
             _ => return Err(resource.not_found(name)),
         };
@@ -191,7 +191,7 @@ impl Registry {
         let old = self.shown(current.tree(), resource).await?;
         let mut new = match source {
             Source::Put(object) => object.clone(),
-            Source::Patch(patch) => patch.ensure_object(Some(&old), resource, ask, options, warnings, self)?,
+            Source::Patch(patch) => patch.make(Some(&old), resource, ask, options, warnings, self)?,
             Source::Scale(scale) => scale.make(&old, resource, ask, options, warnings)?,
         };
         if let Source::Put(object) = source {
@@ -379,7 +379,7 @@ impl Registry {
         };
         let validated = self.admission.validate(&mut attributes, &self.caches);
         self.step(VALIDATE_CHANGE, validated).await?;
-        strategy::for_kind(judged).default(new);
+        strategy::for_kind(judged).set_defaults(new);
         judged.ty.forget_empty(new);
         managed::settle(old, new);
         ask.check_wanted()

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use k3_api::{
     kinds::Kind,
-    status::{StatusCause, Status},
+    status::{Status, StatusCause},
     time::Time,
 };
 use k3_storage::{CommitError, Entry, Expect, Operation, StoreError, Write};

@@ -6,8 +6,8 @@ use k3_api::{
     encode,
     kinds::KindRef,
     name,
-    strategy::{self, StrategyContext, Tree, TreeMut, User},
     status::Status,
+    strategy::{self, StrategyContext, Tree, TreeMut, User},
 };
 use k3_storage::{Key, Write};
 use ring::rand::{SecureRandom, SystemRandom};
@@ -269,7 +269,7 @@ impl Registry {
         let validated = self.admission.validate(&mut attributes, &self.caches);
         self.step(VALIDATE_NEW, validated).await?;
         // What an object leaves out is filled in whenever it is read; and some of it follows from what was just set.
-        strategy::for_kind(judged).default(object);
+        strategy::for_kind(judged).set_defaults(object);
         judged.ty.forget_empty(object);
         ask.check_wanted()?;
         resource.key(&ask.target.namespace, object.at("metadata").text("name"))

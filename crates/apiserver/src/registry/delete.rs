@@ -6,8 +6,8 @@ use futures_util::future::join_all;
 use k3_api::{
     decode,
     kinds::Kind,
+    status::{GroupResource, Status, StatusDetails},
     strategy::{GarbageCollectionPolicy, GracefulDeletion, Tree, TreeMut},
-    status::{StatusDetails, GroupResource, Status},
     time::{Duration, Time},
 };
 use k3_storage::{Revision, Write};
@@ -274,7 +274,7 @@ impl Registry {
 
 /// Whether the answer is the object. Of namespaces it is, though the documents say otherwise.
 fn is_shown(kind: &Kind) -> bool {
-    kind.strategy.is_none() && kind.is_shown_when_deleted()
+    kind.strategy.is_none() && kind.returns_deleted_object()
         || (kind.group.is_empty() && kind.kind == "Namespace")
 }
 
@@ -489,7 +489,11 @@ fn finalizers(object: &Value, resource: &Resource, options: &DeleteOptions) -> V
         Some(Propagation::Background) => (false, false),
         None if has(ORPHAN) => (true, false),
         None if has(FOREGROUND) => (false, true),
-        None => (resource.strategy().default_garbage_collection_policy() == GarbageCollectionPolicy::OrphanDependents, false),
+        None => (
+            resource.strategy().default_garbage_collection_policy()
+                == GarbageCollectionPolicy::OrphanDependents,
+            false,
+        ),
     };
     let kept = object.at("metadata").texts("finalizers");
     let mut finalizers: Vec<String> = kept

@@ -9,9 +9,9 @@ use std::{
 use bytes::Bytes;
 use k3_api::{
     base64, decode, encode, go, protobuf,
-    strategy::{Tree, TreeMut},
     selector::{field, label},
     status::Status,
+    strategy::{Tree, TreeMut},
 };
 use k3_storage::{Key, Page, Prefix, ReadError, Revision};
 use serde_json::{Value, json};
@@ -515,7 +515,11 @@ impl Selection {
                     Some(position) if resource.selects_by(field) => {
                         selection.fields.push((position, term.clone()));
                     }
-                    _ => return Err(Status::bad_request(resource.strategy().unsupported_field_label(field))),
+                    _ => {
+                        return Err(Status::bad_request(
+                            resource.strategy().unsupported_field_label(field),
+                        ));
+                    }
                 },
             }
         }

@@ -3,11 +3,11 @@
 use k3_api::{
     apply::{
         FieldSet,
-        managed::{ConversionError, ResetFields, FieldManager, VersionConverter},
+        managed::{ConversionError, FieldManager, ResetFields, VersionConverter},
         typed::{self, Duplicates},
     },
     kinds::{Kind, Subresource},
-    strategy::Rules,
+    strategy::RestStrategy,
     type_schema::TypeSchema,
 };
 use serde_json::Value;
@@ -31,7 +31,7 @@ struct SingleVersion;
 /// Calls `run` with what a write through a subresource is about.
 pub(super) fn with_subject<R>(
     kind: &Kind,
-    rules: &dyn Rules,
+    rules: &dyn RestStrategy,
     subresource: &str,
     custom: Custom<'_>,
     run: impl FnOnce(FieldManager<'_>) -> R,

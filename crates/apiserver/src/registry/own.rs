@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use k3_api::{
     encode,
-    strategy::{Tree, TreeMut, User},
     status::Status,
+    strategy::{Tree, TreeMut, User},
     time::Time,
 };
 use serde_json::Value;

@@ -3,10 +3,10 @@
 use k3_api::{
     apply::managed::{ApplyError, Force},
     decode,
-    field::{Error, Path, BadValue},
+    field::{BadValue, Error, Path},
     kinds::Kind,
     patch,
-    status::{StatusCause, GroupResource, Status},
+    status::{GroupResource, Status, StatusCause},
 };
 use serde_json::Value;
 

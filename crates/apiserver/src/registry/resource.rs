@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use k3_api::{
     kinds::{Kind, KindRef, builtin},
-    strategy::{self, Rules, SelectableField},
     status::{GroupResource, Status},
+    strategy::{self, RestStrategy, SelectableField},
 };
 use k3_storage::Key;
 
@@ -73,7 +73,7 @@ impl Resource {
     }
 
     /// The rules of the kind of the request.
-    pub(crate) fn rules(&self) -> &dyn Rules {
+    pub(crate) fn strategy(&self) -> &dyn RestStrategy {
         strategy::for_kind(&self.kind)
     }
 
@@ -117,7 +117,7 @@ impl Resource {
 
     /// Whether the version of the request selects by a field. Other versions of a custom resource may know other fields.
     pub(super) fn selects_by(&self, field: &str) -> bool {
-        let mut fields = self.rules().selectable().iter();
+        let mut fields = self.strategy().selectable_fields().iter();
         self.custom.is_none() || fields.any(|known| known.field == field)
     }
 

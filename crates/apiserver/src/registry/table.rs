@@ -3,8 +3,8 @@
 use k3_api::{
     encode,
     kinds::KindRef,
-    strategy::{self, Description, Row, Tree},
     status::{GroupResource, Status},
+    strategy::{self, Description, Row, Tree},
     time::Time,
 };
 use serde_json::{Value, json};
@@ -101,7 +101,7 @@ pub(super) fn event(
 
 fn columns(resource: &Resource) -> Vec<Value> {
     resource
-        .rules()
+        .strategy()
         .columns()
         .iter()
         .map(|column| definition(column, resource))

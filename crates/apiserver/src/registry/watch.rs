@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use k3_api::{encode, protobuf, strategy::TreeMut, schema::ObjectType, status::Status, time::Time};
+use k3_api::{encode, protobuf, schema::ObjectType, status::Status, strategy::TreeMut, time::Time};
 use serde_json::{Value, json};
 use tokio::time::{Instant, Sleep};
 
@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     cache::{Caches, Delivery, EventType, Interest, Object, Since, TooOld, Watcher, Wire, frame},
-    custom::{Converter, ConversionError},
+    custom::{ConversionError, Converter},
     http::{self as web, Answer, Body, Form, Format, Pieces},
     metrics::WatchSeries,
     request::ListOptions,

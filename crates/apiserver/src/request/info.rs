@@ -3,8 +3,8 @@
 use http::Method;
 use k3_api::{
     name,
-    strategy::User,
     selector::field::{Selector, Term},
+    strategy::User,
 };
 
 use super::{Query, Target, query::decode};

@@ -3,9 +3,9 @@
 use k3_api::{
     field::{Error, Path},
     go,
-    strategy::Tree,
     selector::{field, label},
     status::{GroupResource, Status},
+    strategy::Tree,
 };
 use serde_json::Value;
 

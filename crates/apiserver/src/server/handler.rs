@@ -13,8 +13,8 @@ use http::{HeaderMap, HeaderValue, Method, Request, Version, header};
 use hyper::upgrade::OnUpgrade;
 use k3_api::{
     kinds::builtin,
-    strategy::User,
     status::{GroupResource, Status},
+    strategy::User,
 };
 use tokio::{sync::Notify, time};
 

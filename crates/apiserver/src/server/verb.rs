@@ -1,7 +1,7 @@
 //! Which verb of the registry a method and a path mean.
 
 use http::Method;
-use k3_api::status::{GroupResource, StatusReason, Status};
+use k3_api::status::{GroupResource, Status, StatusReason};
 
 use crate::request::Target;
 

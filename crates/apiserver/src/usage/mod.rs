@@ -22,9 +22,9 @@ use std::{
 use futures_util::future::join_all;
 use k3_api::{
     kinds::builtin,
-    strategy::Tree,
     selector::{field, label},
     status::{GroupResource, Status},
+    strategy::Tree,
     time::Time,
 };
 use serde_json::{Value, json};

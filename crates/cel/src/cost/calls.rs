@@ -26,7 +26,9 @@ pub(super) fn call(
     target: Option<&Arg>,
     args: &[Arg],
 ) -> Answer {
-    let given = args.iter().fold(CostEstimate::NOTHING, |sum, arg| sum.plus(arg.cost));
+    let given = args
+        .iter()
+        .fold(CostEstimate::NOTHING, |sum, arg| sum.plus(arg.cost));
     let known = lists(estimator, overload, target, args)
         .or_else(|| library(estimator, function, overload, target, args));
     if let Some((cost, size)) = known {
@@ -44,8 +46,12 @@ fn number(estimator: &Estimator<'_>, arg: &Arg, or: u64) -> u64 {
 }
 
 fn lists(estimator: &Estimator<'_>, overload: &str, target: Option<&Arg>, args: &[Arg]) -> Option<Answer> {
-    let made =
-        |size: CostEstimate, factor: f64| Some((size.scaled(factor).plus(CostEstimate::fixed(1 + LIST)), Some(size)));
+    let made = |size: CostEstimate, factor: f64| {
+        Some((
+            size.scaled(factor).plus(CostEstimate::fixed(1 + LIST)),
+            Some(size),
+        ))
+    };
     match (overload, target, args) {
         ("list_sets_contains_list" | "list_sets_intersects_list", _, [a, b]) => {
             Some((a.size().times(b.size()).scaled(1.0).plus(CostEstimate::ONE), None))
@@ -81,7 +87,10 @@ fn sorted(keys: &Arg, overload: &str) -> Answer {
     let texts = overload.starts_with("list_string_") || overload.starts_with("list_bytes_");
     let size = keys.size().times(keys.size());
     let factor = if texts { 2.0 + TEXT } else { 2.0 };
-    (size.scaled(factor).plus(CostEstimate::fixed(1 + LIST)), Some(size))
+    (
+        size.scaled(factor).plus(CostEstimate::fixed(1 + LIST)),
+        Some(size),
+    )
 }
 
 fn library(

@@ -148,7 +148,10 @@ impl<'c> Estimator<'c> {
             Kind::Map(entries) => {
                 let mut sum = CostEstimate::fixed(30);
                 let least = if entries.is_empty() { 0 } else { u64::MAX };
-                let (mut key, mut value) = (CostEstimate { min: least, max: 0 }, CostEstimate { min: least, max: 0 });
+                let (mut key, mut value) = (
+                    CostEstimate { min: least, max: 0 },
+                    CostEstimate { min: least, max: 0 },
+                );
                 for entry in entries {
                     sum = sum.plus(self.cost(entry.key)).plus(self.cost(entry.value));
                     key = key.union(self.size(entry.key).unwrap_or(CostEstimate::UNKNOWN));
@@ -164,9 +167,9 @@ impl<'c> Estimator<'c> {
                 );
                 sum
             }
-            Kind::Struct { fields, .. } => fields
-                .iter()
-                .fold(CostEstimate::fixed(40), |sum, field| sum.plus(self.cost(field.value))),
+            Kind::Struct { fields, .. } => fields.iter().fold(CostEstimate::fixed(40), |sum, field| {
+                sum.plus(self.cost(field.value))
+            }),
             Kind::Comprehension(it) => {
                 if self.is_name_for_value(it) {
                     self.named(id, it)

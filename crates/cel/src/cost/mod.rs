@@ -80,5 +80,7 @@ fn scale(number: u64, factor: f64) -> u64 {
 /// What a selector costs to read that has so many characters.
 fn selector(length: CostEstimate) -> CostEstimate {
     let requirements = length.scaled(0.5).scaled(50.0);
-    CostEstimate::fixed(LIST).plus(length.scaled(TEXT)).plus(requirements)
+    CostEstimate::fixed(LIST)
+        .plus(length.scaled(TEXT))
+        .plus(requirements)
 }

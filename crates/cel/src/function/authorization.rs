@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Implementation, format, no_overload};
 use crate::{
     error::EvalError,
-    value::{Check, ResourceCheck, Result, Target, OpaqueValue, Value},
+    value::{Check, OpaqueValue, ResourceCheck, Result, Target, Value},
 };
 
 pub(super) fn implementation(name: &str) -> Option<Implementation> {
@@ -26,9 +26,13 @@ fn begin<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
             }
             OpaqueValue::PathCheck(asker.clone(), (**path).into())
         }
-        ("group", [Value::Opaque(OpaqueValue::Authorizer(asker)), Value::String(group)]) => {
-            OpaqueValue::GroupCheck(asker.clone(), (**group).into())
-        }
+        (
+            "group",
+            [
+                Value::Opaque(OpaqueValue::Authorizer(asker)),
+                Value::String(group),
+            ],
+        ) => OpaqueValue::GroupCheck(asker.clone(), (**group).into()),
         (
             "serviceAccount",
             [
@@ -92,9 +96,10 @@ fn refine<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
 
 fn check<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
     let (asker, target, verb) = match args {
-        [Value::Opaque(OpaqueValue::PathCheck(asker, path)), Value::String(verb)] => {
-            (asker, Target::Path(path), verb)
-        }
+        [
+            Value::Opaque(OpaqueValue::PathCheck(asker, path)),
+            Value::String(verb),
+        ] => (asker, Target::Path(path), verb),
         [
             Value::Opaque(OpaqueValue::ResourceCheck(asker, check)),
             Value::String(verb),

@@ -6,7 +6,7 @@ use super::{Implementation, time};
 use crate::{
     error::EvalError,
     types::Type,
-    value::{Result, OpaqueValue, Value, type_name},
+    value::{OpaqueValue, Result, Value, type_name},
 };
 
 pub(super) fn implementation(name: &str) -> Option<Implementation> {

@@ -3,7 +3,7 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 use super::{Implementation, no_overload, time, url::Url};
-use crate::value::{Result, OpaqueValue, Value};
+use crate::value::{OpaqueValue, Result, Value};
 
 /// A named format.
 #[derive(Debug)]

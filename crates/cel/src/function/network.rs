@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use super::{Implementation, no_overload};
 use crate::{
     error::EvalError,
-    value::{Result, OpaqueValue, Value},
+    value::{OpaqueValue, Result, Value},
 };
 
 pub(super) fn implementation(name: &str) -> Option<Implementation> {

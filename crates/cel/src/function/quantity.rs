@@ -7,7 +7,7 @@ use k3_quantity::{Format, Quantity};
 use super::{Implementation, no_overload};
 use crate::{
     error::EvalError,
-    value::{Result, OpaqueValue, Value},
+    value::{OpaqueValue, Result, Value},
 };
 
 pub(super) fn implementation(name: &str) -> Option<Implementation> {
@@ -52,7 +52,10 @@ fn order<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
             Value::Opaque(OpaqueValue::Quantity(a)),
             Value::Opaque(OpaqueValue::Quantity(b)),
         ] => a.cmp(b),
-        [Value::Opaque(OpaqueValue::Semver(a)), Value::Opaque(OpaqueValue::Semver(b))] => a.cmp(b),
+        [
+            Value::Opaque(OpaqueValue::Semver(a)),
+            Value::Opaque(OpaqueValue::Semver(b)),
+        ] => a.cmp(b),
         _ => return no_overload(name, args),
     };
     Ok(match name {

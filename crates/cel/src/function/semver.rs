@@ -5,7 +5,7 @@ use std::{cmp::Ordering, fmt, sync::Arc};
 use super::{Implementation, no_overload};
 use crate::{
     error::EvalError,
-    value::{Result, OpaqueValue, Value},
+    value::{OpaqueValue, Result, Value},
 };
 
 /// A semantic version.

@@ -5,7 +5,7 @@ use std::fmt;
 use super::{Implementation, no_overload};
 use crate::{
     error::EvalError,
-    value::{Entries, Result, OpaqueValue, Value},
+    value::{Entries, OpaqueValue, Result, Value},
 };
 
 /// A URL, cut into its parts.

@@ -26,7 +26,10 @@ impl ServingNamePolicy<'_> {
     pub(super) fn allows_host(&self, host: &str) -> bool {
         let host = normalized(host);
         // This excludes wildcards. An address has to be asked for as an address.
-        if !validate_dns1123_subdomain(&host).is_empty() || host.parse::<IpAddr>().is_ok() || is_of_service(&host) {
+        if !validate_dns1123_subdomain(&host).is_empty()
+            || host.parse::<IpAddr>().is_ok()
+            || is_of_service(&host)
+        {
             return false;
         }
         let is_server = host == "localhost" || self.server.hosts.iter().any(|known| covers(known, &host));

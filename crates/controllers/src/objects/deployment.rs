@@ -26,7 +26,7 @@ pub struct DeploymentSpec {
     /// Which pods are meant.
     pub selector: SelectorText,
     /// How pods of earlier templates are replaced.
-    pub strategy: RestStrategy,
+    pub strategy: Strategy,
     /// What pods are made of.
     pub template: Template,
 }
@@ -34,7 +34,7 @@ pub struct DeploymentSpec {
 /// How pods of earlier templates are replaced.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct RestStrategy {
+pub struct Strategy {
     /// The way.
     #[serde(rename = "type")]
     pub kind: StrategyKind,

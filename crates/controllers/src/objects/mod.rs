@@ -35,7 +35,7 @@ pub use self::{
     cron_job::{Concurrency, CronJob, CronJobSpec, CronJobStatus, JobReference},
     daemon_set::{DaemonSet, DaemonSpec, DaemonStatus, DaemonStrategy, Replacing},
     deployment::{
-        Deployment, DeploymentSpec, DeploymentStatus, IntOrPercent, RollingUpdate, SelectorText, RestStrategy,
+        Deployment, DeploymentSpec, DeploymentStatus, IntOrPercent, RollingUpdate, SelectorText, Strategy,
         StrategyKind,
     },
     endpoint_slice::{Endpoint, EndpointConditions, EndpointSlice, Hint, Hints, SlicePort},

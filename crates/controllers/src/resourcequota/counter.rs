@@ -51,7 +51,7 @@ impl Counter {
     pub(super) async fn count(&self, namespace: &str, quota: &Value, kinds: &[Resource]) -> Counted {
         let spec = quota.at("spec");
         let hard = amounts(spec.entries("hard"));
-        let selectors = Selector::of(spec);
+        let selectors = ScopeSelector::of(spec);
         let mut counted = Counted::default();
         let mut unknown = Vec::new();
         let classes = match self.classes(&hard).await {
@@ -93,7 +93,7 @@ impl Counter {
         namespace: &str,
         resource: &Resource,
         meter: &QuotaEvaluator,
-        selectors: &[Selector],
+        selectors: &[ScopeSelector],
     ) -> kube::Result<Totals> {
         if let QuotaEvaluator::Count(names) = meter {
             // No condition is about objects that are only counted.
@@ -160,7 +160,12 @@ impl Counter {
         Ok(DeviceClassIndex::read(&self.objects("", &DEVICE_CLASSES).await?))
     }
 
-    async fn around(&self, namespace: &str, meter: &QuotaEvaluator, claims: &[Value]) -> kube::Result<Around> {
+    async fn around(
+        &self,
+        namespace: &str,
+        meter: &QuotaEvaluator,
+        claims: &[Value],
+    ) -> kube::Result<Around> {
         if !matches!(meter, QuotaEvaluator::Devices(_)) || claims.is_empty() {
             return Ok(Around::default());
         }

@@ -50,7 +50,8 @@ impl Wake {
         let matters = match delta {
             Delta::Deleted { .. } => true,
             Delta::Updated { old, new } | Delta::Replaced { old, new } => {
-                !matches!(self.meter, QuotaEvaluator::Count(_)) && old.resource_version() != new.resource_version()
+                !matches!(self.meter, QuotaEvaluator::Count(_))
+                    && old.resource_version() != new.resource_version()
             }
             Delta::Added { .. } | Delta::Sync { .. } => false,
         };

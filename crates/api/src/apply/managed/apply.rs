@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use super::{
     conflict::Conflicts,
-    entry::{ManagedFieldsError, Entry, Operation},
+    entry::{Entry, ManagedFieldsError, Operation},
+    field_manager::{ConversionError, FieldManager},
     last_applied,
     record::{self, Record},
     settle::same_but_record,
-    field_manager::{ConversionError, FieldManager},
     update::{Asking, Failure, NotTracked, strip_identity},
 };
 use crate::{

@@ -5,8 +5,8 @@ use std::fmt;
 use super::entry::{Identity, Operation};
 use crate::{
     apply::{FieldSet, Path},
-    limits::{self, MAX_COLLECTED_BYTES, MAX_PATH_BYTES},
     go,
+    limits::{self, MAX_COLLECTED_BYTES, MAX_PATH_BYTES},
 };
 
 /// All conflicts of one apply, sorted by owner.

@@ -9,6 +9,7 @@ mod apply;
 mod cap;
 mod conflict;
 mod entry;
+mod field_manager;
 mod last_applied;
 #[cfg(test)]
 mod laws;
@@ -17,7 +18,6 @@ mod record;
 mod reset_fields;
 mod scale;
 mod settle;
-mod field_manager;
 #[cfg(test)]
 mod tests;
 mod update;
@@ -26,9 +26,9 @@ pub use self::{
     apply::{ApplyError, Force},
     conflict::{ConflictCause, Conflicts},
     entry::{ManagedFieldsError, Operation},
+    field_manager::{ConversionError, FieldManager, SingleVersion, VersionConverter},
     record::check,
-    reset_fields::{ResetFields, PathElementMatcher},
-    scale::{ScaleHandlerError, ReplicasPaths, scale_to_parent, scale_to_subresource},
+    reset_fields::{PathElementMatcher, ResetFields},
+    scale::{ReplicasPaths, ScaleHandlerError, scale_to_parent, scale_to_subresource},
     settle::settle,
-    field_manager::{ConversionError, SingleVersion, FieldManager, VersionConverter},
 };

@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::{
     apply::ApplyError,
     entry::Entry,
-    record::Record,
     field_manager::{ConversionError, FieldManager},
+    record::Record,
 };
 use crate::{
     apply::{

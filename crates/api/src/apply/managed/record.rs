@@ -4,7 +4,7 @@ use std::collections::{HashMap, hash_map};
 
 use serde_json::Value;
 
-use super::entry::{ManagedFieldsError, Entry, Identity, is_reset};
+use super::entry::{Entry, Identity, ManagedFieldsError, is_reset};
 
 /// Who set which fields of an object; no identity is there twice.
 #[derive(Clone, Debug, Default)]

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::{
-    entry::{ManagedFieldsError, Entry},
+    entry::{Entry, ManagedFieldsError},
     record::{self, Record},
 };
 use crate::apply::{FieldSet, PathElement};

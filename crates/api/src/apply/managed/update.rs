@@ -8,16 +8,16 @@ use super::{
     cap::cap,
     conflict::{Conflicts, OwnerConflicts},
     entry::{Entry, Identity, Operation},
-    record::{self, Record},
     field_manager::{ConversionError, FieldManager},
+    record::{self, Record},
 };
 use crate::{
     apply::{
         FieldSet,
         typed::{Comparison, TypeErrors, compare_objects, reconcile},
     },
-    type_schema::TypeSchema,
     time::Time,
+    type_schema::TypeSchema,
 };
 
 /// Why the record could not follow a write.

@@ -15,7 +15,11 @@ pub fn merge(live: &Value, applied: &Value, typed: &dyn TypeSchema) -> Result<Va
 }
 
 /// The same, for whole objects: the record in `metadata.managedFields` is left out of the result.
-pub(crate) fn merge_objects(live: &Value, applied: &Value, typed: &dyn TypeSchema) -> Result<Value, TypeErrors> {
+pub(crate) fn merge_objects(
+    live: &Value,
+    applied: &Value,
+    typed: &dyn TypeSchema,
+) -> Result<Value, TypeErrors> {
     let mut merged = copy_without(live, MANAGED_FIELDS);
     put(&mut merged, applied, TypeRef::Known(typed), 0)?;
     Ok(merged)

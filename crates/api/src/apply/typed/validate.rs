@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::{Atom, ListAtom, MapAtom, TypeError, TypeErrors, TypeRef};
 use crate::{
     apply::PathElement,
-    limits::{self, MAX_COLLECTED_BYTES, MAX_PATH_BYTES, MAX_VALUE_BYTES},
     go,
+    limits::{self, MAX_COLLECTED_BYTES, MAX_PATH_BYTES, MAX_VALUE_BYTES},
     type_schema::{ScalarKind, TypeSchema},
 };
 

@@ -136,7 +136,10 @@ fn object(node: &Node, root: bool) -> Declared {
             given.map_or(most, |given| most.min(u64::try_from(given).unwrap_or_default()))
         };
         let names = ObjectDeclType::new("object")
-            .field("name", DeclType::new(Shape::String, longest("name", MAX_NAME) * 4))
+            .field(
+                "name",
+                DeclType::new(Shape::String, longest("name", MAX_NAME) * 4),
+            )
             .field(
                 "generateName",
                 DeclType::new(Shape::String, longest("generateName", MAX_NAME - 1) * 4),

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use k3_cel::{RUNTIME_COST_BUDGET, Bindings, ErrorKind, PER_CALL_LIMIT, Program, Value as Cel};
+use k3_cel::{Bindings, ErrorKind, PER_CALL_LIMIT, Program, RUNTIME_COST_BUDGET, Value as Cel};
 use serde_json::Value;
 
 use super::{
@@ -14,7 +14,7 @@ use crate::{
         correlation::{Correlated, OldItems},
         node::Node,
     },
-    field::{Error, Path, BadValue},
+    field::{BadValue, Error, Path},
     strategy::ErrorList,
 };
 

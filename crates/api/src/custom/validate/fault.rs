@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use super::place::Place;
 use crate::{
-    limits::{self, MAX_PATH_BYTES, MAX_VALUE_BYTES},
-    field::{Error, ErrorKind, Path, BadValue},
+    field::{BadValue, Error, ErrorKind, Path},
     go,
+    limits::{self, MAX_PATH_BYTES, MAX_VALUE_BYTES},
     strategy::ErrorList,
 };
 

@@ -19,9 +19,9 @@ use super::{
     node::{Additional, Flag, Junctors, Kind, Node},
 };
 use crate::{
-    limits::{self, MAX_PATH_BYTES},
-    field::{Error, Path, BadValue},
+    field::{BadValue, Error, Path},
     go,
+    limits::{self, MAX_PATH_BYTES},
     strategy::ErrorList,
 };
 

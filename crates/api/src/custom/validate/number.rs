@@ -116,7 +116,11 @@ fn multiple(held: Held, bounds: &Bounds, range: &Range, place: &Place<'_>, judge
             judgement.add(Fault::said(place, divisor, text));
             return;
         }
-        Some((number, divisor)) => (number % divisor == 0, divisor.to_string(), BadValue::Integer(number)),
+        Some((number, divisor)) => (
+            number % divisor == 0,
+            divisor.to_string(),
+            BadValue::Integer(number),
+        ),
         None if factor <= 0.0 => {
             let shown = go::float(factor);
             let text = format!("factor MultipleOf declared for {place} must be positive: {shown}");

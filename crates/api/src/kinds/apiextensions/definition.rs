@@ -13,7 +13,7 @@ use crate::{
     apply::{FieldSet, managed::ResetFields},
     field::{Error, Path},
     kinds::webhook_client,
-    strategy::{StrategyContext, Column, Description, ErrorList, Row, RestStrategy, Tree, TreeMut},
+    strategy::{Column, Description, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut},
     time::Time,
 };
 
@@ -54,7 +54,7 @@ impl RestStrategy for CustomResourceDefinition {
             .and_then(|conversion| conversion.at_mut("webhook"))
             .and_then(|webhook| webhook.at_mut("clientConfig"));
         if let Some(config) = config {
-            webhook_client::default(config);
+            webhook_client::set_defaults_service_reference(config);
         }
         if object.at("status").items("storedVersions").is_empty() {
             store(object);
@@ -94,7 +94,10 @@ impl RestStrategy for CustomResourceDefinition {
     fn validate_update(&self, new: &Value, old: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         let before = old.at("spec");
         let established = is_established(old);
-        let old_bundle = before.at("conversion").at_path("webhook.clientConfig").at("caBundle");
+        let old_bundle = before
+            .at("conversion")
+            .at_path("webhook.clientConfig")
+            .at("caBundle");
         let demands = Demands {
             known_version: conversion::is_known(before.at("conversion")),
             certificates: established && !bundle::is_bad(old_bundle),
@@ -104,7 +107,13 @@ impl RestStrategy for CustomResourceDefinition {
         judge_rest(new, Some(old), errors);
     }
 
-    fn validate_status_update(&self, new: &Value, _old: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        _old: &Value,
+        _at: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         judge_status(new, errors);
     }
 
@@ -132,7 +141,8 @@ impl RestStrategy for CustomResourceDefinition {
     }
 
     fn row(&self, object: &Value, _now: Time) -> Row {
-        let (metadata, spec) = (object.at("metadata"), object.at("spec"));
+        let metadata = object.at("metadata");
+        let spec = object.at("spec");
         let names = spec.at("names");
         let mut versions: Vec<_> = spec
             .items("versions")
@@ -181,7 +191,8 @@ fn is_established(object: &Value) -> bool {
 }
 
 fn judge_name(object: &Value, errors: &mut ErrorList) {
-    let (metadata, spec) = (object.at("metadata"), object.at("spec"));
+    let metadata = object.at("metadata");
+    let spec = object.at("spec");
     let wanted = format!("{}.{}", spec.at("names").text("plural"), spec.text("group"));
     let at = Path::new("metadata");
     for field in ["generateName", "name"] {
@@ -201,7 +212,8 @@ fn judge_change(new: &Value, old: &Value, established: bool, errors: &mut ErrorL
             errors.push(Error::invalid(&at.child(field), new.text(field), IMMUTABLE));
         }
     };
-    let (names, old_names) = (new.at("names"), old.at("names"));
+    let names = new.at("names");
+    let old_names = old.at("names");
     if established {
         same(new, old, "scope", &at);
         same(names, old_names, "kind", &names_at);

@@ -6,9 +6,9 @@ use crate::{
     base64,
     field::{Error, Path},
     go,
-    kinds::demand,
+    kinds::field_checks,
     name::{self, NameFormat},
-    strategy::{StrategyContext, Column, ErrorList, Row, RestStrategy, Tree, TreeMut, named_row},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row},
     time::Time,
 };
 
@@ -76,7 +76,13 @@ impl RestStrategy for ApiService {
         judge_service(spec, &at, errors);
     }
 
-    fn validate_status_update(&self, new: &Value, _old: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        _old: &Value,
+        _at: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         let status = Path::new("status");
         let at = status.child("conditions");
         for (index, condition) in new.at("status").items("conditions").iter().enumerate() {
@@ -130,16 +136,27 @@ fn judge_name(metadata: &Value, spec: &Value, errors: &mut ErrorList) {
 }
 
 fn judge_version(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
-    let (group, version) = (spec.text("group"), spec.text("version"));
-    let place = at.child("group");
+    let group = spec.text("group");
+    let version = spec.text("version");
+    let field_path = at.child("group");
     if !group.is_empty() {
-        demand::tell(group, name::validate_dns1123_subdomain(group), &place, errors);
+        field_checks::push_invalid(
+            group,
+            name::validate_dns1123_subdomain(group),
+            &field_path,
+            errors,
+        );
     } else if version != "v1" {
         let detail = "only v1 may have an empty group and it better be legacy kube";
-        errors.push(Error::required(&place, detail));
+        errors.push(Error::required(&field_path, detail));
     }
-    let place = at.child("version");
-    demand::tell(version, name::validate_dns1035_label(version), &place, errors);
+    let field_path = at.child("version");
+    field_checks::push_invalid(
+        version,
+        name::validate_dns1035_label(version),
+        &field_path,
+        errors,
+    );
 }
 
 fn judge_service(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
@@ -159,17 +176,17 @@ fn judge_service(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
         return;
     }
     let service = spec.at("service");
-    let place = at.child("service");
+    let field_path = at.child("service");
     for field in ["namespace", "name"] {
         if service.text(field).is_empty() {
-            errors.push(Error::required(&place.child(field), ""));
+            errors.push(Error::required(&field_path.child(field), ""));
         }
     }
     let port = service.int("port").unwrap_or_default();
-    let faults = name::validate_port_number(port);
-    if !faults.is_empty() {
-        let detail = format!("port is not valid: {}", faults.join(", "));
-        errors.push(Error::invalid(&place.child("port"), port, detail));
+    let msgs = name::validate_port_number(port);
+    if !msgs.is_empty() {
+        let detail = format!("port is not valid: {}", msgs.join(", "));
+        errors.push(Error::invalid(&field_path.child("port"), port, detail));
     }
     if insecure && bundle > 0 {
         let detail = "may not be true if caBundle is present";

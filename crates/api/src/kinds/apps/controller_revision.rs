@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use crate::{
     field::{Error, Path},
-    kinds::{count, immutable},
-    strategy::{StrategyContext, Column, ErrorList, Row, RestStrategy, Tree, named_row},
+    kinds::{counts, immutable},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, named_row},
     time::Time,
 };
 
@@ -21,18 +21,18 @@ const COLUMNS: &[Column] = &[
 
 impl RestStrategy for ControllerRevision {
     fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
-        count::nonnegative(object, &["revision"], &Path::NIL, errors);
-        let place = Path::new("data");
+        counts::validate_nonnegative_fields(object, &["revision"], &Path::NIL, errors);
+        let field_path = Path::new("data");
         match object.at("data") {
             Value::Object(_) => {}
-            Value::Null => errors.push(Error::required(&place, "data is mandatory")),
-            _ => errors.push(Error::required(&place, "data must be a valid JSON object")),
+            Value::Null => errors.push(Error::required(&field_path, "data is mandatory")),
+            _ => errors.push(Error::required(&field_path, "data must be a valid JSON object")),
         }
     }
 
     fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
-        count::nonnegative(new, &["revision"], &Path::NIL, errors);
-        immutable::unchanged(new, old, &["data"], &Path::NIL, errors);
+        counts::validate_nonnegative_fields(new, &["revision"], &Path::NIL, errors);
+        immutable::validate_immutable_fields(new, old, &["data"], &Path::NIL, errors);
     }
 
     fn columns(&self) -> &'static [Column] {

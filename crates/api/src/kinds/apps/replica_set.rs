@@ -5,8 +5,8 @@ use serde_json::Value;
 use crate::{
     apply::managed::ResetFields,
     field::Path,
-    kinds::{core::pod, count, immutable, label_selector, pod_template, reset},
-    strategy::{self, StrategyContext, Column, ErrorList, Row, RestStrategy, Tree, TreeMut},
+    kinds::{core::pod, counts, immutable, label_selector, pod_template, reset_fields},
+    strategy::{self, Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut},
     time::Time,
 };
 
@@ -22,12 +22,12 @@ impl RestStrategy for ReplicaSet {
 
     fn prepare_for_create(&self, object: &mut Value, at: &StrategyContext<'_>) {
         strategy::reset_status(object, at.kind);
-        pod_template::drop_disabled(object, &Value::Null);
+        pod_template::drop_disabled_template_fields(object, &Value::Null);
     }
 
     fn prepare_for_update(&self, new: &mut Value, old: &Value, at: &StrategyContext<'_>) {
         strategy::keep_status(new, old, at.kind);
-        pod_template::drop_disabled(new, old);
+        pod_template::drop_disabled_template_fields(new, old);
     }
 
     fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
@@ -36,17 +36,24 @@ impl RestStrategy for ReplicaSet {
 
     fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate(new.at("spec"), Some(old.at("spec")), errors);
-        immutable::selector(new.at("spec"), old.at("spec"), &Path::new("spec"), errors);
+        immutable::validate_immutable_selector(new.at("spec"), old.at("spec"), &Path::new("spec"), errors);
     }
 
-    fn validate_status_update(&self, new: &Value, _: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
-        let (status, at) = (new.at("status"), Path::new("status"));
-        pod_template::replica_counts(status, &at, errors);
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        _: &Value,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
+        let status = new.at("status");
+        let at = Path::new("status");
+        pod_template::validate_replica_counts(status, &at, errors);
     }
 
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         let name = if old.is_none() {
-            pod_template::name_warning(new)
+            pod_template::warn_about_pod_name_prefix(new)
         } else {
             None
         };
@@ -58,20 +65,20 @@ impl RestStrategy for ReplicaSet {
     }
 
     fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
-        reset::spec(subresource)
+        reset_fields::spec_reset_by_status(subresource)
     }
 
     fn columns(&self) -> &'static [Column] {
-        pod_template::REPLICAS
+        pod_template::REPLICAS_COLUMNS
     }
 
     fn row(&self, object: &Value, now: Time) -> Row {
-        pod_template::replicas_row(object, now, label_selector::cell)
+        pod_template::replicas_row(object, now, label_selector::format_label_selector)
     }
 }
 
 fn validate(spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let at = Path::new("spec");
-    count::nonnegative(spec, &["replicas", "minReadySeconds"], &at, errors);
-    pod_template::replicated(spec, old, &at, errors);
+    counts::validate_nonnegative_fields(spec, &["replicas", "minReadySeconds"], &at, errors);
+    pod_template::validate_selector_and_template(spec, old, &at, errors);
 }

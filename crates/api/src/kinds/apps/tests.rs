@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::strategy;
 use crate::{
     kinds::builtin,
-    strategy::{StrategyContext, Part, Tree, TreeMut, User, create, update},
+    strategy::{Part, StrategyContext, Tree, TreeMut, User, create, update},
     time::Time,
 };
 
@@ -91,7 +91,12 @@ fn a_deadline_leaves_time_to_get_ready() {
 #[test]
 fn annotations_of_a_deployment_count_as_a_change_but_not_by_way_of_the_status() {
     let old = made("Deployment", json!({})).unwrap();
-    let annotate = |object: &mut Value| object.ensure_object("metadata").ensure_object("annotations").set("a", "b");
+    let annotate = |object: &mut Value| {
+        object
+            .ensure_object("metadata")
+            .ensure_object("annotations")
+            .set("a", "b")
+    };
     let generation = |part: Part<'_>| {
         let new = changed("Deployment", part, &old, annotate).unwrap();
         new.at("metadata").int("generation")

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{strategy::Tree, status::Status};
+use crate::{status::Status, strategy::Tree};
 
 /// Why a token review cannot be answered at all; `None` if it can.
 pub fn refusal(review: &Value) -> Option<Status> {

@@ -4,9 +4,11 @@ use serde_json::{Value, json};
 
 use crate::{
     field::Path,
-    kinds::{Kind, count},
-    strategy::{StrategyContext, Column, Description, ErrorList, Row, RestStrategy, Tree, TreeMut, named_row},
+    kinds::{Kind, counts},
     selector::label::Selector,
+    strategy::{
+        Column, Description, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row,
+    },
     time::Time,
 };
 
@@ -26,7 +28,8 @@ const COLUMNS: &[Column] = &[
 /// The scale of an object; `None` if objects of this kind have none.
 pub fn of(kind: &Kind, object: &Value) -> Option<Value> {
     kind.subresource("scale")?;
-    let (spec, status) = (object.at("spec"), object.at("status"));
+    let spec = object.at("spec");
+    let status = object.at("status");
     // A plain map of labels here, an object with expressions in all newer kinds.
     let selector = if kind.group.is_empty() {
         Selector::from_labels(spec.get("selector"))
@@ -59,7 +62,9 @@ pub fn set(object: &mut Value, scale: &Value) {
     let replicas = scale.at("spec").int("replicas").unwrap_or_default();
     object.ensure_object("spec").set("replicas", replicas);
     let metadata = scale.at("metadata");
-    object.ensure_object("metadata").copy_from("resourceVersion", metadata);
+    object
+        .ensure_object("metadata")
+        .copy_from("resourceVersion", metadata);
 }
 
 impl RestStrategy for Scale {
@@ -69,7 +74,7 @@ impl RestStrategy for Scale {
 
     /// Of the metadata nothing is taken over, so nothing is judged.
     fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
-        count::nonnegative(object.at("spec"), &["replicas"], &Path::new("spec"), errors);
+        counts::validate_nonnegative_fields(object.at("spec"), &["replicas"], &Path::new("spec"), errors);
     }
 
     fn columns(&self) -> &'static [Column] {

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use crate::{
     field::{Error, Path},
-    kinds::count::NOT_NEGATIVE,
-    strategy::{StrategyContext, Column, ErrorList, Row, RestStrategy, Tree, TreeMut, named_row},
+    kinds::counts::NOT_NEGATIVE,
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row},
     time::Time,
 };
 
@@ -37,7 +37,8 @@ impl RestStrategy for Lease {
     }
 
     fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
-        let (spec, at) = (object.at("spec"), Path::new("spec"));
+        let spec = object.at("spec");
+        let at = Path::new("spec");
         for (name, least, detail) in [
             ("leaseDurationSeconds", 1, "must be greater than 0"),
             ("leaseTransitions", 0, NOT_NEGATIVE),

@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use crate::{
     field::{Error, Path},
-    kinds::demand::tell,
+    kinds::field_checks::push_invalid,
     name,
-    strategy::{StrategyContext, ErrorList, RestStrategy, Tree},
+    strategy::{ErrorList, RestStrategy, StrategyContext, Tree},
 };
 
 /// The rules of bindings.
@@ -15,18 +15,19 @@ pub(super) struct Binding;
 impl RestStrategy for Binding {
     fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let target = object.at("target");
-        let (kind, node) = (target.text("kind"), target.text("name"));
+        let kind = target.text("kind");
+        let node = target.text("name");
         let root = Path::new("target");
         let is_node = matches!(kind, "" | "Node");
         if !is_node {
-            let place = root.child("kind");
-            errors.push(Error::not_supported(&place, kind, ["Node", "<empty>"]));
+            let field_path = root.child("kind");
+            errors.push(Error::not_supported(&field_path, kind, ["Node", "<empty>"]));
         }
-        let place = root.child("name");
+        let field_path = root.child("name");
         if node.is_empty() {
-            errors.push(Error::required(&place, ""));
+            errors.push(Error::required(&field_path, ""));
         } else if is_node {
-            tell(node, name::validate_dns1123_subdomain(node), &place, errors);
+            push_invalid(node, name::validate_dns1123_subdomain(node), &field_path, errors);
         }
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    strategy::{Column, Row, RestStrategy, Tree},
+    strategy::{Column, RestStrategy, Row, Tree},
     time::Time,
 };
 

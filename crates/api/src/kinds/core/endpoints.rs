@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use super::endpoint_ip::endpoint_ip;
 use crate::{
     field::{Error, Path},
-    kinds::demand::{validate_port_number, protocol, tell},
+    kinds::field_checks::{push_invalid, validate_port_number, validate_protocol},
     name::{self, Strictness},
-    strategy::{StrategyContext, Column, ErrorList, Row, RestStrategy, Tree, TreeMut, named_row},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row},
     time::Time,
 };
 
@@ -55,8 +55,8 @@ impl RestStrategy for Endpoints {
             for list in ADDRESSES {
                 let list_place = subset_place.child(list);
                 for (index, address) in subset.items(list).iter().enumerate() {
-                    let place = list_place.index(index);
-                    warnings.extend(name::ip_warning(&place.child("ip"), address.text("ip")));
+                    let field_path = list_place.index(index);
+                    warnings.extend(name::ip_warning(&field_path.child("ip"), address.text("ip")));
                 }
             }
         }
@@ -85,28 +85,43 @@ fn subsets(errors: &mut ErrorList, object: &Value) {
             errors.push(Error::required(&subset_place, detail));
         }
         for list in ADDRESSES {
-            let place = subset_place.child(list);
+            let field_path = subset_place.child(list);
             for (index, item) in subset.items(list).iter().enumerate() {
-                address(errors, &place.index(index), item);
+                address(errors, &field_path.index(index), item);
             }
         }
-        let place = subset_place.child("ports");
+        let field_path = subset_place.child("ports");
         let ports = subset.items("ports");
         for (index, item) in ports.iter().enumerate() {
-            port(errors, &place.index(index), item, ports.len() > 1);
+            port(errors, &field_path.index(index), item, ports.len() > 1);
         }
     }
 }
 
 fn address(errors: &mut ErrorList, at: &Path<'_>, address: &Value) {
     let ip = address.text("ip");
-    errors.extend(name::validate_legacy_ip(&at.child("ip"), ip, Strictness::Strict, &[]));
+    errors.extend(name::validate_legacy_ip(
+        &at.child("ip"),
+        ip,
+        Strictness::Strict,
+        &[],
+    ));
     let host = address.text("hostname");
     if !host.is_empty() {
-        tell(host, name::validate_dns1123_label(host), &at.child("hostname"), errors);
+        push_invalid(
+            host,
+            name::validate_dns1123_label(host),
+            &at.child("hostname"),
+            errors,
+        );
     }
     if let Some(node) = address.at("nodeName").as_str() {
-        tell(node, name::validate_dns1123_subdomain(node), &at.child("nodeName"), errors);
+        push_invalid(
+            node,
+            name::validate_dns1123_subdomain(node),
+            &at.child("nodeName"),
+            errors,
+        );
     }
     endpoint_ip(errors, &at.child("ip"), ip);
 }
@@ -114,14 +129,24 @@ fn address(errors: &mut ErrorList, at: &Path<'_>, address: &Value) {
 fn port(errors: &mut ErrorList, at: &Path<'_>, port: &Value, needs_name: bool) {
     let name = port.text("name");
     if !name.is_empty() {
-        tell(name, name::validate_dns1123_label(name), &at.child("name"), errors);
+        push_invalid(
+            name,
+            name::validate_dns1123_label(name),
+            &at.child("name"),
+            errors,
+        );
     } else if needs_name {
         errors.push(Error::required(&at.child("name"), ""));
     }
     validate_port_number(port.int("port").unwrap_or_default(), &at.child("port"), errors);
-    protocol(port.text("protocol"), &at.child("protocol"), errors);
+    validate_protocol(port.text("protocol"), &at.child("protocol"), errors);
     if let Some(word) = port.at("appProtocol").as_str() {
-        tell(word, name::validate_label_key(word), &at.child("appProtocol"), errors);
+        push_invalid(
+            word,
+            name::validate_label_key(word),
+            &at.child("appProtocol"),
+            errors,
+        );
     }
 }
 
@@ -134,7 +159,8 @@ fn shown(object: &Value) -> String {
     let mut first = Vec::new();
     let mut count = 0;
     for subset in subsets {
-        let (ports, addresses) = (subset.items("ports"), subset.items("addresses"));
+        let ports = subset.items("ports");
+        let addresses = subset.items("addresses");
         let numbers = ports.iter().map(|port| port.int("port"));
         let numbers: Vec<_> = if ports.is_empty() {
             vec![None]

@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 use crate::{
     apply::{FieldSet, managed::ResetFields},
     field::{Error, Path},
-    kinds::{demand::tell, printed, reset},
+    kinds::{field_checks::push_invalid, go_values, reset_fields},
     name::{self, NameFormat},
     strategy::{
-        StrategyContext, Column, ErrorList, Row, RestStrategy, SelectableField, Tree, TreeMut, named_row, standard_finalizer,
+        Column, ErrorList, RestStrategy, Row, SelectableField, StrategyContext, Tree, TreeMut, named_row,
+        standard_finalizer,
     },
     time::Time,
 };
@@ -63,13 +64,19 @@ impl RestStrategy for Namespace {
 
     fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let spec = Path::new("spec");
-        let place = spec.child("finalizers");
+        let field_path = spec.child("finalizers");
         for name in object.at("spec").texts("finalizers") {
-            finalizer(errors, &place, name);
+            finalizer(errors, &field_path, name);
         }
     }
 
-    fn validate_status_update(&self, new: &Value, _: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        _: &Value,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         let (phase, detail) = if new.at("metadata").has("deletionTimestamp") {
             (
                 "Terminating",
@@ -81,7 +88,7 @@ impl RestStrategy for Namespace {
         let found = new.at("status").text("phase");
         if found != phase {
             let status = Path::new("status");
-            let shown = printed::word(found);
+            let shown = go_values::typed_string(found);
             errors.push(Error::invalid(&status.child("Phase"), shown, detail));
         }
     }
@@ -91,7 +98,7 @@ impl RestStrategy for Namespace {
     }
 
     fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
-        reset::spec(subresource)
+        reset_fields::spec_reset_by_status(subresource)
     }
 
     fn selects_by_namespace(&self) -> bool {
@@ -118,9 +125,9 @@ impl RestStrategy for Finalize {
 
     fn validate_update(&self, new: &Value, _: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let spec = Path::new("spec");
-        let place = spec.child("finalizers");
+        let field_path = spec.child("finalizers");
         for (index, name) in new.at("spec").texts("finalizers").enumerate() {
-            finalizer(errors, &place.index(index), name);
+            finalizer(errors, &field_path.index(index), name);
         }
     }
 
@@ -130,7 +137,7 @@ impl RestStrategy for Finalize {
 }
 
 fn finalizer(errors: &mut ErrorList, at: &Path<'_>, name: &str) {
-    tell(name, name::validate_label_key(name), at, errors);
+    push_invalid(name, name::validate_label_key(name), at, errors);
     standard_finalizer(name, at, errors);
 }
 

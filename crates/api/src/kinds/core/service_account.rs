@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    strategy::{StrategyContext, Column, Row, RestStrategy, Tree, TreeMut, named_row},
+    strategy::{Column, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row},
     time::Time,
 };
 

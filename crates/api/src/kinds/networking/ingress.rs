@@ -9,9 +9,9 @@ use crate::{
     apply::{FieldSet, managed::ResetFields},
     field::{Error, Path},
     go,
-    kinds::demand,
+    kinds::field_checks,
     name::{self, Strictness},
-    strategy::{StrategyContext, Column, ErrorList, Row, RestStrategy, Tree, named_row},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, named_row},
     time::Time,
 };
 
@@ -80,22 +80,38 @@ impl RestStrategy for Ingress {
         validate_spec(new.at("spec"), Tolerance::of(old.at("spec")), errors);
     }
 
-    fn validate_status_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        old: &Value,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         let before = old.at_path("status.loadBalancer").items("ingress").iter();
         let before: HashSet<_> = before.map(|point| point.text("ip")).collect();
         let status = Path::new("status");
         let balancer = status.child("loadBalancer");
         let list = balancer.child("ingress");
-        for (index, point) in new.at_path("status.loadBalancer").items("ingress").iter().enumerate() {
+        for (index, point) in new
+            .at_path("status.loadBalancer")
+            .items("ingress")
+            .iter()
+            .enumerate()
+        {
             let at = list.index(index);
             let ip = point.text("ip");
             if !ip.is_empty() && !before.contains(ip) {
-                errors.extend(name::validate_legacy_ip(&at.child("ip"), ip, Strictness::Strict, &[]));
+                errors.extend(name::validate_legacy_ip(
+                    &at.child("ip"),
+                    ip,
+                    Strictness::Strict,
+                    &[],
+                ));
             }
             let host = point.text("hostname");
             if !host.is_empty() {
                 let at = at.child("hostname");
-                demand::tell(host, name::validate_dns1123_subdomain(host), &at, errors);
+                field_checks::push_invalid(host, name::validate_dns1123_subdomain(host), &at, errors);
                 if name::parse_ip_sloppy(host).is_some() {
                     errors.push(Error::invalid(&at, host, NOT_AN_ADDRESS));
                 }
@@ -122,7 +138,11 @@ impl RestStrategy for Ingress {
         let status = Path::new("status");
         let balancer = status.child("loadBalancer");
         let list = balancer.child("ingress");
-        let points = new.at_path("status.loadBalancer").items("ingress").iter().enumerate();
+        let points = new
+            .at_path("status.loadBalancer")
+            .items("ingress")
+            .iter()
+            .enumerate();
         points
             .filter_map(|(index, point)| name::ip_warning(&list.index(index), point.text("ip")))
             .collect()
@@ -190,7 +210,7 @@ fn validate_spec(spec: &Value, tolerance: Tolerance, errors: &mut ErrorList) {
     }
     if spec.has("ingressClassName") {
         let class = spec.text("ingressClassName");
-        demand::tell(
+        field_checks::push_invalid(
             class,
             name::validate_dns1123_subdomain(class),
             &at.child("ingressClassName"),
@@ -219,7 +239,7 @@ fn validate_host(host: &str, at: &Path<'_>, errors: &mut ErrorList) {
     } else {
         name::validate_dns1123_subdomain(host)
     };
-    demand::tell(host, found, at, errors);
+    field_checks::push_invalid(host, found, at, errors);
 }
 
 fn rule_value(rule: &Value, at: &Path<'_>, errors: &mut ErrorList) {
@@ -238,9 +258,9 @@ fn rule_value(rule: &Value, at: &Path<'_>, errors: &mut ErrorList) {
 }
 
 fn validate_path(value: &Value, at: &Path<'_>, errors: &mut ErrorList) {
-    let place = at.child("path");
+    let field_path = at.child("path");
     let path = value.text("path");
-    let relative = || Error::invalid(&place, path, "must be an absolute path");
+    let relative = || Error::invalid(&field_path, path, "must be an absolute path");
     match value.at("pathType").as_str() {
         None => {
             errors.push(Error::required(
@@ -255,11 +275,11 @@ fn validate_path(value: &Value, at: &Path<'_>, errors: &mut ErrorList) {
             }
             for sequence in BAD_SEQUENCES.iter().filter(|sequence| path.contains(*sequence)) {
                 let detail = format!("must not contain '{sequence}'");
-                errors.push(Error::invalid(&place, path, detail));
+                errors.push(Error::invalid(&field_path, path, detail));
             }
             for suffix in BAD_SUFFIXES.iter().filter(|suffix| path.ends_with(*suffix)) {
                 let detail = format!("cannot end with '{suffix}'");
-                errors.push(Error::invalid(&place, path, detail));
+                errors.push(Error::invalid(&field_path, path, detail));
             }
         }
         Some("ImplementationSpecific") => {
@@ -278,7 +298,7 @@ fn validate_tls(tls: &Value, at: &Path<'_>, tolerance: Tolerance, errors: &mut E
     }
     if !tolerance.secret_names {
         let secret = tls.text("secretName");
-        demand::tell(secret, secret_name(secret), &at.child("secretName"), errors);
+        field_checks::push_invalid(secret, secret_name(secret), &at.child("secretName"), errors);
     }
 }
 

@@ -4,11 +4,11 @@ use serde_json::{Value, json};
 
 use crate::{
     apply::{FieldSet, managed::ResetFields},
-    field::{Error, Path, BadValue},
+    field::{BadValue, Error, Path},
     go,
-    kinds::{demand, status_meta},
+    kinds::{field_checks, status_meta},
     name,
-    strategy::{StrategyContext, Column, ErrorList, Row, RestStrategy, Tree, TreeMut, named_row},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row},
     time::Time,
 };
 
@@ -24,7 +24,7 @@ const COLUMNS: &[Column] = &[
 impl RestStrategy for ServiceCidr {
     fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.copy_from("spec", old);
-        status_meta::keep(new, old);
+        status_meta::reset_object_meta_for_status(new, old);
     }
 
     fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
@@ -32,19 +32,20 @@ impl RestStrategy for ServiceCidr {
     }
 
     fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
-        let (spec, root) = (new.at("spec"), Path::new("spec"));
+        let spec = new.at("spec");
+        let root = Path::new("spec");
         let at = root.child("cidrs");
         let after: Vec<_> = spec.texts("cidrs").collect();
         let before: Vec<_> = old.at("spec").texts("cidrs").collect();
         let grown = (before.len(), after.len()) == (1, 2);
         if before.len() != after.len() && !grown {
             let shown = BadValue::Json(spec.items("cidrs").into());
-            errors.push(Error::invalid(&at, shown, demand::IMMUTABLE));
+            errors.push(Error::invalid(&at, shown, field_checks::IMMUTABLE));
             return;
         }
         for (index, (after, before)) in after.iter().zip(&before).enumerate() {
             if after != before {
-                errors.push(Error::invalid(&at.index(index), *after, demand::IMMUTABLE));
+                errors.push(Error::invalid(&at.index(index), *after, field_checks::IMMUTABLE));
             }
         }
         if grown {

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{
     field::{Error, Path},
-    strategy::{StrategyContext, ErrorList, RestStrategy, Tree},
+    strategy::{ErrorList, RestStrategy, StrategyContext, Tree},
 };
 
 /// The rules of evictions.

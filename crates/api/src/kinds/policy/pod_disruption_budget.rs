@@ -6,10 +6,12 @@ use crate::{
     apply::managed::ResetFields,
     field::{Error, Path},
     go,
-    kinds::{condition, count, int_or_percent, label_selector, printed, reset},
+    kinds::{condition, counts, go_values, int_or_string, label_selector, reset_fields},
     name::NameFormat,
-    strategy::{self, StrategyContext, Column, Description, ErrorList, Row, RestStrategy, Tree, TreeMut, named_row},
     selector::label::InvalidValues,
+    strategy::{
+        self, Column, Description, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row,
+    },
     time::Time,
 };
 
@@ -61,7 +63,7 @@ impl RestStrategy for PodDisruptionBudget {
     fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let before = old.at("spec").at("selector");
         let mut known = ErrorList::new();
-        label_selector::validate(before, InvalidValues::Refused, &Path::NIL, &mut known);
+        label_selector::validate_label_selector(before, InvalidValues::Refused, &Path::NIL, &mut known);
         let values = if known.is_empty() {
             InvalidValues::Refused
         } else {
@@ -70,16 +72,23 @@ impl RestStrategy for PodDisruptionBudget {
         validate(new.at("spec"), values, errors);
     }
 
-    fn validate_status_update(&self, new: &Value, _: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
-        let (status, at) = (new.at("status"), Path::new("status"));
-        condition::validate(status.items("conditions"), &at.child("conditions"), errors);
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        _: &Value,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
+        let status = new.at("status");
+        let at = Path::new("status");
+        condition::validate_conditions(status.items("conditions"), &at.child("conditions"), errors);
         let counts = [
             "disruptionsAllowed",
             "currentHealthy",
             "desiredHealthy",
             "expectedPods",
         ];
-        count::nonnegative(status, &counts, &at, errors);
+        counts::validate_nonnegative_fields(status, &counts, &at, errors);
     }
 
     fn has_generation(&self) -> bool {
@@ -91,7 +100,7 @@ impl RestStrategy for PodDisruptionBudget {
     }
 
     fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
-        reset::spec(subresource)
+        reset_fields::spec_reset_by_status(subresource)
     }
 
     fn columns(&self) -> &'static [Column] {
@@ -133,22 +142,20 @@ fn validate(spec: &Value, values: InvalidValues, errors: &mut ErrorList) {
         let detail = "minAvailable and maxUnavailable cannot be both set";
         errors.push(Error::invalid(
             &at,
-            printed::shown("policy", "PodDisruptionBudgetSpec", spec),
+            go_values::internal_value("policy", "PodDisruptionBudgetSpec", spec),
             detail,
         ));
     }
     for name in ["minAvailable", "maxUnavailable"] {
-        int_or_percent::positive(spec.at(name), &at.child(name), errors);
-        int_or_percent::within_all(spec.at(name), &at.child(name), errors);
+        int_or_string::validate_positive_int_or_percent(spec.at(name), &at.child(name), errors);
+        int_or_string::validate_not_more_than_100_percent(spec.at(name), &at.child(name), errors);
     }
-    label_selector::validate(spec.at("selector"), values, &at.child("selector"), errors);
-    let (policy, place) = (
-        spec.at("unhealthyPodEvictionPolicy"),
-        at.child("unhealthyPodEvictionPolicy"),
-    );
+    label_selector::validate_label_selector(spec.at("selector"), values, &at.child("selector"), errors);
+    let policy = spec.at("unhealthyPodEvictionPolicy");
+    let field_path = at.child("unhealthyPodEvictionPolicy");
     let known = ["AlwaysAllow", "IfHealthyBudget"];
     if let Some(policy) = policy.as_str().filter(|policy| !known.contains(policy)) {
-        errors.push(Error::not_supported(&place, policy, known));
+        errors.push(Error::not_supported(&field_path, policy, known));
     }
 }
 

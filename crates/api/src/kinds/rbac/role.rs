@@ -3,11 +3,11 @@
 use serde_json::Value;
 
 use crate::{
-    field::{Error, Path, BadValue},
+    field::{BadValue, Error, Path},
     kinds::Scope,
     name::NameFormat,
-    strategy::{StrategyContext, ErrorList, RestStrategy, Tree},
     selector::label::{self, InvalidValues, Selector, UnknownOperators},
+    strategy::{ErrorList, RestStrategy, StrategyContext, Tree},
 };
 
 /// The rules of roles, and of roles of the cluster.
@@ -24,7 +24,8 @@ impl RestStrategy for Role {
 
     fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let malformed = selectors(old).iter().any(|selector| {
-            let (values, operators) = (InvalidValues::Refused, UnknownOperators::Refused);
+            let values = InvalidValues::Refused;
+            let operators = UnknownOperators::Refused;
             !label::validate(&Path::NIL, selector, values, operators).is_empty()
         });
         let values = if malformed {
@@ -66,7 +67,8 @@ fn selectors(object: &Value) -> &[Value] {
 
 fn validate_rule(rule: &Value, scope: Scope, at: &Path<'_>, errors: &mut ErrorList) {
     if !rule.items("nonResourceURLs").is_empty() {
-        let (at, urls) = (at.child("nonResourceURLs"), rule.at("nonResourceURLs"));
+        let at = at.child("nonResourceURLs");
+        let urls = rule.at("nonResourceURLs");
         if scope == Scope::Namespaced {
             let detail = "namespaced rules cannot apply to non-resource URLs";
             errors.push(Error::invalid(&at, urls, detail));

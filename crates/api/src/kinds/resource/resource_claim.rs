@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::{allocation, claim, taint};
 use crate::{
     field::Path,
-    kinds::{demand, status_meta},
-    strategy::{StrategyContext, Column, ErrorList, Row, RestStrategy, Tree, TreeMut, named_row},
+    kinds::{field_checks, status_meta},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row},
     time::Time,
 };
 
@@ -41,7 +41,7 @@ impl RestStrategy for ResourceClaim {
 
     fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.copy_from("spec", old);
-        status_meta::keep(new, old);
+        status_meta::reset_object_meta_for_status(new, old);
         allocation::prepare(new.ensure_object("status"), old.at("status"));
     }
 
@@ -50,10 +50,21 @@ impl RestStrategy for ResourceClaim {
     }
 
     fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
-        demand::immutable(new.at("spec"), old.at("spec"), &Path::new("spec"), errors);
+        field_checks::validate_immutable_hiding_value(
+            new.at("spec"),
+            old.at("spec"),
+            &Path::new("spec"),
+            errors,
+        );
     }
 
-    fn validate_status_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        old: &Value,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         allocation::validate(new, old.at("status"), errors);
     }
 

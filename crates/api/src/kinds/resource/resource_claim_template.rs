@@ -4,10 +4,10 @@ use serde_json::Value;
 
 use super::claim;
 use crate::{
-    field::{Error, Path, BadValue},
+    field::{BadValue, Error, Path},
     go,
-    kinds::{core::persistent_volume_claim::validate_template_metadata, demand, printed},
-    strategy::{StrategyContext, Column, ErrorList, Row, RestStrategy, Tree, TreeMut, named_row},
+    kinds::{core::persistent_volume_claim::validate_template_metadata, field_checks, go_values},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row},
     time::Time,
 };
 
@@ -27,11 +27,15 @@ impl RestStrategy for ResourceClaimTemplate {
     }
 
     fn prepare_for_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
-        claim::drop_disabled(new.ensure_object("spec").ensure_object("spec"), old.at_path("spec.spec"));
+        claim::drop_disabled(
+            new.ensure_object("spec").ensure_object("spec"),
+            old.at_path("spec.spec"),
+        );
     }
 
     fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
-        let (spec, at) = (object.at("spec"), Path::new("spec"));
+        let spec = object.at("spec");
+        let at = Path::new("spec");
         validate_template_metadata(spec.at("metadata"), &at.child("metadata"), errors);
         claim::validate(spec.at("spec"), &at.child("spec"), errors);
     }
@@ -42,7 +46,7 @@ impl RestStrategy for ResourceClaimTemplate {
             errors.push(Error::invalid(
                 &Path::new("spec"),
                 shown(new.at("spec")),
-                demand::IMMUTABLE,
+                field_checks::IMMUTABLE,
             ));
         }
     }
@@ -65,6 +69,6 @@ fn shown(spec: &Value) -> BadValue {
         .map(|name| format!("\"{name}\":{},", go::json(spec.at("metadata").at(name))))
         .collect();
     let metadata = metadata.concat();
-    let claim = printed::go_struct("resource", "ResourceClaimSpec", spec.at("spec"));
+    let claim = go_values::internal_json("resource", "ResourceClaimSpec", spec.at("spec"));
     BadValue::Printed(format!("{{{metadata}\"Spec\":{claim}}}"))
 }

@@ -4,8 +4,10 @@ use serde_json::{Value, json};
 
 use crate::{
     field::{Error, Path},
-    kinds::demand,
-    strategy::{StrategyContext, Column, Description, ErrorList, Row, RestStrategy, Tree, TreeMut, named_row},
+    kinds::field_checks,
+    strategy::{
+        Column, Description, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row,
+    },
     time::Time,
 };
 
@@ -45,14 +47,15 @@ impl RestStrategy for PriorityClass {
     }
 
     fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
-        let (name, value) = (object.at("metadata").text("name"), value(object));
+        let name = object.at("metadata").text("name");
+        let value = value(object);
         if name.starts_with(SYSTEM_PREFIX) {
-            if let Some(fault) = unknown(name, value, object.flag("globalDefault")) {
+            if let Some(msg) = unknown(name, value, object.flag("globalDefault")) {
                 let metadata = Path::new("metadata");
                 errors.push(Error::forbidden(
                     &metadata.child("name"),
                     format!(
-                        "priority class names with '{SYSTEM_PREFIX}' prefix are reserved for system use only. error: {fault}"
+                        "priority class names with '{SYSTEM_PREFIX}' prefix are reserved for system use only. error: {msg}"
                     ),
                 ));
             }
@@ -84,7 +87,7 @@ impl RestStrategy for PriorityClass {
             errors.push(Error::invalid(
                 &Path::new("preemptionPolicy"),
                 policy,
-                demand::IMMUTABLE,
+                field_checks::IMMUTABLE,
             ));
         }
     }

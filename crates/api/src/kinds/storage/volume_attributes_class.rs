@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::parameters;
 use crate::{
     field::{Error, Path},
-    kinds::demand,
-    strategy::{StrategyContext, Column, ErrorList, Row, RestStrategy, Tree, named_row},
+    kinds::field_checks,
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, named_row},
     time::Time,
 };
 
@@ -16,9 +16,13 @@ pub(super) struct VolumeAttributesClass;
 impl RestStrategy for VolumeAttributesClass {
     fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let driver = object.text("driverName");
-        demand::required(object, &["driverName"], &Path::NIL, errors);
+        field_checks::require_fields(object, &["driverName"], &Path::NIL, errors);
         if !driver.is_empty() {
-            demand::qualified(&demand::lowered(driver), &Path::new("driverName"), errors);
+            field_checks::validate_qualified_name(
+                &field_checks::to_lower(driver),
+                &Path::new("driverName"),
+                errors,
+            );
         }
         parameters::validate(object, true, errors);
     }

@@ -47,7 +47,10 @@ fn old_fields_take_what_they_took() {
         assert!(validate_legacy_ip(&at, value, Strictness::Sloppy, &[]).is_empty());
     }
     assert!(validate_legacy_ip(&at, "2001:DB8::1", Strictness::Strict, &[]).is_empty());
-    assert_eq!(validate_legacy_ip(&at, "010.0.0.1", Strictness::Strict, &[]).len(), 1);
+    assert_eq!(
+        validate_legacy_ip(&at, "010.0.0.1", Strictness::Strict, &[]).len(),
+        1
+    );
     assert!(validate_legacy_ip(&at, "bogus", Strictness::Strict, &["bogus"]).is_empty());
 }
 
@@ -82,7 +85,10 @@ fn interfaces_keep_their_bits() {
         detail(validate_interface_address(&at, "::ffff:192.168.0.1/120")),
         "must be in canonical form (\"192.168.0.1/24\")"
     );
-    assert_eq!(detail(validate_interface_address(&at, "1.2.3.4")), NOT_AN_INTERFACE);
+    assert_eq!(
+        detail(validate_interface_address(&at, "1.2.3.4")),
+        NOT_AN_INTERFACE
+    );
 }
 
 #[test]

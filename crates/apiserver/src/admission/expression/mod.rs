@@ -16,7 +16,9 @@ mod scene;
 use std::rc::Rc;
 
 use k3_api::admission::{OptionalVariableDeclarations, environment};
-use k3_cel::{Bindings, DeclType, Environment, ObjectDeclType, PER_CALL_LIMIT, Program, Shape, Value, Variables};
+use k3_cel::{
+    Bindings, DeclType, Environment, ObjectDeclType, PER_CALL_LIMIT, Program, Shape, Value, Variables,
+};
 
 pub(super) use self::{
     conditions::Conditions,
@@ -122,7 +124,10 @@ impl std::fmt::Display for Fault {
 
 impl Composition {
     /// Compiles variables, which come as names with expressions.
-    pub(super) fn compile<'v>(reach: OptionalVariableDeclarations, variables: impl Iterator<Item = (&'v str, &'v str)>) -> Self {
+    pub(super) fn compile<'v>(
+        reach: OptionalVariableDeclarations,
+        variables: impl Iterator<Item = (&'v str, &'v str)>,
+    ) -> Self {
         let mut fields = ObjectDeclType::new("kubernetes.variables");
         let declare = |fields: &ObjectDeclType| DeclType::object(fields.clone());
         let mut compiled = Vec::new();

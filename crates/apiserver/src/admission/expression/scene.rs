@@ -4,8 +4,8 @@ use std::{borrow::Cow, rc::Rc, sync::Arc};
 
 use k3_api::{
     admission::{NAMESPACE, REQUEST},
-    strategy::Tree,
     status::Status,
+    strategy::Tree,
 };
 use k3_cel::{Bindings, DeclType, ResourceCheck, Shape, Variables};
 use serde_json::Value;

@@ -6,9 +6,9 @@
 mod rule;
 
 use k3_api::{
-    strategy::Tree,
     selector::label::{Labels, Selector},
     status::{GroupResource, Status},
+    strategy::Tree,
 };
 use serde_json::Value;
 

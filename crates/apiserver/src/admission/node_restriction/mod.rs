@@ -18,8 +18,8 @@ use std::sync::Arc;
 
 use k3_api::{
     go,
-    strategy::{Tree, TreeMut},
     status::{GroupResource, Status},
+    strategy::{Tree, TreeMut},
 };
 use serde_json::Value;
 

@@ -19,9 +19,9 @@ mod violation;
 
 use k3_api::{
     field, go,
-    strategy::Tree,
     selector::label::Labels as _,
     status::{GroupResource, Status},
+    strategy::Tree,
 };
 use serde_json::Value;
 
@@ -94,7 +94,11 @@ fn namespace(attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Sta
     let is_old_error = before.as_ref().is_some_and(|(_, before)| *before == errors);
     let name = attributes.object.at("metadata").text("name");
     if !errors.is_empty() && !is_old_error {
-        return Err(Status::invalid(GroupResource::new("", "Namespace"), name, &errors));
+        return Err(Status::invalid(
+            GroupResource::new("", "Namespace"),
+            name,
+            &errors,
+        ));
     }
     if let Some((before, _)) = before
         && policy.enforce.asks_more_than(before.enforce)

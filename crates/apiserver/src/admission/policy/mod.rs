@@ -24,8 +24,8 @@ mod verdict;
 use std::sync::Arc;
 
 use k3_api::{
-    strategy::Tree,
     status::{GroupResource, Status},
+    strategy::Tree,
 };
 use serde_json::Value;
 

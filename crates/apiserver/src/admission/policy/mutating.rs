@@ -3,8 +3,8 @@
 use k3_api::{
     admission::OptionalVariableDeclarations,
     patch::json::{Error, Patch},
+    status::{Status, StatusCause, StatusReason},
     strategy::Tree,
-    status::{StatusCause, StatusReason, Status},
 };
 use k3_cel::RUNTIME_COST_BUDGET;
 use serde_json::{Value, json};

@@ -1,8 +1,8 @@
 //! Policies, and what they say.
 
 use k3_api::{
-    strategy::{Tree, TreeMut},
     status::Status,
+    strategy::{Tree, TreeMut},
 };
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k3_api::status::{StatusCause, StatusReason, Status};
+use k3_api::status::{Status, StatusCause, StatusReason};
 use serde::Serialize;
 
 use super::{

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use k3_api::{
     kinds::pod_amounts::{self, Totals},
-    quota::{QuotaEvaluator, ScopeSelector, ScopeAttributes},
+    quota::{QuotaEvaluator, ScopeAttributes, ScopeSelector},
     strategy::{Tree, TreeMut},
     time::Time,
 };
@@ -24,7 +24,7 @@ pub(super) struct Account {
     pub name: String,
     pub hard: Totals,
     pub used: Totals,
-    selectors: Vec<Selector>,
+    selectors: Vec<ScopeSelector>,
     tree: Value,
     object: Arc<Object>,
     /// Whether more is used than was read.
@@ -39,7 +39,7 @@ impl Account {
             name: object.name().to_owned(),
             hard: amounts("hard"),
             used: amounts("used"),
-            selectors: Selector::of(tree.at("spec")),
+            selectors: ScopeSelector::of(tree.at("spec")),
             is_charged: false,
             tree,
             object,

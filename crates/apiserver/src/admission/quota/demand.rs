@@ -3,7 +3,7 @@
 use k3_api::{
     kinds::pod_amounts::Totals,
     quantity::Quantity,
-    quota::{QuotaEvaluator, MissingConstraints, UsageLookup, ScopeAttributes, is_terminating},
+    quota::{MissingConstraints, QuotaEvaluator, ScopeAttributes, UsageLookup, is_terminating},
 };
 use serde_json::Value;
 

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use k3_api::{
     go,
+    status::{Status, StatusCause, StatusDetails},
     strategy::Tree,
-    status::{StatusCause, StatusDetails, Status},
 };
 use serde_json::Value;
 

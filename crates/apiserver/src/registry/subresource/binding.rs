@@ -2,8 +2,8 @@
 
 use k3_api::{
     field,
-    strategy::{self, StrategyContext, Tree, TreeMut},
     status::{GroupResource, Status},
+    strategy::{self, StrategyContext, Tree, TreeMut},
 };
 use serde_json::{Value, json};
 
@@ -113,7 +113,9 @@ fn assign(pod: &mut Value, binding: &Value, name: &str, ask: &Ask) -> Result<(),
     pod.ensure_object("status").remove("nominatedNodeName");
     for map in ["annotations", "labels"] {
         for (key, value) in binding.at("metadata").entries(map) {
-            pod.ensure_object("metadata").make(map).set(key, value.clone());
+            pod.ensure_object("metadata")
+                .ensure_object(map)
+                .set(key, value.clone());
         }
     }
     set_condition(pod, "PodScheduled", &json!({"status": "True"}), ask);

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use k3_api::{
     decode,
     kinds::builtin,
-    strategy::{StrategyContext, Tree, TreeMut},
     selector::label,
-    status::{StatusCause, GroupResource, Status},
+    status::{GroupResource, Status, StatusCause},
+    strategy::{StrategyContext, Tree, TreeMut},
 };
 use serde_json::{Value, json};
 
@@ -57,7 +57,7 @@ impl Registry {
                 "name in URL does not match name in Eviction object",
             ));
         }
-        if let Some(rules) = k3_api::kinds::rules_of_part(subresource) {
+        if let Some(rules) = k3_api::kinds::rules_of_subresource(subresource) {
             let at = StrategyContext {
                 kind: &ask.target.kind,
                 now: ask.now,

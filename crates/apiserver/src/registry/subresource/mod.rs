@@ -14,8 +14,8 @@ pub(super) use self::scale::NewScale;
 
 use k3_api::{
     kinds::Persistence,
-    strategy::Rules,
-    status::{StatusDetails, GroupResource, Status},
+    status::{GroupResource, Status, StatusDetails},
+    strategy::RestStrategy,
 };
 use k3_storage::{Revision, Write};
 use serde_json::Value;
@@ -184,7 +184,7 @@ fn made(ask: &Ask, warnings: &Warnings) -> Answer {
 
 /// The answer to what the rules of a kind find wrong with an object that is told of by a name.
 fn judge(
-    rules: &dyn Rules,
+    rules: &dyn RestStrategy,
     object: &Value,
     at: &k3_api::strategy::StrategyContext<'_>,
     (kind, name): (GroupResource<'_>, &str),

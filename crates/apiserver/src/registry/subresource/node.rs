@@ -4,8 +4,8 @@ use http::{HeaderValue, StatusCode, header};
 use k3_api::{
     field::{Error, Path},
     kinds::builtin,
-    strategy::Tree,
     status::{GroupResource, Status},
+    strategy::Tree,
 };
 use serde_json::Value;
 
@@ -126,9 +126,11 @@ impl Registry {
         };
         match self.authorizer.decide(&action) {
             Decision::Allow(_) => Ok(()),
-            Decision::NoOpinion(reason) => {
-                Err(Status::forbidden(GroupResource::new("", "pods"), &target.name, reason))
-            }
+            Decision::NoOpinion(reason) => Err(Status::forbidden(
+                GroupResource::new("", "pods"),
+                &target.name,
+                reason,
+            )),
         }
     }
 

@@ -3,12 +3,12 @@
 use k3_api::{
     field::Path,
     kinds::token_review,
-    strategy::{self, StrategyContext, Tree, TreeMut, User},
     selector::{
         field::{self, Operator, Term},
         label,
     },
     status::Status,
+    strategy::{self, StrategyContext, Tree, TreeMut, User},
 };
 use serde_json::{Value, json};
 

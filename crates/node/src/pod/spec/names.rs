@@ -43,7 +43,12 @@ impl Names {
         }
         let mut host = pod.metadata.name.clone().unwrap_or_default();
         if let Some(wanted) = spec.hostname.filter(|wanted| !wanted.is_empty()) {
-            check("Hostname", &wanted, "label", name::validate_dns1123_label(&wanted))?;
+            check(
+                "Hostname",
+                &wanted,
+                "label",
+                name::validate_dns1123_label(&wanted),
+            )?;
             host = wanted;
         }
         let host = shortened(&host);

@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use proptest::{
-    strategy::RestStrategy,
+    strategy::Strategy,
     test_runner::{Config, RngSeed, TestCaseError, TestRunner},
 };
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::HOUR;
 use crate::{
     base64,
-    field::{Error, Path, BadValue},
+    field::{BadValue, Error, Path},
     strategy::{ErrorList, Tree},
     time::{Duration, Time},
 };
@@ -15,7 +15,8 @@ const CHAIN_BYTES: usize = 100 * 1024;
 
 /// What is wrong with a certificate that was issued: the first thing, or the few that belong together.
 pub(super) fn validate(new: &Value, old: &Value, now: Time) -> ErrorList {
-    let (root, status) = (Path::new("status"), new.at("status"));
+    let root = Path::new("status");
+    let status = new.at("status");
     let at = root.child("certificateChain");
     let chain = status.text("certificateChain");
     let wrong = |detail: &str| ErrorList::from(vec![Error::invalid(&at, chain, detail)]);
@@ -37,7 +38,11 @@ pub(super) fn validate(new: &Value, old: &Value, now: Time) -> ErrorList {
     let Ok(request) = CertificateRequest::from_der(&request) else {
         let spec = Path::new("spec");
         let at = spec.child("stubPKCS10Request");
-        errors.push(Error::invalid(&at, BadValue::Omitted, "must be a valid PKCS#10 CSR"));
+        errors.push(Error::invalid(
+            &at,
+            BadValue::Omitted,
+            "must be a valid PKCS#10 CSR",
+        ));
         return errors;
     };
     if *request.public_key() != leaf.public_key {
@@ -109,7 +114,8 @@ fn is_mail(text: &str) -> bool {
 
 /// Whether the times of the status are those of the certificate, and such as are asked for.
 pub(super) fn time_faults(new: &Value, leaf: &Certificate, now: Time) -> ErrorList {
-    let (root, status) = (Path::new("status"), new.at("status"));
+    let root = Path::new("status");
+    let status = new.at("status");
     let read = |field: &str| Time::parse(status.text(field)).ok();
     let fields = ["notBefore", "notAfter", "beginRefreshAt"];
     let [Some(before), Some(after), Some(refresh)] = fields.map(read) else {

@@ -15,7 +15,7 @@ pub use self::form::{from_core, to_core};
 use crate::{
     field::Path,
     name::NameFormat,
-    strategy::{StrategyContext, Column, ErrorList, Row, RestStrategy, SelectableField, Tree, object_meta},
+    strategy::{Column, ErrorList, RestStrategy, Row, SelectableField, StrategyContext, Tree, object_meta},
     time::Time,
 };
 
@@ -86,8 +86,13 @@ impl RestStrategy for Event {
     fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         judgement::loosely(errors, object, self.0);
         if self.0 == Form::Events {
-            let place = Path::new("metadata");
-            errors.extend(object_meta(object.at("metadata"), &place, NameFormat::Subdomain, true));
+            let field_path = Path::new("metadata");
+            errors.extend(object_meta(
+                object.at("metadata"),
+                &field_path,
+                NameFormat::Subdomain,
+                true,
+            ));
             judgement::strictly(errors, object);
         }
     }
@@ -132,7 +137,7 @@ mod tests {
         strategy::{self, User},
     };
 
-    fn faults(group: &str, event: &Value) -> Vec<String> {
+    fn msgs(group: &str, event: &Value) -> Vec<String> {
         let kind = builtin()
             .kind(group, "v1", "Event")
             .expect("the kind is built in");
@@ -150,10 +155,10 @@ mod tests {
     fn the_metadata_of_an_event_is_judged_after_the_rest() {
         let metadata = json!({"name": "A", "namespace": "default", "labels": {"-": ""}});
         let event = json!({"metadata": metadata, "involvedObject": {"namespace": "other"}});
-        assert_eq!(faults("", &event), ["involvedObject.namespace"]);
-        assert_eq!(faults("", &json!({"metadata": metadata})), ["metadata.labels"]);
+        assert_eq!(msgs("", &event), ["involvedObject.namespace"]);
+        assert_eq!(msgs("", &json!({"metadata": metadata})), ["metadata.labels"]);
         let event = json!({"metadata": metadata, "regarding": {"namespace": "other"}});
-        let first: Vec<_> = faults("events.k8s.io", &event).into_iter().take(3).collect();
+        let first: Vec<_> = msgs("events.k8s.io", &event).into_iter().take(3).collect();
         assert_eq!(
             first,
             ["involvedObject.namespace", "metadata.name", "metadata.labels"]

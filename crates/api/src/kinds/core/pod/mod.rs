@@ -54,7 +54,9 @@ pub(crate) use self::{
 };
 use crate::{
     apply::{FieldSet, managed::ResetFields},
-    strategy::{StrategyContext, Column, ErrorList, GracefulDeletion, Row, RestStrategy, SelectableField, Tree},
+    strategy::{
+        Column, ErrorList, GracefulDeletion, RestStrategy, Row, SelectableField, StrategyContext, Tree,
+    },
     time::Time,
 };
 
@@ -86,7 +88,13 @@ impl RestStrategy for Pod {
         update::validate(new, old, errors);
     }
 
-    fn validate_status_update(&self, new: &Value, old: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        old: &Value,
+        _at: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         status::validate(new, old, errors);
     }
 
@@ -134,7 +142,8 @@ impl RestStrategy for Pod {
     }
 
     fn check_graceful_delete(&self, object: &Value, asked: Option<i64>) -> GracefulDeletion {
-        let (spec, status) = (object.at("spec"), object.at("status"));
+        let spec = object.at("spec");
+        let status = object.at("status");
         // Nobody runs it, so nobody needs time to end it.
         if spec.text("nodeName").is_empty() || matches!(status.text("phase"), "Failed" | "Succeeded") {
             return GracefulDeletion::Seconds(0);

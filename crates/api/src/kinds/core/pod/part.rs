@@ -9,11 +9,11 @@ use super::{
     spec,
 };
 use crate::{
-    apply::managed::{ResetFields, PathElementMatcher},
+    apply::managed::{PathElementMatcher, ResetFields},
     field::Path,
     go,
-    kinds::{difference, status_meta},
-    strategy::{StrategyContext, ErrorList, RestStrategy, Tree, TreeMut},
+    kinds::{status_meta, unified_diff},
+    strategy::{ErrorList, RestStrategy, StrategyContext, Tree, TreeMut},
 };
 
 /// The rules of `ephemeralcontainers`.
@@ -29,7 +29,7 @@ impl RestStrategy for EphemeralContainers {
         let containers = new.ensure_object("spec").remove("ephemeralContainers");
         new.copy_from("spec", old);
         new.copy_from("status", old);
-        status_meta::keep(new, old);
+        status_meta::reset_object_meta_for_status(new, old);
         let spec = new.ensure_object("spec");
         match containers {
             Some(containers) => spec.set("ephemeralContainers", containers),
@@ -66,7 +66,7 @@ impl RestStrategy for EphemeralContainers {
                 }
                 Some(after) if !same(after, before) => {
                     let lines = |container| internal::lines("EphemeralContainer", container);
-                    let difference = difference::unified(&lines(before), &lines(after));
+                    let difference = unified_diff::unified_diff(&lines(before), &lines(after));
                     let detail =
                         format!("existing ephemeral containers {name} may not be changed\n{difference}");
                     errors.forbidden(&at, detail);
@@ -77,7 +77,10 @@ impl RestStrategy for EphemeralContainers {
     }
 
     fn reset_fields(&self, _subresource: &str) -> Option<ResetFields> {
-        let way = vec![PathElementMatcher::Field("spec"), PathElementMatcher::Field("ephemeralContainers")];
+        let way = vec![
+            PathElementMatcher::Field("spec"),
+            PathElementMatcher::Field("ephemeralContainers"),
+        ];
         Some(ResetFields::AllBut(vec![way]))
     }
 }

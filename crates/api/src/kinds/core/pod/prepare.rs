@@ -53,7 +53,8 @@ pub(super) fn status(new: &mut Value, old: &Value) {
     let metadata = new.ensure_object("metadata");
     metadata.remove("deletionTimestamp");
     metadata.copy_from("ownerReferences", old.at("metadata"));
-    let (status, before) = (new.ensure_object("status"), old.at("status"));
+    let status = new.ensure_object("status");
+    let before = old.at("status");
     for name in [
         "qosClass",
         "resourceClaimStatuses",
@@ -159,7 +160,9 @@ fn profiles_from_annotations(pod: &mut Value) {
                 continue;
             };
             if own != of_pod {
-                container.ensure_object("securityContext").set("appArmorProfile", own);
+                container
+                    .ensure_object("securityContext")
+                    .set("appArmorProfile", own);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Telling what is wrong, in few words.
 
 use crate::{
-    field::{Error, Path, BadValue},
+    field::{BadValue, Error, Path},
     name::ErrorMessages,
     strategy::ErrorList,
 };
@@ -24,7 +24,7 @@ pub(super) trait Report {
     fn unsupported(&mut self, at: &Path<'_>, value: &str, supported: &[&str]);
 
     /// A text and all that is wrong with it.
-    fn faults(&mut self, at: &Path<'_>, value: &str, faults: ErrorMessages);
+    fn push_invalid(&mut self, at: &Path<'_>, value: &str, msgs: ErrorMessages);
 
     /// A word that must be given and be one of some.
     fn word(&mut self, at: &Path<'_>, value: &str, supported: &[&str]) {
@@ -64,7 +64,7 @@ impl Report for ErrorList {
         self.push(Error::not_supported(at, value, supported));
     }
 
-    fn faults(&mut self, at: &Path<'_>, value: &str, faults: ErrorMessages) {
-        self.extend(faults.into_iter().map(|fault| Error::invalid(at, value, fault)));
+    fn push_invalid(&mut self, at: &Path<'_>, value: &str, msgs: ErrorMessages) {
+        self.extend(msgs.into_iter().map(|msg| Error::invalid(at, value, msg)));
     }
 }

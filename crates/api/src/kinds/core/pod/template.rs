@@ -10,7 +10,7 @@ use crate::{
     field::Path,
     kinds::pod_template,
     name,
-    strategy::{StrategyContext, Column, ErrorList, Row, RestStrategy, Tree, TreeMut},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut},
     time::Time,
 };
 
@@ -29,8 +29,12 @@ pub(crate) fn validate_template_with(
     at: &Path<'_>,
     errors: &mut ErrorList,
 ) {
-    let (metadata, pod) = (template.at("metadata"), template.at("spec"));
-    errors.extend(name::validate_labels(&at.child("labels"), metadata.entries("labels")));
+    let metadata = template.at("metadata");
+    let pod = template.at("spec");
+    errors.extend(name::validate_labels(
+        &at.child("labels"),
+        metadata.entries("labels"),
+    ));
     let annotations_at = at.child("annotations");
     errors.extend(name::validate_annotations(
         &annotations_at,
@@ -100,7 +104,7 @@ impl RestStrategy for PodTemplate {
 
     fn row(&self, object: &Value, _now: Time) -> Row {
         let template = object.at("template");
-        let [names, images] = pod_template::cells(template);
+        let [names, images] = pod_template::layout_container_cells(template);
         let labels: Vec<_> = template
             .at("metadata")
             .entries("labels")

@@ -41,7 +41,7 @@ fn created(pod: &Value) -> Result<Value, Vec<String>> {
     let mut pod = pod.clone();
     at(|at| match strategy::create(&mut pod, at) {
         Ok(_) => Ok(pod),
-        Err(status) => Err(told(&status)),
+        Err(status) => Err(messages(&status)),
     })
 }
 
@@ -49,11 +49,11 @@ fn updated(new: &Value, old: &Value, part: Part<'_>) -> Result<Value, Vec<String
     let mut new = new.clone();
     at(|at| match strategy::update(&mut new, old, part, at) {
         Ok(_) => Ok(new),
-        Err(status) => Err(told(&status)),
+        Err(status) => Err(messages(&status)),
     })
 }
 
-fn told(status: &crate::status::Status) -> Vec<String> {
+fn messages(status: &crate::status::Status) -> Vec<String> {
     let status: Value = serde_json::from_str(&status.to_json()).expect("a status is JSON");
     let causes = status.at("details").items("causes").iter();
     causes
@@ -348,9 +348,24 @@ fn only_a_pod_that_runs_gets_time_to_end() {
             "status": {"phase": phase},
         })
     };
-    assert_eq!(Pod.check_graceful_delete(&pod("n", "Running"), None), GracefulDeletion::Seconds(30));
-    assert_eq!(Pod.check_graceful_delete(&pod("n", "Running"), Some(5)), GracefulDeletion::Seconds(5));
-    assert_eq!(Pod.check_graceful_delete(&pod("n", "Running"), Some(-1)), GracefulDeletion::Seconds(1));
-    assert_eq!(Pod.check_graceful_delete(&pod("", "Pending"), Some(5)), GracefulDeletion::Seconds(0));
-    assert_eq!(Pod.check_graceful_delete(&pod("n", "Succeeded"), None), GracefulDeletion::Seconds(0));
+    assert_eq!(
+        Pod.check_graceful_delete(&pod("n", "Running"), None),
+        GracefulDeletion::Seconds(30)
+    );
+    assert_eq!(
+        Pod.check_graceful_delete(&pod("n", "Running"), Some(5)),
+        GracefulDeletion::Seconds(5)
+    );
+    assert_eq!(
+        Pod.check_graceful_delete(&pod("n", "Running"), Some(-1)),
+        GracefulDeletion::Seconds(1)
+    );
+    assert_eq!(
+        Pod.check_graceful_delete(&pod("", "Pending"), Some(5)),
+        GracefulDeletion::Seconds(0)
+    );
+    assert_eq!(
+        Pod.check_graceful_delete(&pod("n", "Succeeded"), None),
+        GracefulDeletion::Seconds(0)
+    );
 }

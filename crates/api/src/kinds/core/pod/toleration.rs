@@ -41,10 +41,12 @@ fn validate_effect(effect: &str, at: &Path<'_>, errors: &mut ErrorList) {
 }
 
 fn one(toleration: &Value, compares: bool, at: &Path<'_>, errors: &mut ErrorList) {
-    let (key, operator) = (toleration.text("key"), toleration.text("operator"));
-    let (value, effect) = (toleration.text("value"), toleration.text("effect"));
+    let key = toleration.text("key");
+    let operator = toleration.text("operator");
+    let value = toleration.text("value");
+    let effect = toleration.text("effect");
     if !key.is_empty() {
-        errors.faults(&at.child("key"), key, validate_label_key(key));
+        errors.push_invalid(&at.child("key"), key, validate_label_key(key));
     }
     let operator_at = at.child("operator");
     if key.is_empty() && operator != "Exists" {
@@ -58,9 +60,9 @@ fn one(toleration: &Value, compares: bool, at: &Path<'_>, errors: &mut ErrorList
     }
     match operator {
         "" | "Equal" => {
-            let faults = validate_label_value(value);
-            if !faults.is_empty() {
-                errors.invalid(&operator_at, value, faults.join(";"));
+            let msgs = validate_label_value(value);
+            if !msgs.is_empty() {
+                errors.invalid(&operator_at, value, msgs.join(";"));
             }
         }
         "Exists" => {
@@ -73,7 +75,7 @@ fn one(toleration: &Value, compares: bool, at: &Path<'_>, errors: &mut ErrorList
             }
         }
         "Lt" | "Gt" if compares => {
-            errors.faults(&at.child("value"), value, validate_decimal_integer(value));
+            errors.push_invalid(&at.child("value"), value, validate_decimal_integer(value));
             if let Err(error) = value.parse::<i64>() {
                 use std::num::IntErrorKind::{NegOverflow, PosOverflow};
                 let why = match error.kind() {

@@ -29,9 +29,9 @@ pub use self::{
 use crate::{
     apply::managed::ResetFields,
     field::Path,
-    kinds::reset,
+    kinds::reset_fields,
     name::{self, NameFormat},
-    strategy::{StrategyContext, Column, ErrorList, Row, RestStrategy, SelectableField, Tree, TreeMut},
+    strategy::{Column, ErrorList, RestStrategy, Row, SelectableField, StrategyContext, Tree, TreeMut},
     time::Time,
 };
 
@@ -94,7 +94,13 @@ impl RestStrategy for Service {
         judgement::judge(errors, new, Some(old));
     }
 
-    fn validate_status_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        old: &Value,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         judgement::load_balancer(errors, new, old);
     }
 
@@ -106,12 +112,12 @@ impl RestStrategy for Service {
     fn status_warnings(&self, new: &Value, _: &Value) -> Vec<String> {
         let status = Path::new("status");
         let balancer = status.child("loadBalancer");
-        let place = balancer.child("ingress");
+        let field_path = balancer.child("ingress");
         let ingress = new.at_path("status.loadBalancer").items("ingress");
         ingress
             .iter()
             .enumerate()
-            .filter_map(|(index, ingress)| name::ip_warning(&place.index(index), ingress.text("ip")))
+            .filter_map(|(index, ingress)| name::ip_warning(&field_path.index(index), ingress.text("ip")))
             .collect()
     }
 
@@ -120,7 +126,7 @@ impl RestStrategy for Service {
     }
 
     fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
-        reset::spec(subresource)
+        reset_fields::spec_reset_by_status(subresource)
     }
 
     fn selectable_fields(&self) -> &'static [SelectableField] {

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::{LOAD_BALANCER, NODE_PORT, kind, needs_health_check};
 use crate::{
-    strategy::{Tree, TreeMut},
     status::Status,
+    strategy::{Tree, TreeMut},
 };
 
 /// A port on all nodes that is asked for.

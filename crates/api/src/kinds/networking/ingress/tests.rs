@@ -43,9 +43,9 @@ fn a_backend_is_one_thing_with_one_port() {
 fn what_the_old_object_has_is_taken_again() {
     let old = json!({"rules": [{"host": "*.a.io", "http": {}}], "tls": [{"secretName": "A"}]});
     assert_eq!(errors(&old).len(), 2);
-    let mut told = ErrorList::new();
-    validate_spec(&old, Tolerance::of(&old), &mut told);
-    assert_eq!(told, ErrorList::new());
+    let mut messages = ErrorList::new();
+    validate_spec(&old, Tolerance::of(&old), &mut messages);
+    assert_eq!(messages, ErrorList::new());
 }
 
 #[test]
