@@ -34,10 +34,11 @@ const COLUMNS: &[Column] = &[
     Column::new("Established", "boolean", Description::text("Established status")).wide(),
 ];
 
-/// The rules of definitions.
 pub(super) struct CustomResourceDefinition;
 
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go strategy
 impl RestStrategy for CustomResourceDefinition {
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1/defaults.go SetDefaults_CustomResourceDefinition
     fn set_defaults(&self, object: &mut Value) {
         let spec = object.ensure_object("spec");
         let names = spec.ensure_object("names");
@@ -61,18 +62,21 @@ impl RestStrategy for CustomResourceDefinition {
         }
     }
 
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go PrepareForCreate
     fn prepare_for_create(&self, object: &mut Value, at: &StrategyContext<'_>) {
         let zero = at.kind.ty.zero();
         object.set("status", zero.get("status").cloned().unwrap_or_default());
         store(object);
     }
 
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go PrepareForUpdate
     fn prepare_for_update(&self, new: &mut Value, old: &Value, _at: &StrategyContext<'_>) {
         new.copy_from("status", old);
         store(new);
     }
 
     /// The metadata of such a write counts, as clients know it.
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go statusStrategy
     fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _at: &StrategyContext<'_>) {
         new.copy_from("spec", old);
     }
@@ -81,6 +85,7 @@ impl RestStrategy for CustomResourceDefinition {
         (subresource == "status").then(|| ResetFields::Fields(FieldSet::of_fields(&[&["spec"]])))
     }
 
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceDefinition
     fn validate(&self, object: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         judge_name(object, errors);
         let demands = Demands {
@@ -91,6 +96,7 @@ impl RestStrategy for CustomResourceDefinition {
         judge_rest(object, None, errors);
     }
 
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceDefinitionUpdate
     fn validate_update(&self, new: &Value, old: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         let before = old.at("spec");
         let established = is_established(old);
@@ -107,6 +113,7 @@ impl RestStrategy for CustomResourceDefinition {
         judge_rest(new, Some(old), errors);
     }
 
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceDefinitionStatus
     fn validate_status_update(
         &self,
         new: &Value,
@@ -117,6 +124,7 @@ impl RestStrategy for CustomResourceDefinition {
         judge_status(new, errors);
     }
 
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         let known: HashSet<String> = old
             .map(|old| format::warnings(old.at("spec")))
@@ -132,6 +140,7 @@ impl RestStrategy for CustomResourceDefinition {
         true
     }
 
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go AllowUnconditionalUpdate
     fn allow_unconditional_update(&self) -> bool {
         false
     }

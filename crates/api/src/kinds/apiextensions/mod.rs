@@ -32,7 +32,7 @@ use crate::{
     strategy::{ErrorList, RestStrategy, Tree},
 };
 
-/// The rules of a kind of this group.
+/// The strategy of a kind of this group.
 pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     (kind == "CustomResourceDefinition").then_some(&definition::CustomResourceDefinition as &dyn RestStrategy)
 }

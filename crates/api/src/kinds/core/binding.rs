@@ -9,7 +9,6 @@ use crate::{
     strategy::{ErrorList, RestStrategy, StrategyContext, Tree},
 };
 
-/// The rules of bindings.
 pub(super) struct Binding;
 
 impl RestStrategy for Binding {

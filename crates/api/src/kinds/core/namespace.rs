@@ -16,7 +16,6 @@ use crate::{
     time::Time,
 };
 
-/// The rules of namespaces.
 pub(super) struct Namespace;
 
 /// The rules of the list of what must be done before a namespace goes.
@@ -35,16 +34,19 @@ const SELECTABLE: &[SelectableField] = &[SelectableField::rule("status.phase", |
     Cow::Borrowed(namespace.at("status").text("phase"))
 })];
 
+// upstream: pkg/registry/core/namespace/strategy.go namespaceStrategy
 impl RestStrategy for Namespace {
     fn name_format(&self) -> NameFormat {
         NameFormat::Label
     }
 
+    // upstream: pkg/apis/core/v1/defaults.go SetDefaults_Namespace
     fn set_defaults(&self, object: &mut Value) {
         label_with_name(object);
         object.ensure_object("status").set_default("phase", "Active");
     }
 
+    // upstream: pkg/registry/core/namespace/strategy.go PrepareForCreate
     fn prepare_for_create(&self, object: &mut Value, _: &StrategyContext<'_>) {
         // The name may have been made after the defaults were set.
         label_with_name(object);
@@ -57,11 +59,13 @@ impl RestStrategy for Namespace {
         }
     }
 
+    // upstream: pkg/registry/core/namespace/strategy.go PrepareForUpdate
     fn prepare_for_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.ensure_object("spec").copy_from("finalizers", old.at("spec"));
         new.copy_from("status", old);
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidateNamespace
     fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let spec = Path::new("spec");
         let field_path = spec.child("finalizers");
@@ -70,6 +74,7 @@ impl RestStrategy for Namespace {
         }
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidateNamespaceStatusUpdate
     fn validate_status_update(
         &self,
         new: &Value,
@@ -105,6 +110,7 @@ impl RestStrategy for Namespace {
         false
     }
 
+    // upstream: pkg/registry/core/namespace/strategy.go NamespaceToSelectableFields
     fn selectable_fields(&self) -> &'static [SelectableField] {
         SELECTABLE
     }
@@ -113,6 +119,7 @@ impl RestStrategy for Namespace {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printNamespace
     fn row(&self, object: &Value, now: Time) -> Row {
         named_row(object, now, [json!(object.at("status").text("phase"))])
     }

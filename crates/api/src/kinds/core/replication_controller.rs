@@ -18,13 +18,14 @@ use crate::{
 
 use super::pod;
 
-/// The rules of replication controllers.
 pub(super) struct ReplicationController;
 
 /// Begins the annotations that name what an older server could not keep.
 const NON_CONVERTIBLE: &str = "non-convertible.kubernetes.io";
 
+// upstream: pkg/registry/core/replicationcontroller/strategy.go rcStrategy
 impl RestStrategy for ReplicationController {
+    // upstream: pkg/apis/core/v1/defaults.go SetDefaults_ReplicationController
     fn set_defaults(&self, object: &mut Value) {
         let spec = object.ensure_object("spec");
         let labels = spec.at("template").at("metadata").at("labels").clone();
@@ -41,16 +42,19 @@ impl RestStrategy for ReplicationController {
         }
     }
 
+    // upstream: pkg/registry/core/replicationcontroller/strategy.go PrepareForCreate
     fn prepare_for_create(&self, object: &mut Value, at: &StrategyContext<'_>) {
         strategy::reset_status(object, at.kind);
         pod_template::drop_disabled_template_fields(object, &Value::Null);
     }
 
+    // upstream: pkg/registry/core/replicationcontroller/strategy.go PrepareForUpdate
     fn prepare_for_update(&self, new: &mut Value, old: &Value, at: &StrategyContext<'_>) {
         strategy::keep_status(new, old, at.kind);
         pod_template::drop_disabled_template_fields(new, old);
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidateReplicationController
     fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         // Names are told of after the spec, and what they were to begin with is not.
         let of = |error: &Error, field| error.kind == ErrorKind::Invalid && error.field == field;
@@ -63,6 +67,7 @@ impl RestStrategy for ReplicationController {
         counts(spec, errors);
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidateReplicationControllerUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate(new.at("spec"), Some(old.at("spec")), errors);
         for (key, value) in old.at("metadata").entries("annotations") {
@@ -91,6 +96,7 @@ impl RestStrategy for ReplicationController {
         counts(new.at("spec"), errors);
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidateReplicationControllerStatusUpdate
     fn validate_status_update(
         &self,
         new: &Value,
@@ -101,6 +107,7 @@ impl RestStrategy for ReplicationController {
         pod_template::validate_replica_counts(new.at("status"), &Path::new("status"), errors);
     }
 
+    // upstream: pkg/registry/core/replicationcontroller/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         match old {
             None => pod_template::warn_about_pod_name_prefix(new)
@@ -137,6 +144,7 @@ impl RestStrategy for ReplicationController {
         pod_template::REPLICAS_COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printReplicationController
     fn row(&self, object: &Value, now: Time) -> Row {
         pod_template::replicas_row(object, now, label_selector::format_labels)
     }

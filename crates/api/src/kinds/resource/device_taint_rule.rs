@@ -5,23 +5,25 @@ use serde_json::{Value, json};
 use super::{taint, word};
 use crate::{
     field::{Error, Path},
-    kinds::{condition, core::volume::source::driver_name, field_checks, status_meta},
+    kinds::{condition, core::volume::source::validate_csi_driver_name, field_checks, status_meta},
     strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, age, named_row},
     time::Time,
 };
 
 const CONDITIONS: usize = 8;
 
-/// The rules of device taint rules.
 pub(super) struct DeviceTaintRule;
 
+// upstream: pkg/registry/resource/devicetaintrule/strategy.go deviceTaintRuleStrategy
 impl RestStrategy for DeviceTaintRule {
+    // upstream: pkg/registry/resource/devicetaintrule/strategy.go PrepareForCreate
     fn prepare_for_create(&self, object: &mut Value, at: &StrategyContext<'_>) {
         object.set("status", json!({}));
         taint::date(object.ensure_object("spec").ensure_object("taint"), at.now);
     }
 
     /// An effect is there since it was changed, unless the client says otherwise.
+    // upstream: pkg/registry/resource/devicetaintrule/strategy.go PrepareForUpdate
     fn prepare_for_update(&self, new: &mut Value, old: &Value, at: &StrategyContext<'_>) {
         new.copy_from("status", old);
         let before = old.at_path("spec.taint");
@@ -32,15 +34,18 @@ impl RestStrategy for DeviceTaintRule {
         }
     }
 
+    // upstream: pkg/registry/resource/devicetaintrule/strategy.go deviceTaintRuleStatusStrategy
     fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.copy_from("spec", old);
         status_meta::reset_object_meta_for_status(new, old);
     }
 
+    // upstream: pkg/apis/resource/validation/validation.go ValidateDeviceTaintRule
     fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate(object.at("spec"), errors);
     }
 
+    // upstream: pkg/apis/resource/validation/validation.go ValidateDeviceTaintRuleStatusUpdate
     fn validate_status_update(
         &self,
         new: &Value,
@@ -61,6 +66,7 @@ impl RestStrategy for DeviceTaintRule {
         true
     }
 
+    // upstream: pkg/registry/resource/devicetaintrule/strategy.go AllowUnconditionalUpdate
     fn allow_unconditional_update(&self) -> bool {
         false
     }
@@ -101,7 +107,7 @@ fn validate(spec: &Value, errors: &mut ErrorList) {
     let selector = spec.at("deviceSelector");
     let field_path = at.child("deviceSelector");
     if let Some(driver) = selector.at("driver").as_str() {
-        driver_name(driver, &field_path.child("driver"), errors);
+        validate_csi_driver_name(driver, &field_path.child("driver"), errors);
     }
     if let Some(pool) = selector.at("pool").as_str() {
         word::pool(pool, &field_path.child("pool"), errors);

@@ -10,9 +10,9 @@ use crate::{
     time::Time,
 };
 
-/// The rules of resource claims.
 pub(super) struct ResourceClaim;
 
+// upstream: pkg/registry/resource/resourceclaim/strategy.go resourceclaimStrategy
 impl RestStrategy for ResourceClaim {
     fn set_defaults(&self, object: &mut Value) {
         if let Some(spec) = object.at_mut("spec") {
@@ -29,11 +29,13 @@ impl RestStrategy for ResourceClaim {
         }
     }
 
+    // upstream: pkg/registry/resource/resourceclaim/strategy.go PrepareForCreate
     fn prepare_for_create(&self, object: &mut Value, _: &StrategyContext<'_>) {
         object.set("status", json!({}));
         claim::drop_disabled(object.ensure_object("spec"), &Value::Null);
     }
 
+    // upstream: pkg/registry/resource/resourceclaim/strategy.go PrepareForUpdate
     fn prepare_for_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.copy_from("status", old);
         claim::drop_disabled(new.ensure_object("spec"), old.at("spec"));
@@ -45,10 +47,12 @@ impl RestStrategy for ResourceClaim {
         allocation::prepare(new.ensure_object("status"), old.at("status"));
     }
 
+    // upstream: pkg/apis/resource/validation/validation.go ValidateResourceClaim
     fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         claim::validate(object.at("spec"), &Path::new("spec"), errors);
     }
 
+    // upstream: pkg/apis/resource/validation/validation.go ValidateResourceClaimUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         field_checks::validate_immutable_hiding_value(
             new.at("spec"),
@@ -58,6 +62,7 @@ impl RestStrategy for ResourceClaim {
         );
     }
 
+    // upstream: pkg/apis/resource/validation/validation.go ValidateResourceClaimStatusUpdate
     fn validate_status_update(
         &self,
         new: &Value,
@@ -80,6 +85,7 @@ impl RestStrategy for ResourceClaim {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printResourceClaim
     fn row(&self, object: &Value, now: Time) -> Row {
         let status = object.at("status");
         let deleted = object.at("metadata").has("deletionTimestamp");

@@ -11,9 +11,9 @@ use crate::{
     time::Time,
 };
 
-/// The rules of templates of resource claims.
 pub(super) struct ResourceClaimTemplate;
 
+// upstream: pkg/registry/resource/resourceclaimtemplate/strategy.go resourceClaimTemplateStrategy
 impl RestStrategy for ResourceClaimTemplate {
     fn set_defaults(&self, object: &mut Value) {
         let spec = object.at_mut("spec").and_then(|spec| spec.at_mut("spec"));
@@ -22,10 +22,12 @@ impl RestStrategy for ResourceClaimTemplate {
         }
     }
 
+    // upstream: pkg/registry/resource/resourceclaimtemplate/strategy.go PrepareForCreate
     fn prepare_for_create(&self, object: &mut Value, _: &StrategyContext<'_>) {
         claim::drop_disabled(object.ensure_object("spec").ensure_object("spec"), &Value::Null);
     }
 
+    // upstream: pkg/registry/resource/resourceclaimtemplate/strategy.go PrepareForUpdate
     fn prepare_for_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         claim::drop_disabled(
             new.ensure_object("spec").ensure_object("spec"),
@@ -33,6 +35,7 @@ impl RestStrategy for ResourceClaimTemplate {
         );
     }
 
+    // upstream: pkg/apis/resource/validation/validation.go ValidateResourceClaimTemplate
     fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let spec = object.at("spec");
         let at = Path::new("spec");
@@ -40,6 +43,7 @@ impl RestStrategy for ResourceClaimTemplate {
         claim::validate(spec.at("spec"), &at.child("spec"), errors);
     }
 
+    // upstream: pkg/apis/resource/validation/validation.go ValidateResourceClaimTemplateUpdate
     fn validate_update(&self, new: &Value, old: &Value, at: &StrategyContext<'_>, errors: &mut ErrorList) {
         self.validate(new, at, errors);
         if new.at("spec") != old.at("spec") {
@@ -56,6 +60,7 @@ impl RestStrategy for ResourceClaimTemplate {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printResourceClaimTemplate
     fn row(&self, object: &Value, now: Time) -> Row {
         named_row(object, now, [])
     }

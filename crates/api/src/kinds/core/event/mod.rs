@@ -73,6 +73,7 @@ fn component(event: &Value) -> &str {
     }
 }
 
+// upstream: pkg/registry/core/event/strategy.go eventStrategy
 impl RestStrategy for Event {
     /// Events of the core group may have any name; the others are judged after what both have in common.
     fn name_format(&self) -> NameFormat {
@@ -104,10 +105,12 @@ impl RestStrategy for Event {
         }
     }
 
+    // upstream: pkg/registry/core/event/strategy.go AllowCreateOnUpdate
     fn allow_create_on_update(&self) -> bool {
         true
     }
 
+    // upstream: pkg/registry/core/event/strategy.go ToSelectableFields
     fn selectable_fields(&self) -> &'static [SelectableField] {
         match self.0 {
             Form::Core => CORE_SELECTABLE,
@@ -122,6 +125,7 @@ impl RestStrategy for Event {
         }
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printEvent
     fn row(&self, object: &Value, now: Time) -> Row {
         table::row(object, now)
     }

@@ -90,10 +90,11 @@ const GONE: [(&str, &str, &str); 6] = [
     ("rbd", "rbd", "deprecated in v1.28, non-functional in v1.31+"),
 ];
 
-/// The rules of persistent volumes.
 pub(crate) struct PersistentVolume;
 
+// upstream: pkg/registry/core/persistentvolume/strategy.go persistentvolumeStrategy
 impl RestStrategy for PersistentVolume {
+    // upstream: pkg/apis/core/v1/defaults.go SetDefaults_PersistentVolume
     fn set_defaults(&self, object: &mut Value) {
         object.ensure_object("status").set_default("phase", "Pending");
         let spec = object.ensure_object("spec");
@@ -102,6 +103,7 @@ impl RestStrategy for PersistentVolume {
         default_sources(spec);
     }
 
+    // upstream: pkg/registry/core/persistentvolume/strategy.go PrepareForCreate
     fn prepare_for_create(&self, object: &mut Value, at: &StrategyContext<'_>) {
         let now = at.now.truncated().to_string();
         object.set(
@@ -123,10 +125,12 @@ impl RestStrategy for PersistentVolume {
         }
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidatePersistentVolume
     fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate(object, Values::Checked, errors);
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidatePersistentVolumeUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let values = if node_selector::has_invalid_values(old.at_path("spec.nodeAffinity.required")) {
             Values::Taken
@@ -158,6 +162,7 @@ impl RestStrategy for PersistentVolume {
         }
     }
 
+    // upstream: pkg/registry/core/persistentvolume/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, _: Option<&Value>) -> Vec<String> {
         warnings(new)
     }
@@ -183,6 +188,7 @@ impl RestStrategy for PersistentVolume {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printPersistentVolume
     fn row(&self, object: &Value, now: Time) -> Row {
         let metadata = object.at("metadata");
         let spec = object.at("spec");

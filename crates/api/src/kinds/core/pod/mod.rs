@@ -60,34 +60,41 @@ use crate::{
     time::Time,
 };
 
-/// The rules of pods.
 pub(crate) struct Pod;
 
+// upstream: pkg/registry/core/pod/strategy.go podStrategy
 impl RestStrategy for Pod {
+    // upstream: pkg/apis/core/v1/defaults.go SetDefaults_Pod
     fn set_defaults(&self, object: &mut Value) {
         defaults::pod(object);
     }
 
+    // upstream: pkg/registry/core/pod/strategy.go PrepareForCreate
     fn prepare_for_create(&self, object: &mut Value, at: &StrategyContext<'_>) {
         prepare::create(object, at.now);
     }
 
+    // upstream: pkg/registry/core/pod/strategy.go PrepareForUpdate
     fn prepare_for_update(&self, new: &mut Value, old: &Value, _at: &StrategyContext<'_>) {
         prepare::update(new, old);
     }
 
+    // upstream: pkg/registry/core/pod/strategy.go podStatusStrategy
     fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _at: &StrategyContext<'_>) {
         prepare::status(new, old);
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidatePodCreate
     fn validate(&self, object: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         spec::validate_new(object, errors);
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidatePodUpdate
     fn validate_update(&self, new: &Value, old: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         update::validate(new, old, errors);
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidatePodStatusUpdate
     fn validate_status_update(
         &self,
         new: &Value,
@@ -106,6 +113,7 @@ impl RestStrategy for Pod {
         }
     }
 
+    // upstream: pkg/registry/core/pod/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         // Pods change often, and mostly by programs.
         if old.is_some() {
@@ -137,6 +145,7 @@ impl RestStrategy for Pod {
         }
     }
 
+    // upstream: pkg/registry/core/pod/strategy.go ToSelectableFields
     fn selectable_fields(&self) -> &'static [SelectableField] {
         SELECTABLE
     }
@@ -159,6 +168,7 @@ impl RestStrategy for Pod {
         table::COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printPod
     fn row(&self, object: &Value, now: Time) -> Row {
         table::row(object, now)
     }

@@ -16,10 +16,8 @@ use crate::{
     strategy::{ErrorList, RestStrategy, StrategyContext, Tree, TreeMut},
 };
 
-/// The rules of `ephemeralcontainers`.
 pub(super) struct EphemeralContainers;
 
-/// The rules of `resize`.
 pub(super) struct Resize;
 
 // --- EphemeralContainers ---

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
-use super::config_map::{MOST_BYTES, bytes_of, immutable};
+use super::config_map::{MAX_BYTES, bytes_of, immutable};
 use crate::{
     base64, decode,
     field::{Error, Path},
@@ -38,7 +38,9 @@ const SELECTABLE: &[SelectableField] = &[SelectableField::rule("type", |secret| 
     Cow::Borrowed(secret.text("type"))
 })];
 
+// upstream: pkg/registry/core/secret/strategy.go strategy
 impl RestStrategy for Secret {
+    // upstream: pkg/apis/core/v1/defaults.go SetDefaults_Secret
     fn set_defaults(&self, object: &mut Value) {
         object.set_default("type", OPAQUE);
         if object.text("type").is_empty() {
@@ -57,6 +59,7 @@ impl RestStrategy for Secret {
         }
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidateSecret
     fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let field_path = Path::new("data");
         let mut bytes = 0;
@@ -64,12 +67,13 @@ impl RestStrategy for Secret {
             push_invalid(key, name::validate_config_key(key), &field_path.key(key), errors);
             bytes += bytes_of(value);
         }
-        if bytes > MOST_BYTES {
-            errors.push(Error::too_long(&field_path, MOST_BYTES));
+        if bytes > MAX_BYTES {
+            errors.push(Error::too_long(&field_path, MAX_BYTES));
         }
         by_type(errors, object);
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidateSecretUpdate
     fn validate_update(&self, new: &Value, old: &Value, at: &StrategyContext<'_>, errors: &mut ErrorList) {
         if new.text("type") != old.text("type") {
             let shown = typed_string(new.text("type"));
@@ -79,6 +83,7 @@ impl RestStrategy for Secret {
         self.validate(new, at, errors);
     }
 
+    // upstream: pkg/registry/core/secret/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, _: Option<&Value>) -> Vec<String> {
         if new.text("type") != TLS {
             return Vec::new();
@@ -89,6 +94,7 @@ impl RestStrategy for Secret {
             .collect()
     }
 
+    // upstream: pkg/registry/core/secret/strategy.go SelectableFields
     fn selectable_fields(&self) -> &'static [SelectableField] {
         SELECTABLE
     }
@@ -97,6 +103,7 @@ impl RestStrategy for Secret {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printSecret
     fn row(&self, object: &Value, now: Time) -> Row {
         let cells = [json!(object.text("type")), json!(object.entries("data").len())];
         named_row(object, now, cells)

@@ -35,7 +35,6 @@ use crate::{
     time::Time,
 };
 
-/// The rules of services.
 pub(super) struct Service;
 
 const CLUSTER_IP: &str = "ClusterIP";
@@ -60,11 +59,13 @@ const SELECTABLE: &[SelectableField] = &[
     SelectableField::rule("spec.type", |service| Cow::Borrowed(kind(service))),
 ];
 
+// upstream: pkg/registry/core/service/strategy.go svcStrategy
 impl RestStrategy for Service {
     fn name_format(&self) -> NameFormat {
         NameFormat::Label
     }
 
+    // upstream: pkg/apis/core/v1/defaults.go SetDefaults_Service
     fn set_defaults(&self, object: &mut Value) {
         default_spec(object.ensure_object("spec"));
         if kind(object) == LOAD_BALANCER
@@ -80,20 +81,24 @@ impl RestStrategy for Service {
         }
     }
 
+    // upstream: pkg/registry/core/service/strategy.go PrepareForUpdate
     fn prepare_for_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.copy_from("status", old);
         transition::drop_what_no_longer_applies(new, old);
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidateServiceCreate
     fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         judgement::judge(errors, object, None);
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidateServiceUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         transition::judge(errors, new, old);
         judgement::judge(errors, new, Some(old));
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidateServiceStatusUpdate
     fn validate_status_update(
         &self,
         new: &Value,
@@ -104,6 +109,7 @@ impl RestStrategy for Service {
         judgement::load_balancer(errors, new, old);
     }
 
+    // upstream: pkg/registry/core/service/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, _: Option<&Value>) -> Vec<String> {
         policy::warnings(new)
     }
@@ -121,6 +127,7 @@ impl RestStrategy for Service {
             .collect()
     }
 
+    // upstream: pkg/registry/core/service/strategy.go AllowCreateOnUpdate
     fn allow_create_on_update(&self) -> bool {
         true
     }
@@ -129,6 +136,7 @@ impl RestStrategy for Service {
         reset_fields::spec_reset_by_status(subresource)
     }
 
+    // upstream: pkg/registry/core/service/strategy.go SelectableFields
     fn selectable_fields(&self) -> &'static [SelectableField] {
         SELECTABLE
     }
@@ -137,6 +145,7 @@ impl RestStrategy for Service {
         table::COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printService
     fn row(&self, object: &Value, now: Time) -> Row {
         table::row(object, now)
     }

@@ -1,4 +1,4 @@
-//! Certificates that were issued for a request: for its key, valid now, and not for too long.
+//! Issued certificate chains of a PodCertificateRequest: for its key, valid now, and not for too long.
 
 use k3_pki::{AlternativeName, Certificate, CertificateRequest, pem_blocks};
 use serde_json::Value;
@@ -11,17 +11,18 @@ use crate::{
     time::{Duration, Time},
 };
 
-const CHAIN_BYTES: usize = 100 * 1024;
+const MAX_CHAIN_BYTES: usize = 100 * 1024;
 
-/// What is wrong with a certificate that was issued: the first thing, or the few that belong together.
-pub(super) fn validate(new: &Value, old: &Value, now: Time) -> ErrorList {
+/// Validates an issued chain: returns the first error, or the few that belong together.
+// upstream: pkg/apis/certificates/validation/validation.go ValidatePodCertificateRequestStatusUpdate
+pub(super) fn validate_issued_certificate(new: &Value, old: &Value, now: Time) -> ErrorList {
     let root = Path::new("status");
     let status = new.at("status");
     let at = root.child("certificateChain");
     let chain = status.text("certificateChain");
     let wrong = |detail: &str| ErrorList::from(vec![Error::invalid(&at, chain, detail)]);
-    if chain.len() > CHAIN_BYTES {
-        return vec![Error::too_long(&at, CHAIN_BYTES)].into();
+    if chain.len() > MAX_CHAIN_BYTES {
+        return vec![Error::too_long(&at, MAX_CHAIN_BYTES)].into();
     }
     let blocks = pem_blocks(chain.as_bytes());
     let Some((first, others)) = blocks.split_first() else {
@@ -33,7 +34,7 @@ pub(super) fn validate(new: &Value, old: &Value, now: Time) -> ErrorList {
     let Ok(leaf) = Certificate::from_der(&first.bytes) else {
         return wrong("leaf certificate does not parse as valid X.509");
     };
-    let mut errors = name_faults(&leaf, &at);
+    let mut errors = validate_subject_alt_names(&leaf, &at);
     let request = base64::decode(old.at("spec").text("stubPKCS10Request")).unwrap_or_default();
     let Ok(request) = CertificateRequest::from_der(&request) else {
         let spec = Path::new("spec");
@@ -51,7 +52,7 @@ pub(super) fn validate(new: &Value, old: &Value, now: Time) -> ErrorList {
         ));
         return errors;
     }
-    errors.extend(time_faults(new, &leaf, now));
+    errors.extend(validate_times(new, &leaf, now));
     if !errors.is_empty() {
         return errors;
     }
@@ -66,7 +67,8 @@ pub(super) fn validate(new: &Value, old: &Value, now: Time) -> ErrorList {
     ErrorList::new()
 }
 
-fn name_faults(leaf: &Certificate, at: &Path<'_>) -> ErrorList {
+// upstream: pkg/apis/certificates/validation/validation.go ValidatePodCertificateRequestStatusUpdate
+fn validate_subject_alt_names(leaf: &Certificate, at: &Path<'_>) -> ErrorList {
     let mut errors = ErrorList::new();
     for name in &leaf.names.names {
         let AlternativeName::Dns(host) = name else {
@@ -93,7 +95,7 @@ fn name_faults(leaf: &Certificate, at: &Path<'_>) -> ErrorList {
     }
     for name in &leaf.names.names {
         if let AlternativeName::Email(mail) = name
-            && !is_mail(mail)
+            && !is_email_address(mail)
         {
             let detail = "leaf certificate should not contain invalid EmailAddress";
             errors.push(Error::invalid(at, mail, detail));
@@ -102,7 +104,7 @@ fn name_faults(leaf: &Certificate, at: &Path<'_>) -> ErrorList {
     errors
 }
 
-fn is_mail(text: &str) -> bool {
+fn is_email_address(text: &str) -> bool {
     let plain = |part: &str| {
         !part.is_empty()
             && !part.split('.').any(str::is_empty)
@@ -112,8 +114,9 @@ fn is_mail(text: &str) -> bool {
         .is_some_and(|(user, host)| plain(user) && plain(host))
 }
 
-/// Whether the times of the status are those of the certificate, and such as are asked for.
-pub(super) fn time_faults(new: &Value, leaf: &Certificate, now: Time) -> ErrorList {
+/// The times of the status must be those of the certificate and within the requested lifetime.
+// upstream: pkg/apis/certificates/validation/validation.go ValidatePodCertificateRequestStatusUpdate, timeNear
+pub(super) fn validate_times(new: &Value, leaf: &Certificate, now: Time) -> ErrorList {
     let root = Path::new("status");
     let status = new.at("status");
     let read = |field: &str| Time::parse(status.text(field)).ok();
