@@ -1,7 +1,7 @@
 //! The built-in controllers: ordinary clients of the API, a file or folder each.
 
 mod bootstrap;
-mod calm;
+mod status_throttle;
 mod certificates;
 mod context;
 mod cronjob;
@@ -13,14 +13,14 @@ mod endpoint_mirroring;
 mod endpoint_slice;
 mod endpoints;
 mod ephemeral_volume;
-mod family;
+mod controller_ref_manager;
 mod garbage;
 mod history;
 mod job;
 mod local_path;
 mod namespace;
-mod network;
-mod news;
+mod cidr;
+mod event_message;
 mod node_ipam;
 mod node_lifecycle;
 mod node_ttl;
@@ -41,7 +41,7 @@ mod service_cidr;
 mod services;
 mod statefulset;
 mod storage_migration;
-mod table;
+mod descriptors;
 mod taint_eviction;
 #[cfg(test)]
 mod testing;
@@ -51,15 +51,15 @@ mod volume_binder;
 mod volume_expander;
 mod volume_protection;
 pub mod writer;
-pub mod written;
+pub mod patch_values;
 
 pub use self::{
     certificates::{
         JOIN_NODE_NAME_KEY, JOIN_USE_LIMIT_KEY, JOIN_USES_KEY, join_approver_roles, serving_approver_roles,
     },
     context::{
-        Authority, CertificateOrder, CertificateSigner, Cluster, Context, NodeNetworks, ServerIdentity, Task,
+        Authority, CertificateOrder, CertificateSigner, Cluster, ControllerContext, NodeNetworks, ServerIdentity, Task,
         TokenSigner,
     },
-    table::{CONTROLLERS, Descriptor},
+    descriptors::{CONTROLLERS, ControllerDescriptor},
 };

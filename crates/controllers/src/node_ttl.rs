@@ -10,10 +10,10 @@ use kubecontroller::controller::{Outcome, reconcile_fn};
 use serde_json::json;
 
 use crate::{
-    context::{Context, Task},
+    context::{ControllerContext, Task},
     objects::Node,
     resource::NODES,
-    writer::{Made, Place, is},
+    writer::{WrittenObject, ObjectRef, has_status_code},
 };
 
 const ANNOTATION: &str = "node.alpha.kubernetes.io/ttl";
@@ -36,7 +36,7 @@ struct Size {
 }
 
 /// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let nodes = context.informer::<Node>(&NODES);
     let (writer, store) = (context.writer.clone(), nodes.store().clone());
     let size = Arc::new(Mutex::new(Size::default()));
@@ -54,10 +54,10 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
                     return Ok(Outcome::Done);
                 };
                 let patch = json!({"metadata": {"annotations": {ANNOTATION: seconds.to_string()}}});
-                let place = Place::new(&NODES, "", &node.metadata.name);
-                match writer.merge_lists::<Made>(place, &patch).await {
+                let object_ref = ObjectRef::new(&NODES, "", &node.metadata.name);
+                match writer.strategic_merge_patch::<WrittenObject>(object_ref, &patch).await {
                     Ok(made) => request.wrote_at(&nodes, &made.metadata.resource_version),
-                    Err(error) if is(&error, 404) => {}
+                    Err(error) if has_status_code(&error, 404) => {}
                     Err(error) => return Err(error.into()),
                 }
                 Ok(Outcome::Done)
@@ -90,7 +90,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::testing::Story;
+    use crate::testing::Scenario;
 
     #[test]
     fn the_more_nodes_the_longer_and_edges_are_wide() {
@@ -100,22 +100,22 @@ mod tests {
         assert_eq!(seconds, [0, 0, 15, 15, 15, 0, 30, 30, 300, 300, 60, 0]);
     }
 
-    const STORY: Story = Story {
+    const STORY: Scenario = Scenario {
         make,
-        setup: |stage| {
+        setup: |cluster| {
             for (name, annotations) in [
                 ("new", json!({})),
                 ("odd", json!({ANNOTATION: "long", "own": "x"})),
             ] {
-                stage.put(
+                cluster.put(
                     &NODES,
                     json!({"metadata": {"name": name, "annotations": annotations}}),
                 );
             }
         },
         play: |_| {},
-        end: |stage| {
-            let nodes = stage.api.list::<k8s_openapi::api::core::v1::Node>().into_iter();
+        end: |cluster| {
+            let nodes = cluster.api.list::<k8s_openapi::api::core::v1::Node>().into_iter();
             let told: Vec<Value> = nodes.map(|node| json!(node.metadata.annotations)).collect();
             told.iter()
                 .all(|told| told[ANNOTATION] == "0")

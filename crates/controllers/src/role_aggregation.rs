@@ -11,10 +11,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
-    context::{Context, Task},
+    context::{ControllerContext, Task},
     objects::{Meta, Selector, object},
     resource::CLUSTER_ROLES,
-    writer::{Made, Place, is},
+    writer::{WrittenObject, ObjectRef, has_status_code},
 };
 
 /// In whose name the rules are.
@@ -39,7 +39,7 @@ struct Aggregation {
 object!(Role);
 
 /// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let roles = context.informer::<Role>(&CLUSTER_ROLES);
     let aggregated = roles.store().index(|role| match role.aggregation_rule {
         Some(_) => vec![String::new()],
@@ -72,11 +72,11 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
                 if role.rules.as_deref().unwrap_or_default() == rules {
                     return Ok(Outcome::Done);
                 }
-                let place = Place::new(&CLUSTER_ROLES, "", request.key.name());
+                let object_ref = ObjectRef::new(&CLUSTER_ROLES, "", request.key.name());
                 let applied = applied(&role, &rules);
-                match writer.apply::<Made>(place, MANAGER, &applied).await {
+                match writer.server_side_apply::<WrittenObject>(object_ref, MANAGER, &applied).await {
                     Ok(made) => request.wrote_at(&roles, &made.metadata.resource_version),
-                    Err(error) if is(&error, 404) => {}
+                    Err(error) if has_status_code(&error, 404) => {}
                     Err(error) => return Err(error.into()),
                 }
                 Ok(Outcome::Done)

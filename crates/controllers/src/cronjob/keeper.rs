@@ -21,12 +21,12 @@ use super::{
     schedule::Timetable,
 };
 use crate::{
-    context::Context,
-    family::Family,
-    news::News,
+    context::ControllerContext,
+    controller_ref_manager::OwnerIndex,
+    event_message::EventMessage,
     objects::{CronJob, CronJobSpec, CronJobStatus, Job, JobReference},
     resource::{CRON_JOBS, JOBS},
-    writer::{Made, Place, Writer, is, is_namespace_going, is_taken, words},
+    writer::{WrittenObject, ObjectRef, ApiWriter, has_status_code, is_namespace_terminating, is_already_exists, error_message},
 };
 
 /// What is not seen yet is looked for again after this, if nothing happens before.
@@ -43,10 +43,10 @@ const SKEW: Figure = Figure::spread(
 /// Keeps cron jobs.
 pub(super) struct Keeper {
     metrics: Metrics,
-    writer: Writer,
+    writer: ApiWriter,
     crons: Informer<CronJob>,
     jobs: Informer<Job>,
-    family: Family<Job>,
+    family: OwnerIndex<Job>,
     recorder: Recorder,
     clock: Clock,
     /// The schedules as they were at the last look. One that has changed since means times to come, not times missed.
@@ -63,17 +63,17 @@ struct Visit<'k> {
     /// As it is to be.
     status: CronJobStatus,
     /// What people are told when the status is written.
-    news: Vec<News>,
+    news: Vec<EventMessage>,
 }
 
 // --- Keeper ---
 
 impl Keeper {
-    pub(super) fn new(context: &Context, crons: Informer<CronJob>, jobs: Informer<Job>) -> Self {
+    pub(super) fn new(context: &ControllerContext, crons: Informer<CronJob>, jobs: Informer<Job>) -> Self {
         Keeper {
             metrics: context.metrics.clone(),
             writer: context.writer.clone(),
-            family: Family::new(jobs.store()),
+            family: OwnerIndex::new(jobs.store()),
             crons,
             jobs,
             recorder: context.recorder.clone(),
@@ -134,8 +134,8 @@ impl Visit<'_> {
         if self.status != self.cron.status {
             let (metadata, status) = (&self.cron.metadata, &self.status);
             let patch = plan::patch(status, &metadata.resource_version);
-            let place = Place::new(&CRON_JOBS, &metadata.namespace, &metadata.name).part("status");
-            let written: Made = self.keeper.writer.update(place, &patch).await?;
+            let object_ref = ObjectRef::new(&CRON_JOBS, &metadata.namespace, &metadata.name).subresource("status");
+            let written: WrittenObject = self.keeper.writer.update_with_merge(object_ref, &patch).await?;
             let version = &written.metadata.resource_version;
             self.request.wrote_at(&self.keeper.crons, version);
         }
@@ -145,7 +145,7 @@ impl Visit<'_> {
         Ok(began?.map_or(Outcome::Done, Outcome::After))
     }
 
-    fn tell(&self, news: &News) {
+    fn tell(&self, news: &EventMessage) {
         news.tell(&self.keeper.recorder, &self.cron.metadata.reference(&CRON_JOBS));
     }
 
@@ -165,9 +165,9 @@ impl Visit<'_> {
             return Ok(true);
         }
         let metadata = &self.cron.metadata;
-        let place = Place::new(&CRON_JOBS, &metadata.namespace, &metadata.name);
-        let fresh: CronJob = match self.keeper.writer.get(place).await {
-            Err(error) if is(&error, 404) => return Ok(false),
+        let object_ref = ObjectRef::new(&CRON_JOBS, &metadata.namespace, &metadata.name);
+        let fresh: CronJob = match self.keeper.writer.get(object_ref).await {
+            Err(error) if has_status_code(&error, 404) => return Ok(false),
             fresh => fresh?,
         };
         if fresh.metadata.resource_version != metadata.resource_version {
@@ -181,7 +181,7 @@ impl Visit<'_> {
             }
             let name = &job.metadata.name;
             let message = format!("Saw a job that the controller did not create or forgot: {name}");
-            self.news.push(News::warning("UnexpectedJob", message));
+            self.news.push(EventMessage::warning("UnexpectedJob", message));
         }
         Ok(true)
     }
@@ -192,12 +192,12 @@ impl Visit<'_> {
             if jobs.iter().any(|job| job.metadata.uid == known.uid) {
                 continue;
             }
-            let place = Place::new(&JOBS, &known.namespace, &known.name);
-            match self.keeper.writer.get::<Made>(place).await {
+            let object_ref = ObjectRef::new(&JOBS, &known.namespace, &known.name);
+            match self.keeper.writer.get::<WrittenObject>(object_ref).await {
                 Ok(_) => {}
-                Err(error) if is(&error, 404) => {
+                Err(error) if has_status_code(&error, 404) => {
                     let message = format!("Active job went missing: {}", known.name);
-                    self.news.push(News::normal("MissingJob", message));
+                    self.news.push(EventMessage::normal("MissingJob", message));
                     self.status.active.retain(|active| active.uid != known.uid);
                 }
                 Err(error) => return Err(error.into()),
@@ -223,11 +223,11 @@ impl Visit<'_> {
 
     async fn begin(&mut self, start: &Start) -> Result<(), Error> {
         for old in &start.replaces {
-            let place = Place::new(&JOBS, &old.namespace, &old.name);
-            if let Err(error) = self.keeper.writer.get::<Made>(place).await {
-                self.tell(&News::warning(
+            let object_ref = ObjectRef::new(&JOBS, &old.namespace, &old.name);
+            if let Err(error) = self.keeper.writer.get::<WrittenObject>(object_ref).await {
+                self.tell(&EventMessage::warning(
                     "FailedGet",
-                    format_args!("Get job: {}", words(&error)),
+                    format_args!("Get job: {}", error_message(&error)),
                 ));
                 return Err(error.into());
             }
@@ -241,21 +241,21 @@ impl Visit<'_> {
                     .metrics
                     .observe(&SKEW, &[], late.as_secs_f64().max(0.0));
                 let message = format!("Created job {}", start.name);
-                self.tell(&News::normal("SuccessfulCreate", message));
+                self.tell(&EventMessage::normal("SuccessfulCreate", message));
                 made
             }
-            Err(error) if is_taken(&error) => {
+            Err(error) if is_already_exists(&error) => {
                 // Begun before, by us or by others who have that name.
-                let there: Job = writer.get(Place::new(&JOBS, namespace, &start.name)).await?;
+                let there: Job = writer.get(ObjectRef::new(&JOBS, namespace, &start.name)).await?;
                 if !there.metadata.is_controlled_by(&self.cron.metadata.uid) {
                     return Ok(());
                 }
                 there
             }
             Err(error) => {
-                if !is_namespace_going(&error) {
-                    let message = format!("Error creating job: {}", words(&error));
-                    self.tell(&News::warning("FailedCreate", message));
+                if !is_namespace_terminating(&error) {
+                    let message = format!("Error creating job: {}", error_message(&error));
+                    self.tell(&EventMessage::warning("FailedCreate", message));
                 }
                 return Err(error.into());
             }
@@ -280,14 +280,14 @@ impl Visit<'_> {
             "propagationPolicy": "Background",
             "preconditions": {"uid": job.uid},
         });
-        let place = Place::new(&JOBS, &job.namespace, &job.name);
-        if let Err(error) = self.keeper.writer.delete(place, &options).await {
-            let message = format!("Deleted job: {}", words(&error));
-            self.tell(&News::warning("FailedDelete", message));
+        let object_ref = ObjectRef::new(&JOBS, &job.namespace, &job.name);
+        if let Err(error) = self.keeper.writer.delete(object_ref, &options).await {
+            let message = format!("Deleted job: {}", error_message(&error));
+            self.tell(&EventMessage::warning("FailedDelete", message));
             return Err(error.into());
         }
         self.status.active.retain(|active| active.uid != job.uid);
-        self.tell(&News::normal(
+        self.tell(&EventMessage::normal(
             "SuccessfulDelete",
             format_args!("Deleted job {}", job.name),
         ));

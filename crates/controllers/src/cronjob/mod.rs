@@ -14,13 +14,13 @@ mod tests;
 
 use self::keeper::Keeper;
 use crate::{
-    context::{Context, Task},
+    context::{ControllerContext, Task},
     objects::{CronJob, Job},
     resource::{CRON_JOBS, JOBS},
 };
 
 /// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let crons = context.informer::<CronJob>(&CRON_JOBS);
     let jobs = context.informer::<Job>(&JOBS);
     let runner = context

@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use super::schedule::{BadTimetable, Timetable};
 use crate::{
-    news::News,
-    objects::{Concurrency, CronJob, CronJobStatus, Job, JobReference, Meta},
+    event_message::EventMessage,
+    objects::{ConcurrencyPolicy, CronJob, CronJobStatus, Job, JobReference, Meta},
     resource::{CRON_JOBS, JOBS},
-    written::list,
+    patch_values::list,
 };
 
 /// The annotation that says for which time a job is.
@@ -46,7 +46,7 @@ pub(super) struct Start {
 
 impl Decision {
     /// What is to be done about a cron job with a status, and what people are told.
-    pub(super) fn new(cron: &CronJob, now: Timestamp, news: &mut Vec<News>) -> serde_json::Result<Self> {
+    pub(super) fn new(cron: &CronJob, now: Timestamp, news: &mut Vec<EventMessage>) -> serde_json::Result<Self> {
         let spec = &cron.spec;
         if cron.metadata.is_going() {
             return Ok(Decision::Rest);
@@ -54,7 +54,7 @@ impl Decision {
         let timetable = Timetable::new(cron);
         if let Err(BadTimetable::Zone(error)) = &timetable {
             let zone = spec.time_zone.as_deref().unwrap_or_default();
-            news.push(News::warning(
+            news.push(EventMessage::warning(
                 "UnknownTimeZone",
                 format_args!("invalid timeZone: {zone:?}: {error}"),
             ));
@@ -69,13 +69,13 @@ impl Decision {
                 "CRON_TZ or TZ used in schedule {schedule:?} is not officially supported, see \
                  https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
             );
-            news.push(News::warning("UnsupportedSchedule", message));
+            news.push(EventMessage::warning("UnsupportedSchedule", message));
         }
         let timetable = match timetable {
             Ok(timetable) => timetable,
             Err(error) => {
                 let message = format!("unparseable schedule: {schedule:?} : {error}");
-                news.push(News::warning("UnparseableSchedule", message));
+                news.push(EventMessage::warning("UnparseableSchedule", message));
                 return Ok(Decision::Rest);
             }
         };
@@ -83,7 +83,7 @@ impl Decision {
             Ok(missed) => missed,
             Err(error) => {
                 let message = format!("invalid schedule: {schedule} : {error}");
-                news.push(News::warning("InvalidSchedule", message));
+                news.push(EventMessage::warning("InvalidSchedule", message));
                 return Ok(Decision::Rest);
             }
         };
@@ -92,14 +92,14 @@ impl Decision {
         };
         if missed.is_too_much() {
             let message = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew";
-            news.push(News::warning("TooManyMissedTimes", message));
+            news.push(EventMessage::warning("TooManyMissedTimes", message));
         }
         if !Self::begins(cron, time, news) {
             return Ok(Decision::Wait(timetable.wait(cron, now)));
         }
         let replaces = match spec.concurrency_policy {
-            Concurrency::Replace => cron.status.active.clone(),
-            Concurrency::Allow | Concurrency::Forbid => Vec::new(),
+            ConcurrencyPolicy::Replace => cron.status.active.clone(),
+            ConcurrencyPolicy::Allow | ConcurrencyPolicy::Forbid => Vec::new(),
         };
         let mut begun = cron.clone();
         begun.status.last_schedule_time = Some(time);
@@ -113,7 +113,7 @@ impl Decision {
     }
 
     /// Whether a job begins that was due.
-    fn begins(cron: &CronJob, time: Timestamp, news: &mut Vec<News>) -> bool {
+    fn begins(cron: &CronJob, time: Timestamp, news: &mut Vec<EventMessage>) -> bool {
         let CronJobStatus {
             active,
             last_schedule_time,
@@ -123,10 +123,10 @@ impl Decision {
         if active.iter().any(|job| *job.name == *name) || *last_schedule_time == Some(time) {
             return false;
         }
-        if cron.spec.concurrency_policy == Concurrency::Forbid && !active.is_empty() {
+        if cron.spec.concurrency_policy == ConcurrencyPolicy::Forbid && !active.is_empty() {
             let message =
                 "Not starting job because prior execution is running and concurrency policy is Forbid";
-            news.push(News::normal("JobAlreadyActive", message));
+            news.push(EventMessage::normal("JobAlreadyActive", message));
             return false;
         }
         true
@@ -201,7 +201,7 @@ pub(super) fn outlived(cron: &CronJob, jobs: &[Arc<Job>]) -> Vec<Arc<Job>> {
 }
 
 /// What jobs that have finished change about a status.
-pub(super) fn see_finished(status: &mut CronJobStatus, jobs: &[Arc<Job>], news: &mut Vec<News>) {
+pub(super) fn see_finished(status: &mut CronJobStatus, jobs: &[Arc<Job>], news: &mut Vec<EventMessage>) {
     for job in jobs {
         let Some(how) = job.finished() else { continue };
         let before = status.active.len();
@@ -209,7 +209,7 @@ pub(super) fn see_finished(status: &mut CronJobStatus, jobs: &[Arc<Job>], news: 
         if status.active.len() < before {
             let (name, kind) = (&job.metadata.name, &how.kind);
             let message = format!("Saw completed job: {name}, condition: {kind}");
-            news.push(News::normal("SawCompletedJob", message));
+            news.push(EventMessage::normal("SawCompletedJob", message));
         }
         if job.has_succeeded() {
             status.last_successful_time = status.last_successful_time.max(job.status.completion_time);
@@ -240,7 +240,7 @@ mod tests {
         serde_json::from_value(json!({"metadata": metadata, "spec": spec, "status": status})).unwrap()
     }
 
-    fn decide(cron: &CronJob, now: &str) -> (String, Vec<News>) {
+    fn decide(cron: &CronJob, now: &str) -> (String, Vec<EventMessage>) {
         let mut news = Vec::new();
         let decision = Decision::new(cron, now.parse().unwrap(), &mut news).unwrap();
         let text = match decision {
@@ -286,7 +286,7 @@ mod tests {
                 json!({}),
                 "2026-01-01T11:00:00Z",
                 "rest",
-                Some(News::warning(
+                Some(EventMessage::warning(
                     "UnknownTimeZone",
                     r#"invalid timeZone: "Nowhere": unknown time zone Nowhere"#,
                 )),
@@ -296,7 +296,7 @@ mod tests {
                 json!({}),
                 "2026-01-01T11:00:00Z",
                 "rest",
-                Some(News::warning(
+                Some(EventMessage::warning(
                     "InvalidSchedule",
                     "invalid schedule: 0 0 31 2 * : time difference between two schedules is less than 1 second",
                 )),
@@ -313,7 +313,7 @@ mod tests {
                 runs.clone(),
                 "2026-01-01T11:00:00Z",
                 "wait 3600",
-                Some(News::normal(
+                Some(EventMessage::normal(
                     "JobAlreadyActive",
                     "Not starting job because prior execution is running and concurrency policy is Forbid",
                 )),
@@ -344,7 +344,7 @@ mod tests {
                 json!({"lastScheduleTime": "2026-01-01T10:01:00Z"}),
                 "2026-01-01T12:00:00Z",
                 "start c-29454480, replace 0, wait 60",
-                Some(News::warning(
+                Some(EventMessage::warning(
                     "TooManyMissedTimes",
                     "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew",
                 )),
@@ -439,8 +439,8 @@ mod tests {
         assert_eq!(
             news,
             [
-                News::normal("SawCompletedJob", "Saw completed job: a, condition: Complete"),
-                News::normal("SawCompletedJob", "Saw completed job: b, condition: Failed"),
+                EventMessage::normal("SawCompletedJob", "Saw completed job: a, condition: Complete"),
+                EventMessage::normal("SawCompletedJob", "Saw completed job: b, condition: Failed"),
             ]
         );
     }

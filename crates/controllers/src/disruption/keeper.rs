@@ -18,18 +18,18 @@ use super::{
     scale::{Scales, Total, Unknown},
 };
 use crate::{
-    news::News,
-    objects::{Budget, BudgetStatus, Pod},
+    event_message::EventMessage,
+    objects::{PodDisruptionBudget, PodDisruptionBudgetStatus, Pod},
     resource::{POD_DISRUPTION_BUDGETS, PODS},
-    writer::{Made, Place, Writer, is},
+    writer::{WrittenObject, ObjectRef, ApiWriter, has_status_code},
 };
 
 /// Keeps the status of budgets.
 pub(super) struct Keeper {
-    pub(super) writer: Writer,
+    pub(super) writer: ApiWriter,
     pub(super) recorder: Recorder,
     pub(super) clock: Clock,
-    pub(super) budgets: Informer<Budget>,
+    pub(super) budgets: Informer<PodDisruptionBudget>,
     pub(super) pods: By<Pod>,
     pub(super) scales: Scales,
 }
@@ -42,7 +42,7 @@ impl Reconciler for Keeper {
         let mut pods = self.pods.get(&budget.metadata.namespace);
         pods.retain(|pod| budget.selects(&pod.metadata.labels));
         if pods.is_empty() {
-            self.tell(&budget, &News::normal("NoPods", "No matching pods found"));
+            self.tell(&budget, &EventMessage::normal("NoPods", "No matching pods found"));
         }
         let demand = match self.demand(&budget, &pods).await {
             Ok(demand) => demand,
@@ -55,7 +55,7 @@ impl Reconciler for Keeper {
             let namespace = &budget.metadata.namespace;
             let words =
                 format!("Pod was expected by PDB {namespace}/{namespace} to be deleted but it wasn't");
-            News::warning("NotDeleted", words).tell(&self.recorder, &pod.metadata.reference(&PODS));
+            EventMessage::warning("NotDeleted", words).tell(&self.recorder, &pod.metadata.reference(&PODS));
         }
         let (healthy, next) = (evictions.healthy(&pods), evictions.next);
         let status = plan::status(&budget, demand, evictions.pending, healthy, now);
@@ -65,7 +65,7 @@ impl Reconciler for Keeper {
 }
 
 impl Keeper {
-    async fn demand(&self, budget: &Budget, pods: &[Arc<Pod>]) -> Result<Demand, Unknown> {
+    async fn demand(&self, budget: &PodDisruptionBudget, pods: &[Arc<Pod>]) -> Result<Demand, Unknown> {
         let total = if Demand::needs_scale(&budget.spec) {
             self.scales.total(pods).await?
         } else {
@@ -82,15 +82,15 @@ impl Keeper {
                  result, the status of the PDB cannot be calculated correctly, which may result in undefined behavior. \
                  To account for these pods please set \".spec.minAvailable\" field of the PDB to an integer value."
             );
-            self.tell(budget, &News::warning("UnmanagedPods", words));
+            self.tell(budget, &EventMessage::warning("UnmanagedPods", words));
         }
         Ok(Demand::new(&budget.spec, pods.len(), total.wanted))
     }
 
     /// Says that nothing is allowed, since nobody knows better.
-    async fn give_up(&self, request: &Request, budget: &Budget, why: Unknown) -> Result<Outcome, Error> {
+    async fn give_up(&self, request: &Request, budget: &PodDisruptionBudget, why: Unknown) -> Result<Outcome, Error> {
         let words = format!("Failed to calculate the number of expected pods: {why}");
-        self.tell(budget, &News::warning("CalculateExpectedPodCountFailed", words));
+        self.tell(budget, &EventMessage::warning("CalculateExpectedPodCountFailed", words));
         let status = plan::unknown(budget, &why.to_string(), self.clock.now());
         self.write(request, budget, &status).await?;
         match why {
@@ -100,25 +100,25 @@ impl Keeper {
         }
     }
 
-    async fn write(&self, request: &Request, budget: &Budget, status: &BudgetStatus) -> kube::Result<()> {
+    async fn write(&self, request: &Request, budget: &PodDisruptionBudget, status: &PodDisruptionBudgetStatus) -> kube::Result<()> {
         if *status == budget.status {
             return Ok(());
         }
         let meta = &budget.metadata;
-        let place = Place::new(&POD_DISRUPTION_BUDGETS, &meta.namespace, &meta.name).part("status");
+        let object_ref = ObjectRef::new(&POD_DISRUPTION_BUDGETS, &meta.namespace, &meta.name).subresource("status");
         let patch = plan::patch(status, &budget.status, &meta.resource_version);
-        match self.writer.update::<Made>(place, &patch).await {
+        match self.writer.update_with_merge::<WrittenObject>(object_ref, &patch).await {
             Ok(made) => {
                 request.wrote_at(&self.budgets, &made.metadata.resource_version);
                 Ok(())
             }
             // It is gone, and has nothing to tell.
-            Err(error) if is(&error, 404) => Ok(()),
+            Err(error) if has_status_code(&error, 404) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    fn tell(&self, budget: &Budget, news: &News) {
+    fn tell(&self, budget: &PodDisruptionBudget, news: &EventMessage) {
         news.tell(
             &self.recorder,
             &budget.metadata.reference(&POD_DISRUPTION_BUDGETS),

@@ -10,15 +10,15 @@ mod wake;
 
 use self::{keeper::Keeper, scale::Scales, wake::Wake};
 use crate::{
-    context::{Context, Task},
-    objects::Budget,
+    context::{ControllerContext, Task},
+    objects::PodDisruptionBudget,
     resource::{DEPLOYMENTS, POD_DISRUPTION_BUDGETS, REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS},
 };
 
 /// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let (budgets, pods) = (
-        context.informer::<Budget>(&POD_DISRUPTION_BUDGETS),
+        context.informer::<PodDisruptionBudget>(&POD_DISRUPTION_BUDGETS),
         context.pods(),
     );
     let controllers = context.informer(&REPLICATION_CONTROLLERS);

@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
-    objects::{Budget, BudgetSpec, BudgetStatus, Condition, ConditionStatus, IntOrPercent, Pod},
-    written,
+    objects::{PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus, Condition, ConditionStatus, IntOrPercent, Pod},
+    patch_values,
 };
 
 const ALLOWED: &str = "DisruptionAllowed";
@@ -39,12 +39,12 @@ pub(super) struct Evictions {
 
 impl Demand {
     /// Whether it depends on how many pods the owners of pods want.
-    pub(super) fn needs_scale(spec: &BudgetSpec) -> bool {
+    pub(super) fn needs_scale(spec: &PodDisruptionBudgetSpec) -> bool {
         spec.max_unavailable.is_some() || matches!(spec.min_available, Some(IntOrPercent::Percent(_)))
     }
 
     /// What a budget demands of so many pods, whose owners want `scale` pods, if that is known.
-    pub(super) fn new(spec: &BudgetSpec, pods: usize, scale: i32) -> Self {
+    pub(super) fn new(spec: &PodDisruptionBudgetSpec, pods: usize, scale: i32) -> Self {
         let of_scale = |healthy| Demand {
             expected: scale,
             healthy,
@@ -68,7 +68,7 @@ impl Demand {
 
 impl Evictions {
     /// What became of evictions that were allowed.
-    pub(super) fn new(status: &BudgetStatus, pods: &[Arc<Pod>], now: Timestamp) -> Self {
+    pub(super) fn new(status: &PodDisruptionBudgetStatus, pods: &[Arc<Pod>], now: Timestamp) -> Self {
         let mut evictions = Evictions::default();
         for pod in pods.iter().filter(|pod| !pod.metadata.is_going()) {
             let Some(allowed) = status.disrupted_pods.get(&pod.metadata.name) else {
@@ -99,19 +99,19 @@ impl Evictions {
 
 /// What is to be told of a budget.
 pub(super) fn status(
-    budget: &Budget,
+    budget: &PodDisruptionBudget,
     demand: Demand,
     pending: BTreeMap<Box<str>, Timestamp>,
     healthy: i32,
     now: Timestamp,
-) -> BudgetStatus {
+) -> PodDisruptionBudgetStatus {
     // Pods of a budget that knows of none may have come just now.
     let allowed = if demand.expected > 0 {
         healthy.saturating_sub(demand.healthy).max(0)
     } else {
         0
     };
-    let mut status = BudgetStatus {
+    let mut status = PodDisruptionBudgetStatus {
         observed_generation: budget.metadata.generation,
         disrupted_pods: pending,
         disruptions_allowed: allowed,
@@ -137,8 +137,8 @@ pub(super) fn status(
 }
 
 /// What is to be told of a budget of which nothing can be said: nothing is allowed.
-pub(super) fn unknown(budget: &Budget, why: &str, now: Timestamp) -> BudgetStatus {
-    let mut status = BudgetStatus {
+pub(super) fn unknown(budget: &PodDisruptionBudget, why: &str, now: Timestamp) -> PodDisruptionBudgetStatus {
+    let mut status = PodDisruptionBudgetStatus {
         disruptions_allowed: 0,
         ..budget.status.clone()
     };
@@ -147,7 +147,7 @@ pub(super) fn unknown(budget: &Budget, why: &str, now: Timestamp) -> BudgetStatu
 }
 
 fn set_condition(
-    status: &mut BudgetStatus,
+    status: &mut PodDisruptionBudgetStatus,
     holds: ConditionStatus,
     reason: &str,
     message: &str,
@@ -163,7 +163,7 @@ fn set_condition(
         status: holds,
         reason: reason.into(),
         message: message.into(),
-        last_transition_time: Some(since.unwrap_or_else(|| written::second(now))),
+        last_transition_time: Some(since.unwrap_or_else(|| patch_values::truncate_to_second(now))),
         ..Condition::default()
     };
     if generation != 0 {
@@ -178,7 +178,7 @@ fn set_condition(
 }
 
 /// The patch that writes a status, unless somebody was faster.
-pub(super) fn patch(status: &BudgetStatus, old: &BudgetStatus, version: &str) -> Value {
+pub(super) fn patch(status: &PodDisruptionBudgetStatus, old: &PodDisruptionBudgetStatus, version: &str) -> Value {
     let conditions = status.conditions.iter().map(|condition| {
         let mut written = json!(condition);
         // It is there even if it says nothing.
@@ -253,7 +253,7 @@ pub(super) fn selector_words(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn budget(spec: Value, status: Value) -> Budget {
+    fn budget(spec: Value, status: Value) -> PodDisruptionBudget {
         let mut budget = json!({"metadata": {"generation": 2}});
         budget["spec"] = spec;
         budget["status"] = status;
@@ -343,7 +343,7 @@ mod tests {
         assert_eq!(condition.last_transition_time, Some(at("00:00")));
         assert_eq!(
             unknown(
-                &Budget {
+                &PodDisruptionBudget {
                     status: told.clone(),
                     ..budget.clone()
                 },

@@ -9,13 +9,13 @@ use kubecontroller::{Key, store::Store};
 use serde::Deserialize;
 
 use crate::{
-    objects::{Deployment, Owner, Pod, ReplicaSet, ReplicationController, StatefulSet, Thing},
+    objects::{Deployment, Owner, Pod, ReplicaSet, ReplicationController, StatefulSet, Projection},
     resource::Resource,
-    writer::{Place, Writer, is},
+    writer::{ObjectRef, ApiWriter, has_status_code},
 };
 
 /// What the server says of anything that can be scaled.
-type Scale = Thing<Wanted>;
+type Scale = Projection<Wanted>;
 
 /// How many pods are wanted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -26,7 +26,7 @@ struct Wanted {
 
 /// Where it is said how many pods are wanted.
 pub(super) struct Scales {
-    pub(super) writer: Writer,
+    pub(super) writer: ApiWriter,
     pub(super) controllers: Store<ReplicationController>,
     pub(super) sets: Store<ReplicaSet>,
     pub(super) deployments: Store<Deployment>,
@@ -50,7 +50,7 @@ pub(super) enum Unknown {
     NoKind { kind: Box<str>, version: Box<str> },
     #[error("{0} does not implement the scale subresource")]
     NoScale(String),
-    #[error("{}", crate::writer::words(.0))]
+    #[error("{}", crate::writer::error_message(.0))]
     Api(#[from] kube::Error),
 }
 
@@ -135,10 +135,10 @@ impl Scales {
         let root = if version.contains('/') { "/apis" } else { "/api" };
         let listed: Listed = match self
             .writer
-            .read(&format!("{root}/{version}"), "application/json")
+            .get_path(&format!("{root}/{version}"), "application/json")
             .await
         {
-            Err(error) if is(&error, 404) => Listed {
+            Err(error) if has_status_code(&error, 404) => Listed {
                 resources: Vec::new(),
             },
             listed => listed?,
@@ -159,10 +159,10 @@ impl Scales {
             kind: owner.kind.to_string().into(),
             namespaced: found.namespaced,
         };
-        let place = Place::new(&resource, namespace, &owner.name).part("scale");
-        match self.writer.get::<Scale>(place).await {
+        let object_ref = ObjectRef::new(&resource, namespace, &owner.name).subresource("scale");
+        match self.writer.get::<Scale>(object_ref).await {
             Ok(scaled) => Ok(scale(owner, &scaled.metadata.uid, scaled.spec.replicas)),
-            Err(error) if is(&error, 404) => {
+            Err(error) if has_status_code(&error, 404) => {
                 let part = format!("{}/scale", found.name);
                 if listed.resources.iter().any(|resource| resource.name == part) {
                     return Ok(None);

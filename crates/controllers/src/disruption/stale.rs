@@ -11,11 +11,11 @@ use kubecontroller::{
 use serde_json::json;
 
 use crate::{
-    context::{Context, Task},
+    context::{ControllerContext, Task},
     objects::{Condition, ConditionStatus, Pod},
     resource::PODS,
-    writer::{Made, Place, Writer, is},
-    written,
+    writer::{WrittenObject, ObjectRef, ApiWriter, has_status_code},
+    patch_values,
 };
 
 const TARGET: &str = "DisruptionTarget";
@@ -25,13 +25,13 @@ const BY_NODE: &str = "TerminationByKubelet";
 const LONGEST: SignedDuration = SignedDuration::from_mins(2);
 
 struct Cleaner {
-    writer: Writer,
+    writer: ApiWriter,
     clock: Clock,
     pods: Informer<Pod>,
 }
 
 /// What runs.
-pub(super) fn make(context: &Context) -> Task {
+pub(super) fn make(context: &ControllerContext) -> Task {
     let pods = context.pods();
     let cleaner = Cleaner {
         writer: context.writer.clone(),
@@ -77,16 +77,16 @@ impl Reconciler for Cleaner {
                 "type": TARGET,
                 "status": "False",
                 "observedGeneration": (meta.generation != 0).then_some(meta.generation),
-                "lastTransitionTime": written::second(now),
+                "lastTransitionTime": patch_values::truncate_to_second(now),
                 "lastProbeTime": null,
                 "reason": null,
                 "message": null,
             }]},
         });
-        let place = Place::new(&PODS, &meta.namespace, &meta.name).part("status");
-        match self.writer.merge_lists::<Made>(place, &patch).await {
+        let object_ref = ObjectRef::new(&PODS, &meta.namespace, &meta.name).subresource("status");
+        match self.writer.strategic_merge_patch::<WrittenObject>(object_ref, &patch).await {
             Ok(made) => request.wrote_at(&self.pods, &made.metadata.resource_version),
-            Err(error) if is(&error, 404) => {}
+            Err(error) if has_status_code(&error, 404) => {}
             Err(error) => return Err(error.into()),
         }
         Ok(Outcome::Done)

@@ -3,14 +3,14 @@
 use kubecontroller::{Key, events::Recorder, informer::Delta, object::Object, store::By};
 
 use crate::{
-    news::News,
-    objects::{Budget, Pod},
+    event_message::EventMessage,
+    objects::{PodDisruptionBudget, Pod},
     resource::PODS,
 };
 
 /// Finds the budgets that a pod concerns.
 pub(super) struct Wake {
-    pub(super) budgets: By<Budget>,
+    pub(super) budgets: By<PodDisruptionBudget>,
     pub(super) recorder: Recorder,
 }
 
@@ -48,7 +48,7 @@ impl Wake {
             "Pod {namespace:?}/{name:?} matches multiple PodDisruptionBudgets.  Chose {:?} arbitrarily.",
             first.name()
         );
-        News::warning("MultiplePodDisruptionBudgets", words)
+        EventMessage::warning("MultiplePodDisruptionBudgets", words)
             .tell(&self.recorder, &pod.metadata.reference(&PODS));
     }
 }

@@ -12,12 +12,12 @@ use super::{
     plan::{MOST, Plan, is_meant, labels, notes},
 };
 use crate::{
-    calm::Calm,
-    news::News,
+    status_throttle::StatusThrottle,
+    event_message::EventMessage,
     objects::{EndpointSlice, Endpoints, Service},
     resource::ENDPOINTS,
-    services::slices::{ByService, Changes, Notes, Scribe, Undone},
-    writer::Writer,
+    services::slice_writer::{SlicesByService, Changes, SliceAnnotations, EndpointSliceWriter, EndpointSliceWriteError},
+    writer::ApiWriter,
 };
 
 /// The longest name that a slice can have.
@@ -25,20 +25,20 @@ const LONGEST: usize = 253;
 
 /// Keeps slices as endpoints have them.
 pub(super) struct Keeper {
-    pub(super) writer: Writer,
+    pub(super) writer: ApiWriter,
     pub(super) recorder: Recorder,
     pub(super) services: Store<Service>,
     pub(super) endpoints: Store<Endpoints>,
     pub(super) slices: Informer<EndpointSlice>,
-    pub(super) by_service: ByService,
-    pub(super) calm: Calm,
+    pub(super) by_service: SlicesByService,
+    pub(super) status_throttle: StatusThrottle,
 }
 
 impl Reconciler for Keeper {
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
         let key = &request.key;
         // What was written and deleted just now is seen by then.
-        if let Some(left) = self.calm.left(key) {
+        if let Some(left) = self.status_throttle.left(key) {
             return Ok(Outcome::After(left));
         }
         let slices = self.by_service.get(key, MANAGER);
@@ -64,17 +64,17 @@ impl Reconciler for Keeper {
 }
 
 impl Keeper {
-    async fn write(&self, scribe: &Scribe<'_>, changes: &Changes) -> Result<(), Undone> {
+    async fn write(&self, scribe: &EndpointSliceWriter<'_>, changes: &Changes) -> Result<(), EndpointSliceWriteError> {
         if !changes.is_empty() {
-            self.calm.wrote(&scribe.request.key);
+            self.status_throttle.wrote(&scribe.request.key);
         }
         scribe.write(changes).await
     }
 
-    fn scribe<'a>(&'a self, request: &'a Request, endpoints: &Endpoints) -> Scribe<'a> {
+    fn scribe<'a>(&'a self, request: &'a Request, endpoints: &Endpoints) -> EndpointSliceWriter<'a> {
         let (namespace, name) = (request.key.namespace(), request.key.name());
         let dash = if name.len() < LONGEST { "-" } else { "" };
-        Scribe {
+        EndpointSliceWriter {
             writer: &self.writer,
             slices: &self.slices,
             request,
@@ -82,7 +82,7 @@ impl Keeper {
             owner: endpoints.metadata.as_controller(&ENDPOINTS),
             prefix: format!("{name}{dash}"),
             labels: labels(endpoints),
-            notes: Notes::All(notes(endpoints)),
+            notes: SliceAnnotations::All(notes(endpoints)),
         }
     }
 
@@ -92,13 +92,13 @@ impl Keeper {
         let about = endpoints.metadata.reference(&ENDPOINTS);
         if *invalid > 0 {
             let words = format!("Skipped {invalid} invalid IP addresses when mirroring to EndpointSlices");
-            News::warning("InvalidIPAddress", words).tell(&self.recorder, &about);
+            EventMessage::warning("InvalidIPAddress", words).tell(&self.recorder, &about);
         }
         if skipped > invalid {
             let words = format!(
                 "A max of {MOST} addresses can be mirrored to EndpointSlices per Endpoints subset. {skipped} addresses were skipped"
             );
-            News::warning("TooManyAddressesToMirror", words).tell(&self.recorder, &about);
+            EventMessage::warning("TooManyAddressesToMirror", words).tell(&self.recorder, &about);
         }
     }
 }

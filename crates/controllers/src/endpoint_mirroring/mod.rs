@@ -9,18 +9,18 @@ use kubecontroller::{Key, informer::Delta, object::Object};
 
 use self::{keeper::Keeper, plan::is_meant};
 use crate::{
-    calm::Calm,
-    context::{Context, Task},
+    status_throttle::StatusThrottle,
+    context::{ControllerContext, Task},
     objects::{EndpointSlice, Endpoints, Service},
     resource::{ENDPOINT_SLICES, ENDPOINTS, SERVICES},
-    services::slices::{self, ByService},
+    services::slice_writer::{self, SlicesByService},
 };
 
 /// Who looks after slices that are made here.
 const MANAGER: &str = "endpointslicemirroring-controller.k8s.io";
 
 /// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let services = context.informer::<Service>(&SERVICES);
     let endpoints = context.informer::<Endpoints>(&ENDPOINTS);
     let known = context.informer::<EndpointSlice>(&ENDPOINT_SLICES);
@@ -32,9 +32,9 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
             .component("endpoint-slice-mirroring-controller"),
         services: services.store().clone(),
         endpoints: endpoints.store().clone(),
-        by_service: ByService::new(known.store()),
+        by_service: SlicesByService::new(known.store()),
         slices: known.clone(),
-        calm: Calm::default(),
+        status_throttle: StatusThrottle::default(),
     };
     let controller = context
         .controller("endpoint_slice_mirroring")
@@ -47,7 +47,7 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
                 .collect()
         })
         .watches(&services, service_changed)
-        .watches(&known, |delta| slices::concerned(delta, MANAGER));
+        .watches(&known, |delta| slice_writer::concerned(delta, MANAGER));
     vec![Box::new(controller.reconciler(keeper))]
 }
 

@@ -7,10 +7,10 @@ use crate::{
     objects::{Address, AddressPort, Endpoint, EndpointConditions, EndpointSlice, Endpoints, SlicePort},
     services::{
         LEADER, TRIGGER_TIME,
-        identity::{EndpointSet, Identity, differs},
-        members::address,
-        order,
-        slices::{Changes, Draft, MANAGED_BY, SERVICE_NAME},
+        endpoint_key::{EndpointSet, EndpointKey, differs},
+        service_pods::address,
+        port_order,
+        slice_writer::{Changes, DesiredSlice, MANAGED_BY, SERVICE_NAME},
         subsets::repack,
     },
 };
@@ -67,7 +67,7 @@ impl Plan {
             } else {
                 "IPv4"
             };
-            let kind = (family, order::slice_ports(slice.ports.clone()));
+            let kind = (family, port_order::slice_ports(slice.ports.clone()));
             existing.entry(kind).or_default().push(Arc::clone(slice));
         }
         for (kind, slices) in existing {
@@ -89,7 +89,7 @@ impl Plan {
     fn desired(&mut self, endpoints: &Endpoints) -> BTreeMap<Kind, EndpointSet> {
         let mut desired: BTreeMap<Kind, EndpointSet> = BTreeMap::new();
         for subset in repack(endpoints.subsets.clone()) {
-            let ports = order::slice_ports(subset.ports.iter().map(slice_port).collect());
+            let ports = port_order::slice_ports(subset.ports.iter().map(slice_port).collect());
             let ready = subset.addresses.iter().map(|address| (address, true));
             let all = ready.chain(subset.not_ready_addresses.iter().map(|address| (address, false)));
             let mut told = 0;
@@ -105,7 +105,7 @@ impl Plan {
                 };
                 told += 1;
                 let set = desired.entry((family, ports.clone())).or_default();
-                set.insert(Identity::of(&endpoint), endpoint);
+                set.insert(EndpointKey::of(&endpoint), endpoint);
             }
         }
         desired
@@ -133,8 +133,8 @@ impl Plan {
     }
 }
 
-fn draft(family: &str, ports: &[SlicePort], set: EndpointSet) -> Draft {
-    Draft {
+fn draft(family: &str, ports: &[SlicePort], set: EndpointSet) -> DesiredSlice {
+    DesiredSlice {
         address_type: family.into(),
         ports: ports.to_vec(),
         endpoints: set.into_values().take(MOST).collect(),
@@ -143,7 +143,7 @@ fn draft(family: &str, ports: &[SlicePort], set: EndpointSet) -> Draft {
 
 /// Whether a slice tells that already.
 fn is_told(endpoints: &Endpoints, slice: &EndpointSlice, set: &EndpointSet) -> bool {
-    let is_same = |old: &Endpoint| set.get(&Identity::of(old)).is_some_and(|new| !differs(old, new));
+    let is_same = |old: &Endpoint| set.get(&EndpointKey::of(old)).is_some_and(|new| !differs(old, new));
     let meta = &slice.metadata;
     // They may have been deleted and made again.
     let is_of_another = meta.owner_references.iter().any(|owner| {
@@ -188,7 +188,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::objects::Words;
+    use crate::objects::StringMap;
 
     fn endpoints(subsets: Value) -> Endpoints {
         let metadata = json!({"name": "web", "uid": "u", "labels": {"team": "a"}, "annotations": {"k": "v", TRIGGER_TIME: "t"}});
@@ -198,7 +198,7 @@ mod tests {
         }
     }
 
-    fn slice(endpoints: &Endpoints, draft: &Draft) -> Arc<EndpointSlice> {
+    fn slice(endpoints: &Endpoints, draft: &DesiredSlice) -> Arc<EndpointSlice> {
         let owner = endpoints.metadata.as_controller(&crate::resource::ENDPOINTS);
         let metadata = json!({"name": "s", "labels": labels(endpoints), "annotations": notes(endpoints), "ownerReferences": [owner]});
         let slice = json!({"metadata": metadata, "addressType": draft.address_type, "ports": draft.ports, "endpoints": draft.endpoints});
@@ -249,9 +249,9 @@ mod tests {
             (changes.create.len(), changes.update.len(), changes.delete.len())
         };
         let mut labelled = before.clone();
-        labelled.metadata.labels = Words::default();
+        labelled.metadata.labels = StringMap::default();
         let mut noted = before.clone();
-        noted.metadata.annotations = Words::default();
+        noted.metadata.annotations = StringMap::default();
         let mut anew = before.clone();
         anew.metadata.uid = "v".into();
         for told in [

@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, sync::Arc};
 use crate::{
     objects::{Endpoint, EndpointConditions, Node, Pod, Service, SlicePort, Target},
     services::{
-        identity::{EndpointSet, Identity},
-        members::{addresses, can_serve, hostname},
-        order,
+        endpoint_key::{EndpointSet, EndpointKey},
+        service_pods::{addresses, can_serve, hostname},
+        port_order,
         port::{PodPort, ports_of},
     },
 };
@@ -28,7 +28,7 @@ pub(super) fn endpoints<'a>(
     let (mut desired, mut lost) = (ByPorts::new(), Vec::new());
     for pod in pods.iter().filter(|pod| can_serve(pod)) {
         let set = desired
-            .entry(order::slice_ports(ports(service, pod)))
+            .entry(port_order::slice_ports(ports(service, pod)))
             .or_default();
         let node = node(&pod.spec.node_name);
         if node.is_none() && !service.spec.publish_not_ready_addresses {
@@ -37,7 +37,7 @@ pub(super) fn endpoints<'a>(
         }
         let endpoint = endpoint(service, pod, family, node.as_deref());
         if !endpoint.addresses.is_empty() {
-            set.insert(Identity::of(&endpoint), endpoint);
+            set.insert(EndpointKey::of(&endpoint), endpoint);
         }
     }
     (desired, lost)

@@ -13,7 +13,7 @@ use kubecontroller::{
 use super::plan::{MOST, Plan};
 use crate::{
     objects::{Endpoint, EndpointSlice, Service},
-    services::slices::Changes,
+    services::slice_writer::Changes,
 };
 
 const SYNCS: Figure = Figure::counter(

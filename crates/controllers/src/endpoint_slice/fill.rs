@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::{
     objects::{Endpoint, EndpointSlice},
-    services::identity::{EndpointSet, Identity, differs},
+    services::endpoint_key::{EndpointSet, EndpointKey, differs},
 };
 
 /// What becomes of slices.
@@ -75,7 +75,7 @@ fn keep(slice: &EndpointSlice, desired: &mut EndpointSet) -> (Vec<Endpoint>, boo
     let mut is_changed = false;
     let mut kept = Vec::with_capacity(slice.endpoints.len());
     for old in &slice.endpoints {
-        match desired.remove(&Identity::of(old)) {
+        match desired.remove(&EndpointKey::of(old)) {
             Some(new) => {
                 is_changed |= differs(old, &new);
                 kept.push(new);
@@ -111,7 +111,7 @@ mod tests {
     fn set(addresses: impl IntoIterator<Item = usize>) -> EndpointSet {
         let endpoints = addresses.into_iter().map(endpoint);
         endpoints
-            .map(|endpoint| (Identity::of(&endpoint), endpoint))
+            .map(|endpoint| (EndpointKey::of(&endpoint), endpoint))
             .collect()
     }
 

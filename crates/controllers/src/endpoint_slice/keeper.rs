@@ -23,16 +23,16 @@ use super::{
     topology::Zones,
 };
 use crate::{
-    calm::Calm,
-    news::News,
+    status_throttle::StatusThrottle,
+    event_message::EventMessage,
     objects::{EndpointSlice, Meta, Node, Service},
     resource::SERVICES,
     services::{
-        members::Members,
-        slices::{ByService, Notes, Scribe},
-        trigger::Triggers,
+        service_pods::ServicePods,
+        slice_writer::{SlicesByService, SliceAnnotations, EndpointSliceWriter},
+        trigger_time::TriggerTimeTracker,
     },
-    writer::Writer,
+    writer::ApiWriter,
 };
 
 const ENABLED: &str = "TopologyAwareHintsEnabled";
@@ -43,15 +43,15 @@ const LOST: Duration = Duration::from_secs(1);
 
 /// Keeps slices as services have them.
 pub(super) struct Keeper {
-    pub(super) writer: Writer,
+    pub(super) writer: ApiWriter,
     pub(super) recorder: Recorder,
     pub(super) services: Store<Service>,
     pub(super) nodes: Store<Node>,
     pub(super) slices: Informer<EndpointSlice>,
-    pub(super) by_service: ByService,
-    pub(super) members: Members,
-    pub(super) triggers: Triggers,
-    pub(super) calm: Calm,
+    pub(super) by_service: SlicesByService,
+    pub(super) members: ServicePods,
+    pub(super) triggers: TriggerTimeTracker,
+    pub(super) status_throttle: StatusThrottle,
     pub(super) figures: Figures,
     /// The services that have hints by where processors are.
     pub(super) hinted: Mutex<HashSet<Key>>,
@@ -72,7 +72,7 @@ impl Reconciler for Keeper {
         let Some(service) = self.services.get(key) else {
             // Its slices go with it.
             self.triggers.forget(key);
-            self.calm.forget(key);
+            self.status_throttle.forget(key);
             self.figures.forget(key);
             self.hinted().remove(key);
             return Ok(Outcome::Done);
@@ -80,12 +80,12 @@ impl Reconciler for Keeper {
         if !service.selects_pods() {
             return Ok(Outcome::Done);
         }
-        if let Some(left) = self.calm.left(key) {
+        if let Some(left) = self.status_throttle.left(key) {
             return Ok(Outcome::After(left));
         }
         let pods = self.members.pods(&service);
         let slices = self.by_service.get(key, MANAGER);
-        let trigger = self.triggers.look(key, &service, &pods);
+        let trigger = self.triggers.compute_trigger_time(key, &service, &pods);
         let zones = is_automatic(&service)
             .then(|| Zones::of(&self.nodes.all()))
             .flatten();
@@ -97,7 +97,7 @@ impl Reconciler for Keeper {
         };
         let (plans, foreign) = seen.plans(|node| self.nodes.get(&Key::new("", node)));
         let Meta { namespace, name, .. } = &service.metadata;
-        let scribe = Scribe {
+        let scribe = EndpointSliceWriter {
             writer: &self.writer,
             slices: &self.slices,
             request: &request,
@@ -105,7 +105,7 @@ impl Reconciler for Keeper {
             owner: service.metadata.as_controller(&SERVICES),
             prefix: format!("{name}-"),
             labels: labels(&service),
-            notes: Notes::Trigger(trigger),
+            notes: SliceAnnotations::Trigger(trigger),
         };
         let mut trouble = Trouble::default();
         self.tell_hints(&service, &plans);
@@ -114,7 +114,7 @@ impl Reconciler for Keeper {
                 format!("skipping Pod {pod} for Service {namespace}/{name}: Node {node} Not Found")
             }));
             if !changes.is_empty() {
-                self.calm.wrote(key);
+                self.status_throttle.wrote(key);
             }
             if let Err(undone) = scribe.write(changes).await {
                 trouble.add(undone.words, undone.source);
@@ -132,7 +132,7 @@ impl Reconciler for Keeper {
         }
         let words = format!("Error updating Endpoint Slices for Service {namespace}/{name}: {trouble}");
         let about = service.metadata.reference(&SERVICES);
-        News::warning("FailedToUpdateEndpointSlices", words).tell(&self.recorder, &about);
+        EventMessage::warning("FailedToUpdateEndpointSlices", words).tell(&self.recorder, &about);
         match &trouble.source {
             Some(_) => Err(trouble.into()),
             // Nodes do not come that fast.
@@ -154,7 +154,7 @@ impl Keeper {
                 Some(Ok(())) => {
                     let is_new = self.hinted().insert(key.clone());
                     is_new.then(|| {
-                        News::normal(
+                        EventMessage::normal(
                             ENABLED,
                             in_family("Topology Aware Hints has been enabled", family),
                         )
@@ -162,12 +162,12 @@ impl Keeper {
                 }
                 Some(Err(why)) => {
                     self.hinted().remove(&key);
-                    Some(News::warning(DISABLED, in_family(why, family)))
+                    Some(EventMessage::warning(DISABLED, in_family(why, family)))
                 }
                 None => {
                     let was_there = self.hinted().remove(&key);
                     was_there.then(|| {
-                        News::warning(
+                        EventMessage::warning(
                             DISABLED,
                             in_family("Topology Aware Hints has been disabled", family),
                         )

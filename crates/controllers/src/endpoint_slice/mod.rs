@@ -16,14 +16,14 @@ use kubecontroller::informer::Delta;
 
 use self::{figures::Figures, keeper::Keeper, topology::Zones};
 use crate::{
-    calm::Calm,
-    context::{Context, Task},
+    status_throttle::StatusThrottle,
+    context::{ControllerContext, Task},
     objects::{EndpointSlice, Node, Service},
     resource::{ENDPOINT_SLICES, NODES, SERVICES},
     services::{
-        members::Members,
-        slices::{self, ByService},
-        trigger::Triggers,
+        service_pods::ServicePods,
+        slice_writer::{self, SlicesByService},
+        trigger_time::TriggerTimeTracker,
     },
 };
 
@@ -34,7 +34,7 @@ const MANAGER: &str = "endpointslice-controller.k8s.io";
 const AUTOMATIC: &str = "automatic";
 
 /// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let services = context.informer::<Service>(&SERVICES);
     let known = context.informer::<EndpointSlice>(&ENDPOINT_SLICES);
     let nodes = context.informer::<Node>(&NODES);
@@ -43,17 +43,17 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
         let is_meant = hints::is_automatic(service) && service.selects_pods();
         is_meant.then(|| AUTOMATIC.to_owned()).into_iter().collect()
     });
-    let members = Members::new(services.store(), pods.store());
+    let members = ServicePods::new(services.store(), pods.store());
     let keeper = Keeper {
         writer: context.writer.clone(),
         recorder: context.recorder.clone().component("endpoint-slice-controller"),
         services: services.store().clone(),
         nodes: nodes.store().clone(),
-        by_service: ByService::new(known.store()),
+        by_service: SlicesByService::new(known.store()),
         slices: known.clone(),
         members: members.clone(),
-        triggers: Triggers::default(),
-        calm: Calm::default(),
+        triggers: TriggerTimeTracker::default(),
+        status_throttle: StatusThrottle::default(),
         figures: Figures::new(&context.metrics),
         hinted: Mutex::default(),
     };
@@ -61,7 +61,7 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
         .controller("endpoint_slice")
         .for_(&services)
         .watches(&pods, move |delta| members.concerned(delta))
-        .watches(&known, |delta| slices::concerned(delta, MANAGER))
+        .watches(&known, |delta| slice_writer::concerned(delta, MANAGER))
         // Where processors are decides about hints of services that ask for it.
         .watches(&nodes, move |delta| {
             if matters(delta) {

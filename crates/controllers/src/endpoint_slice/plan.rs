@@ -15,9 +15,9 @@ use crate::{
     objects::{EndpointSlice, Node, Pod, Service, SlicePort},
     services::{
         HEADLESS,
-        identity::EndpointSet,
-        order,
-        slices::{Changes, Draft, MANAGED_BY, SERVICE_NAME},
+        endpoint_key::EndpointSet,
+        port_order,
+        slice_writer::{Changes, DesiredSlice, MANAGED_BY, SERVICE_NAME},
     },
 };
 
@@ -84,7 +84,7 @@ impl Seen<'_> {
         let mut by_ports: BTreeMap<Vec<SlicePort>, Vec<Arc<EndpointSlice>>> = BTreeMap::new();
         for slice in existing.clone() {
             if is_owned(slice, service) {
-                let ports = order::slice_ports(slice.ports.clone());
+                let ports = port_order::slice_ports(slice.ports.clone());
                 by_ports.entry(ports).or_default().push(Arc::clone(slice));
             } else {
                 changes.delete.push(Arc::clone(slice));
@@ -106,9 +106,9 @@ impl Seen<'_> {
             };
             match &changes.delete[..] {
                 [only] if is_placeholder(only) && is_owned(only, service) => changes.delete.clear(),
-                _ => changes.create.push(Draft {
+                _ => changes.create.push(DesiredSlice {
                     address_type: family.into(),
-                    ..Draft::default()
+                    ..DesiredSlice::default()
                 }),
             }
         }
@@ -143,7 +143,7 @@ fn put(
     desired: EndpointSet,
     labels: &Labels,
 ) {
-    let draft = |endpoints| Draft {
+    let draft = |endpoints| DesiredSlice {
         address_type: family.into(),
         ports: ports.to_vec(),
         endpoints,
@@ -174,8 +174,8 @@ fn hint(changes: &mut Changes, same: Vec<Arc<EndpointSlice>>, preference: Prefer
 }
 
 /// A slice, and itself as what it is to be.
-pub(super) fn unchanged(slice: Arc<EndpointSlice>) -> (Arc<EndpointSlice>, Draft) {
-    let draft = Draft {
+pub(super) fn unchanged(slice: Arc<EndpointSlice>) -> (Arc<EndpointSlice>, DesiredSlice) {
+    let draft = DesiredSlice {
         address_type: slice.address_type.clone(),
         ports: slice.ports.clone(),
         endpoints: slice.endpoints.clone(),
@@ -236,7 +236,7 @@ mod tests {
         (0..count).map(pod).collect()
     }
 
-    fn slice(name: &str, draft: &Draft, service: &Service) -> Arc<EndpointSlice> {
+    fn slice(name: &str, draft: &DesiredSlice, service: &Service) -> Arc<EndpointSlice> {
         let owner = service.metadata.as_controller(&crate::resource::SERVICES);
         let metadata =
             json!({"name": name, "uid": name, "labels": labels(service), "ownerReferences": [owner]});
@@ -288,9 +288,9 @@ mod tests {
         );
         assert_eq!(
             changes.update[0].1,
-            Draft {
+            DesiredSlice {
                 address_type: "IPv4".into(),
-                ..Draft::default()
+                ..DesiredSlice::default()
             }
         );
     }
@@ -343,9 +343,9 @@ mod tests {
         let dual = service(json!({"clusterIP": "None", "ipFamilies": ["IPv6", "IPv4"]}));
         let foreign = slice(
             "a",
-            &Draft {
+            &DesiredSlice {
                 address_type: "FQDN".into(),
-                ..Draft::default()
+                ..DesiredSlice::default()
             },
             &dual,
         );

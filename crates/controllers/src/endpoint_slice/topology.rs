@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use super::plan::unchanged;
 use crate::{
     objects::{Endpoint, EndpointSlice, Hints, Node},
-    services::slices::Changes,
+    services::slice_writer::Changes,
 };
 
 const ZONE: &str = "topology.kubernetes.io/zone";
@@ -222,7 +222,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::services::slices::Draft;
+    use crate::services::slice_writer::DesiredSlice;
 
     fn node(zone: &str, cpu: &str) -> Arc<Node> {
         let ready = json!([{"type": "Ready", "status": "True"}]);
@@ -248,9 +248,9 @@ mod tests {
     fn spread_over(nodes: &[(&str, &str)], found: &[&str]) -> Result<Vec<String>, String> {
         let nodes: Vec<_> = nodes.iter().map(|(zone, cpu)| node(zone, cpu)).collect();
         let mut changes = Changes {
-            create: vec![Draft {
+            create: vec![DesiredSlice {
                 endpoints: endpoints(found),
-                ..Draft::default()
+                ..DesiredSlice::default()
             }],
             ..Changes::default()
         };

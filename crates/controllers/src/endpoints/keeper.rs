@@ -12,16 +12,16 @@ use serde_json::json;
 
 use super::plan::Plan;
 use crate::{
-    calm::Calm,
-    news::News,
+    status_throttle::StatusThrottle,
+    event_message::EventMessage,
     objects::{Endpoints, Meta, Service},
     resource::ENDPOINTS,
     services::{
-        members::Members,
-        trigger::{self, Triggers},
+        service_pods::ServicePods,
+        trigger_time::{self, TriggerTimeTracker},
     },
-    writer::{Made, Place, Writer, is_namespace_going, only, words},
-    written,
+    writer::{WrittenObject, ObjectRef, ApiWriter, is_namespace_terminating, delete_options_for_uid, error_message},
+    patch_values,
 };
 
 /// The note of endpoints that are not all that there are.
@@ -29,13 +29,13 @@ pub(super) const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
 
 /// Keeps endpoints as services have them.
 pub(super) struct Keeper {
-    pub(super) writer: Writer,
+    pub(super) writer: ApiWriter,
     pub(super) recorder: Recorder,
     pub(super) services: Store<Service>,
     pub(super) endpoints: Informer<Endpoints>,
-    pub(super) members: Members,
-    pub(super) triggers: Triggers,
-    pub(super) calm: Calm,
+    pub(super) members: ServicePods,
+    pub(super) triggers: TriggerTimeTracker,
+    pub(super) status_throttle: StatusThrottle,
 }
 
 impl Reconciler for Keeper {
@@ -43,18 +43,18 @@ impl Reconciler for Keeper {
         let key = &request.key;
         let Some(service) = self.services.get(key) else {
             self.triggers.forget(key);
-            self.calm.forget(key);
+            self.status_throttle.forget(key);
             self.delete(&request).await?;
             return Ok(Outcome::Done);
         };
         if !service.selects_pods() {
             return Ok(Outcome::Done);
         }
-        if let Some(left) = self.calm.left(key) {
+        if let Some(left) = self.status_throttle.left(key) {
             return Ok(Outcome::After(left));
         }
         let pods = self.members.pods(&service);
-        let time = self.triggers.look(key, &service, &pods);
+        let time = self.triggers.compute_trigger_time(key, &service, &pods);
         let plan = Plan::new(&service, &pods);
         let known = self.endpoints.store().get(key);
         if known.as_ref().is_some_and(|known| plan.is_told(known)) {
@@ -63,24 +63,24 @@ impl Reconciler for Keeper {
         let mut notes = known
             .as_ref()
             .map_or_else(BTreeMap::new, |known| (*known.metadata.annotations).clone());
-        trigger::mark(&mut notes, time);
+        trigger_time::mark(&mut notes, time);
         if plan.is_cut {
             notes.insert(OVER_CAPACITY.into(), "truncated".into());
         } else {
             notes.remove(OVER_CAPACITY);
         }
-        let made: kube::Result<Made> = match &known {
+        let made: kube::Result<WrittenObject> = match &known {
             Some(known) => {
                 let meta = &known.metadata;
                 let patch = json!({
                     "metadata": {
                         "resourceVersion": meta.resource_version,
-                        "labels": written::instead(&meta.labels, &plan.labels),
-                        "annotations": written::instead(&meta.annotations, &notes),
+                        "labels": patch_values::replacing_map(&meta.labels, &plan.labels),
+                        "annotations": patch_values::replacing_map(&meta.annotations, &notes),
                     },
-                    "subsets": written::list(&plan.subsets),
+                    "subsets": patch_values::list(&plan.subsets),
                 });
-                self.writer.update(place(meta), &patch).await
+                self.writer.update_with_merge(place(meta), &patch).await
             }
             None => {
                 self.writer
@@ -91,7 +91,7 @@ impl Reconciler for Keeper {
                             "apiVersion": "v1",
                             "kind": "Endpoints",
                             "metadata": {"name": key.name(), "labels": plan.labels, "annotations": notes},
-                            "subsets": written::list(&plan.subsets),
+                            "subsets": patch_values::list(&plan.subsets),
                         }),
                     )
                     .await
@@ -100,10 +100,10 @@ impl Reconciler for Keeper {
         match made {
             Ok(made) => {
                 request.wrote_at(&self.endpoints, &made.metadata.resource_version);
-                self.calm.wrote(key);
+                self.status_throttle.wrote(key);
                 Ok(Outcome::Done)
             }
-            Err(error) if known.is_none() && is_namespace_going(&error) => Ok(Outcome::Done),
+            Err(error) if known.is_none() && is_namespace_terminating(&error) => Ok(Outcome::Done),
             Err(error) => {
                 self.tell(&service, known.as_deref(), &error);
                 Err(error.into())
@@ -112,8 +112,8 @@ impl Reconciler for Keeper {
     }
 }
 
-fn place(meta: &Meta) -> Place<'_> {
-    Place::new(&ENDPOINTS, &meta.namespace, &meta.name)
+fn place(meta: &Meta) -> ObjectRef<'_> {
+    ObjectRef::new(&ENDPOINTS, &meta.namespace, &meta.name)
 }
 
 impl Keeper {
@@ -123,17 +123,17 @@ impl Keeper {
             return Ok(());
         };
         self.writer
-            .delete(place(&known.metadata), &only(&known.metadata.uid))
+            .delete(place(&known.metadata), &delete_options_for_uid(&known.metadata.uid))
             .await
     }
 
     fn tell(&self, service: &Service, known: Option<&Endpoints>, error: &kube::Error) {
         let Meta { namespace, name, .. } = &service.metadata;
-        let why = words(error);
+        let why = error_message(error);
         if let Some(known) = known {
             let words = format!("Failed to update endpoint {namespace}/{name}: {why}");
             let about = known.metadata.reference(&ENDPOINTS);
-            return News::warning("FailedToUpdateEndpoint", words).tell(&self.recorder, &about);
+            return EventMessage::warning("FailedToUpdateEndpoint", words).tell(&self.recorder, &about);
         }
         let wanted = Meta {
             namespace: namespace.clone(),
@@ -141,6 +141,6 @@ impl Keeper {
             ..Meta::default()
         };
         let words = format!("Failed to create endpoint for service {namespace}/{name}: {why}");
-        News::warning("FailedToCreateEndpoint", words).tell(&self.recorder, &wanted.reference(&ENDPOINTS));
+        EventMessage::warning("FailedToCreateEndpoint", words).tell(&self.recorder, &wanted.reference(&ENDPOINTS));
     }
 }

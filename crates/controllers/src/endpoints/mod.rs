@@ -9,27 +9,27 @@ use kubecontroller::{Key, informer::Delta, object::Object};
 
 use self::keeper::Keeper;
 use crate::{
-    calm::Calm,
-    context::{Context, Task},
+    status_throttle::StatusThrottle,
+    context::{ControllerContext, Task},
     objects::{Endpoints, Service},
     resource::{ENDPOINTS, SERVICES},
-    services::{LEADER, members::Members, trigger::Triggers},
+    services::{LEADER, service_pods::ServicePods, trigger_time::TriggerTimeTracker},
 };
 
 /// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let services = context.informer::<Service>(&SERVICES);
     let endpoints = context.informer::<Endpoints>(&ENDPOINTS);
     let pods = context.pods();
-    let members = Members::new(services.store(), pods.store());
+    let members = ServicePods::new(services.store(), pods.store());
     let keeper = Keeper {
         writer: context.writer.clone(),
         recorder: context.recorder.clone().component("endpoint-controller"),
         services: services.store().clone(),
         endpoints: endpoints.clone(),
         members: members.clone(),
-        triggers: Triggers::default(),
-        calm: Calm::default(),
+        triggers: TriggerTimeTracker::default(),
+        status_throttle: StatusThrottle::default(),
     };
     let controller = context
         .controller("endpoint")

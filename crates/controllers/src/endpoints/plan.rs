@@ -6,7 +6,7 @@ use crate::{
     objects::{Address, AddressPort, Endpoints, Pod, Service, Subset, Target},
     services::{
         HEADLESS,
-        members::{addresses, can_serve, hostname},
+        service_pods::{addresses, can_serve, hostname},
         port::{PodPort, ports_of},
         subsets::repack,
     },

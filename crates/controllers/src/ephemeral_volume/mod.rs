@@ -15,18 +15,18 @@ use kubecontroller::{
 use serde_json::{Value, json};
 
 use crate::{
-    context::{Context, Task},
-    news::News,
+    context::{ControllerContext, Task},
+    event_message::EventMessage,
     objects::{PersistentVolumeClaim, Pod, Volume},
     resource::{PERSISTENT_VOLUME_CLAIMS, PODS},
-    writer::{Place, Writer, is, is_taken, words},
+    writer::{ObjectRef, ApiWriter, has_status_code, is_already_exists, error_message},
 };
 
 /// The name of its queue, and the one that its events are signed with.
 const NAME: &str = "ephemeral_volume";
 
 struct Maker {
-    writer: Writer,
+    writer: ApiWriter,
     recorder: Recorder,
     pods: Store<Pod>,
     claims: Store<PersistentVolumeClaim>,
@@ -37,7 +37,7 @@ struct Maker {
 enum Trouble {
     #[error("PVC {claim} was not created for pod {pod} (pod is not owner)")]
     NotOurs { claim: Key, pod: Key },
-    #[error("create PVC {name}: {}", words(source))]
+    #[error("create PVC {name}: {}", error_message(source))]
     Refused {
         name: String,
         #[source]
@@ -46,7 +46,7 @@ enum Trouble {
 }
 
 /// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let pods = context.pods();
     let claims = context.informer::<PersistentVolumeClaim>(&PERSISTENT_VOLUME_CLAIMS);
     let (maker, users) = (
@@ -88,7 +88,7 @@ impl Reconciler for Maker {
         // Templates are not kept of all pods, for these few.
         let mut whole = None;
         for volume in pod.spec.volumes.iter().filter(|volume| volume.is_ephemeral()) {
-            let name = volume.claim_of(&pod.metadata.name);
+            let name = volume.claim_name(&pod.metadata.name);
             let key = Key::new(&pod.metadata.namespace, &name);
             let made = match self.claims.get(&key) {
                 Some(claim) if claim.metadata.is_controlled_by(&pod.metadata.uid) => continue,
@@ -109,11 +109,11 @@ impl Reconciler for Maker {
             match made {
                 Ok(()) => {}
                 // The informer will tell whose it is.
-                Err(Trouble::Refused { source, .. }) if is_taken(&source) => return Err(source.into()),
+                Err(Trouble::Refused { source, .. }) if is_already_exists(&source) => return Err(source.into()),
                 Err(trouble) => {
                     let message = format_args!("ephemeral volume {}: {trouble}", volume.name);
                     let about = pod.metadata.reference(&PODS);
-                    News::warning("FailedBinding", message).tell(&self.recorder, &about);
+                    EventMessage::warning("FailedBinding", message).tell(&self.recorder, &about);
                     return Err(trouble.into());
                 }
             }
@@ -125,10 +125,10 @@ impl Reconciler for Maker {
 impl Maker {
     /// All of a pod, if it is still there.
     async fn whole(&self, pod: &Arc<Pod>) -> kube::Result<Option<Value>> {
-        let place = Place::new(&PODS, &pod.metadata.namespace, &pod.metadata.name);
-        match self.writer.get::<Value>(place).await {
+        let object_ref = ObjectRef::new(&PODS, &pod.metadata.namespace, &pod.metadata.name);
+        match self.writer.get::<Value>(object_ref).await {
             Ok(whole) => Ok(Some(whole).filter(|whole| whole["metadata"]["uid"] == *pod.metadata.uid)),
-            Err(error) if is(&error, 404) => Ok(None),
+            Err(error) if has_status_code(&error, 404) => Ok(None),
             Err(error) => Err(error),
         }
     }

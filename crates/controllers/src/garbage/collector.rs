@@ -18,9 +18,9 @@ use super::{
     verdict::{Owner, Verdict, judge},
 };
 use crate::{
-    news::News,
+    event_message::EventMessage,
     resource::Resource,
-    writer::{Place, Writer, is},
+    writer::{ObjectRef, ApiWriter, has_status_code},
 };
 
 /// How many dependents lose an owner at once.
@@ -28,7 +28,7 @@ const AT_ONCE: usize = 20;
 
 /// What collects. All that changes is behind locks, none of which is held while something is waited for.
 pub(super) struct Collector {
-    writer: Writer,
+    writer: ApiWriter,
     recorder: Recorder,
     graph: Mutex<Graph>,
     absent: Mutex<Absent>,
@@ -68,7 +68,7 @@ pub(super) enum Problem {
 // --- Collector ---
 
 impl Collector {
-    pub(super) fn new(writer: Writer, recorder: Recorder) -> Self {
+    pub(super) fn new(writer: ApiWriter, recorder: Recorder) -> Self {
         Collector {
             writer,
             recorder,
@@ -115,12 +115,12 @@ impl Collector {
             return;
         };
         let Some(owner) = node.owner(owner) else { return };
-        let graph::Place {
+        let graph::ObjectRef {
             api_version,
             kind,
             namespace,
             name,
-        } = &node.place;
+        } = &node.object_ref;
         let about = ObjectReference {
             api_version: Some(api_version.to_string()),
             kind: Some(kind.to_string()),
@@ -133,7 +133,7 @@ impl Collector {
             "ownerRef [{}/{}, namespace: {namespace}, name: {}, uid: {}] does not exist in namespace {namespace:?}",
             owner.api_version, owner.kind, owner.name, owner.uid
         );
-        News::warning("OwnerRefInvalidNamespace", message).tell(&self.recorder, &about);
+        EventMessage::warning("OwnerRefInvalidNamespace", message).tell(&self.recorder, &about);
     }
 
     async fn judge(&self, uid: &Uid) -> Result<Vec<Work>, Problem> {
@@ -144,13 +144,13 @@ impl Collector {
             return Ok(Vec::new());
         }
         let (resource, namespace) = self.place(&node)?;
-        let place = Place::new(&resource, &namespace, &node.place.name);
-        let live = match self.read(place).await? {
+        let object_ref = ObjectRef::new(&resource, &namespace, &node.object_ref.name);
+        let live = match self.read(object_ref).await? {
             Some(live) if live.metadata.uid == **uid => live,
             _ => return Ok(self.lost(uid)),
         };
         if live.waits() {
-            return self.waiting(uid, place, &live).await;
+            return self.waiting(uid, object_ref, &live).await;
         }
         if live.metadata.deletion_timestamp.is_some() {
             return Ok(Vec::new());
@@ -169,7 +169,7 @@ impl Collector {
             Verdict::LosesOwners(positions) => {
                 let left = live.metadata.owner_references.iter().enumerate();
                 let left = left.filter(|(position, _)| positions.binary_search(position).is_err());
-                self.set_owners(place, &live, left.map(|(_, owner)| owner.clone()).collect())
+                self.set_owners(object_ref, &live, left.map(|(_, owner)| owner.clone()).collect())
                     .await?;
             }
             Verdict::GoesWaiting => {
@@ -178,20 +178,20 @@ impl Collector {
                     for owner in &mut owners {
                         owner["blockOwnerDeletion"] = false.into();
                     }
-                    self.set_owners(place, &live, owners).await?;
+                    self.set_owners(object_ref, &live, owners).await?;
                 }
-                self.delete(place, &delete("Foreground")).await?;
+                self.delete(object_ref, &delete("Foreground")).await?;
             }
-            Verdict::Goes(policy) => self.delete(place, &delete(policy)).await?,
+            Verdict::Goes(policy) => self.delete(object_ref, &delete(policy)).await?,
         }
         Ok(Vec::new())
     }
 
     /// An object that waits for its dependents: lets it go, or sees to those that hold it.
-    async fn waiting(&self, uid: &Uid, place: Place<'_>, live: &Live) -> Result<Vec<Work>, Problem> {
+    async fn waiting(&self, uid: &Uid, object_ref: ObjectRef<'_>, live: &Live) -> Result<Vec<Work>, Problem> {
         let blocking = self.graph().blocking(uid);
         if blocking.is_empty() {
-            self.release(place, live, FOREGROUND).await?;
+            self.release(object_ref, live, FOREGROUND).await?;
             return Ok(Vec::new());
         }
         let idle = blocking.into_iter().filter(|(_, dependent)| !dependent.waits);
@@ -209,9 +209,9 @@ impl Collector {
             })
             .await?;
         let (resource, namespace) = self.place(&node)?;
-        let place = Place::new(&resource, &namespace, &node.place.name);
-        match self.read(place).await? {
-            Some(live) if live.metadata.uid == **uid => self.release(place, &live, ORPHAN).await,
+        let object_ref = ObjectRef::new(&resource, &namespace, &node.object_ref.name);
+        match self.read(object_ref).await? {
+            Some(live) if live.metadata.uid == **uid => self.release(object_ref, &live, ORPHAN).await,
             _ => Ok(()),
         }
     }
@@ -219,8 +219,8 @@ impl Collector {
     /// Takes an owner out of the owners of a dependent.
     async fn leave(&self, owner: &str, uid: &str, node: &Node) -> Result<(), Problem> {
         let (resource, namespace) = self.place(node)?;
-        let place = Place::new(&resource, &namespace, &node.place.name);
-        let Some(live) = self.read(place).await? else {
+        let object_ref = ObjectRef::new(&resource, &namespace, &node.object_ref.name);
+        let Some(live) = self.read(object_ref).await? else {
             return Ok(());
         };
         let is_other = |reference: &&Value| reference["uid"].as_str() != Some(owner);
@@ -234,7 +234,7 @@ impl Collector {
         if live.metadata.uid != *uid || left.len() == live.metadata.owner_references.len() {
             return Ok(());
         }
-        self.set_owners(place, &live, left).await
+        self.set_owners(object_ref, &live, left).await
     }
 
     /// What an owner is that an object in a namespace names.
@@ -256,7 +256,7 @@ impl Collector {
             tracing::warn!(kind = %owner.kind, name = %owner.name, "a cluster-wide object names an owner that is in a namespace");
             return Ok(Owner::Solid);
         }
-        match self.read(Place::new(&resource, namespace, &owner.name)).await? {
+        match self.read(ObjectRef::new(&resource, namespace, &owner.name)).await? {
             Some(live) if live.metadata.uid == *owner.uid => Ok(if live.waits() {
                 Owner::Waiting
             } else {
@@ -270,53 +270,53 @@ impl Collector {
         }
     }
 
-    async fn read(&self, place: Place<'_>) -> Result<Option<Live>, Problem> {
-        match self.writer.get(place).await {
+    async fn read(&self, object_ref: ObjectRef<'_>) -> Result<Option<Live>, Problem> {
+        match self.writer.get(object_ref).await {
             Ok(live) => Ok(Some(live)),
-            Err(error) if is(&error, 404) => Ok(None),
+            Err(error) if has_status_code(&error, 404) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
 
-    async fn delete(&self, place: Place<'_>, options: &Value) -> Result<(), Problem> {
-        match self.writer.delete(place, options).await {
+    async fn delete(&self, object_ref: ObjectRef<'_>, options: &Value) -> Result<(), Problem> {
+        match self.writer.delete(object_ref, options).await {
             // Another object has its place by now.
-            Err(error) if is(&error, 409) => Ok(()),
+            Err(error) if has_status_code(&error, 409) => Ok(()),
             other => Ok(other?),
         }
     }
 
-    async fn set_owners(&self, place: Place<'_>, live: &Live, owners: Vec<Value>) -> Result<(), Problem> {
-        self.change(place, live, "ownerReferences", owners.into()).await
+    async fn set_owners(&self, object_ref: ObjectRef<'_>, live: &Live, owners: Vec<Value>) -> Result<(), Problem> {
+        self.change(object_ref, live, "ownerReferences", owners.into()).await
     }
 
-    async fn release(&self, place: Place<'_>, live: &Live, finalizer: &str) -> Result<(), Problem> {
+    async fn release(&self, object_ref: ObjectRef<'_>, live: &Live, finalizer: &str) -> Result<(), Problem> {
         let left = live.metadata.finalizers.iter().filter(|own| *own != finalizer);
         let left: Vec<_> = left.cloned().collect();
         if left.len() == live.metadata.finalizers.len() {
             return Ok(());
         }
-        self.change(place, live, "finalizers", left.into()).await
+        self.change(object_ref, live, "finalizers", left.into()).await
     }
 
     /// Changes the object that was read, and no later form of it.
-    async fn change(&self, place: Place<'_>, live: &Live, field: &str, value: Value) -> Result<(), Problem> {
+    async fn change(&self, object_ref: ObjectRef<'_>, live: &Live, field: &str, value: Value) -> Result<(), Problem> {
         let metadata = json!({"uid": live.metadata.uid, "resourceVersion": live.metadata.resource_version, field: value});
         let changed = self
             .writer
-            .merge::<Value>(place, &json!({"metadata": metadata}))
+            .merge_patch::<Value>(object_ref, &json!({"metadata": metadata}))
             .await;
         match changed {
-            Err(error) if is(&error, 404) => Ok(()),
+            Err(error) if has_status_code(&error, 404) => Ok(()),
             other => Ok(other.map(|_| ())?),
         }
     }
 
     /// The resource of an object, and the namespace it is in: what a dependent says of its owner's is only a guess.
     fn place(&self, node: &Node) -> Result<(Resource, String), Problem> {
-        let resource = self.resource(&node.place.api_version, &node.place.kind)?;
+        let resource = self.resource(&node.object_ref.api_version, &node.object_ref.kind)?;
         let namespace = if resource.namespaced {
-            node.place.namespace.to_string()
+            node.object_ref.namespace.to_string()
         } else {
             String::new()
         };

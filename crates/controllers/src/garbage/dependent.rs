@@ -3,7 +3,7 @@
 use kubecontroller::object::{Metadata, Object, Owner};
 use serde::Deserialize;
 
-use crate::objects::{Shared, pooled};
+use crate::objects::{SharedList, internable};
 
 /// Lets an object wait for its dependents to go first.
 pub(super) const FOREGROUND: &str = "foregroundDeletion";
@@ -25,8 +25,8 @@ pub(crate) struct Meta {
     pub(super) uid: Box<str>,
     pub(super) resource_version: Box<str>,
     pub(super) deletion_timestamp: Option<Box<str>>,
-    pub(super) owner_references: Shared<Reference>,
-    pub(super) finalizers: Shared<Box<str>>,
+    pub(super) owner_references: SharedList<Reference>,
+    pub(super) finalizers: SharedList<Box<str>>,
 }
 
 /// An owner of an object.
@@ -40,7 +40,7 @@ pub(super) struct Reference {
     pub(super) block_owner_deletion: bool,
 }
 
-pooled!(Reference);
+internable!(Reference);
 
 // --- Dependent ---
 

@@ -10,7 +10,7 @@ use std::{
 
 use super::dependent::{Dependent, FOREGROUND, ORPHAN, Reference};
 use crate::{
-    objects::{Pool, Shared},
+    objects::{Interner, SharedList},
     resource::Resource,
 };
 
@@ -30,7 +30,7 @@ pub(super) enum Work {
 
 /// Where an object is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Place {
+pub(super) struct ObjectRef {
     pub(super) api_version: Arc<str>,
     pub(super) kind: Arc<str>,
     pub(super) namespace: Arc<str>,
@@ -44,7 +44,7 @@ pub(super) struct Place {
     reason = "five facts that do not depend on each other"
 )]
 pub(super) struct Node {
-    pub(super) place: Place,
+    pub(super) object_ref: ObjectRef,
     /// Whether an event told of it. If not, only its dependents did, and they may be wrong.
     pub(super) is_seen: bool,
     /// Whether it was looked for in vain. Who names it from then on has to be judged: nobody looks for it again.
@@ -54,7 +54,7 @@ pub(super) struct Node {
     pub(super) waits: bool,
     /// Whether its dependents are to lose it first.
     orphans: bool,
-    owners: Shared<Reference>,
+    owners: SharedList<Reference>,
     dependents: HashSet<Uid>,
 }
 
@@ -63,7 +63,7 @@ pub(super) struct Node {
 pub(super) struct Graph {
     nodes: HashMap<Uid, Node>,
     /// Kinds and namespaces, which are few.
-    texts: Pool<str>,
+    texts: Interner<str>,
 }
 
 // --- Graph ---
@@ -73,7 +73,7 @@ impl Graph {
     pub(super) fn saw(&mut self, resource: &Resource, object: &Dependent) -> Vec<Work> {
         let mut work = Vec::new();
         let uid: Uid = Arc::from(&*object.metadata.uid);
-        let place = Place {
+        let object_ref = ObjectRef {
             api_version: self.texts.share(resource.api_version()),
             kind: self.texts.share(&*resource.kind),
             namespace: self.texts.share(&*object.metadata.namespace),
@@ -82,8 +82,8 @@ impl Graph {
         let mut node = self
             .nodes
             .remove(&uid)
-            .unwrap_or_else(|| Node::new(place.clone()));
-        node.place = place;
+            .unwrap_or_else(|| Node::new(object_ref.clone()));
+        node.object_ref = object_ref;
         node.is_lost = false;
         if !std::mem::replace(&mut node.is_seen, true) {
             self.look_at_misled(&uid, &node, &mut work);
@@ -93,7 +93,7 @@ impl Graph {
         node.is_going = object.is_going();
         node.waits = node.is_going && object.has(FOREGROUND);
         node.orphans = node.is_going && object.has(ORPHAN);
-        let (owners, namespace) = (node.owners.clone(), Arc::clone(&node.place.namespace));
+        let (owners, namespace) = (node.owners.clone(), Arc::clone(&node.object_ref.namespace));
         if node.waits && !waited {
             work.extend(node.dependents.iter().cloned().map(Work::Judge));
             work.push(Work::Judge(Arc::clone(&uid)));
@@ -141,7 +141,7 @@ impl Graph {
                 is_going: false,
                 waits: false,
                 orphans: false,
-                owners: Shared::default(),
+                owners: SharedList::default(),
                 ..node.clone()
             };
             self.nodes.insert(Arc::from(uid), left);
@@ -185,7 +185,7 @@ impl Graph {
         let node = self.nodes.entry(Arc::clone(&told)).or_insert_with(|| {
             // Nobody has seen it yet, and it may not exist.
             work.push(Work::Judge(Arc::clone(&told)));
-            Node::new(Place {
+            Node::new(ObjectRef {
                 api_version: self.texts.share(&*owner.api_version),
                 kind: self.texts.share(&*owner.kind),
                 namespace: Arc::clone(namespace),
@@ -193,7 +193,7 @@ impl Graph {
             })
         });
         node.dependents.insert(Arc::clone(uid));
-        if node.is_seen && !node.place.is_named(owner, namespace) {
+        if node.is_seen && !node.object_ref.is_named(owner, namespace) {
             node.mislead(&told, uid, namespace, work);
         }
         if node.waits || node.is_lost {
@@ -217,10 +217,10 @@ impl Graph {
             let Some(known) = self.nodes.get(dependent) else {
                 continue;
             };
-            let namespace = &known.place.namespace;
+            let namespace = &known.object_ref.namespace;
             if known
                 .owner(uid)
-                .is_some_and(|owner| !node.place.is_named(owner, namespace))
+                .is_some_and(|owner| !node.object_ref.is_named(owner, namespace))
             {
                 node.mislead(uid, dependent, namespace, work);
             }
@@ -237,15 +237,15 @@ impl Graph {
 // --- Node ---
 
 impl Node {
-    fn new(place: Place) -> Self {
+    fn new(object_ref: ObjectRef) -> Self {
         Node {
-            place,
+            object_ref,
             is_seen: false,
             is_lost: false,
             is_going: false,
             waits: false,
             orphans: false,
-            owners: Shared::default(),
+            owners: SharedList::default(),
             dependents: HashSet::new(),
         }
     }
@@ -258,7 +258,7 @@ impl Node {
     /// What follows when an object in a namespace says of this owner what is not so: whether it has one at all must be seen.
     fn mislead(&self, uid: &Uid, dependent: &Uid, namespace: &str, work: &mut Vec<Work>) {
         work.push(Work::Judge(Arc::clone(dependent)));
-        if !self.place.namespace.is_empty() && *self.place.namespace != *namespace {
+        if !self.object_ref.namespace.is_empty() && *self.object_ref.namespace != *namespace {
             work.push(Work::Report {
                 dependent: Arc::clone(dependent),
                 owner: Arc::clone(uid),
@@ -274,7 +274,7 @@ impl Node {
 
 // --- Place ---
 
-impl Place {
+impl ObjectRef {
     /// Whether a reference from a namespace names this place. The version does not matter: objects are served in several.
     fn is_named(&self, owner: &Reference, namespace: &str) -> bool {
         let group = |api_version: &str| {

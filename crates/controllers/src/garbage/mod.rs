@@ -31,10 +31,10 @@ use tokio::task::JoinSet;
 pub(crate) use self::dependent::Dependent;
 use self::{collector::Collector, graph::Work, monitors::Monitors};
 use crate::{
-    context::{Context, Task},
-    discovery::{Definition, Kinds},
+    context::{ControllerContext, Task},
+    discovery::{CustomResourceDefinition, ResourceDiscovery},
     resource::CUSTOM_RESOURCE_DEFINITIONS,
-    writer::Writer,
+    writer::ApiWriter,
 };
 
 /// How many objects are looked at, at once.
@@ -50,14 +50,14 @@ const SYNC_ERRORS: Figure = Figure::counter(
 /// The garbage collector.
 struct GarbageCollector {
     metrics: Metrics,
-    writer: Writer,
+    writer: ApiWriter,
     recorder: Recorder,
     informers: Informers,
-    definitions: Informer<Definition>,
+    definitions: Informer<CustomResourceDefinition>,
 }
 
 /// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     vec![Box::new(GarbageCollector {
         metrics: context.metrics.clone(),
         writer: context.writer.clone(),
@@ -105,7 +105,7 @@ impl Runnable for GarbageCollector {
 impl GarbageCollector {
     /// Follows the kinds as they come and go.
     async fn watch_kinds(&self, monitors: &mut Monitors) -> Result<(), BoxError> {
-        let mut kinds = Kinds::new(&self.writer, &self.definitions).await;
+        let mut kinds = ResourceDiscovery::new(&self.writer, &self.definitions).await;
         loop {
             let discovered = match kinds.next().await {
                 Ok(Some(discovered)) => discovered,

@@ -9,7 +9,7 @@ use kubecontroller::{
 use tokio::{sync::watch, time};
 
 use super::{collector::Collector, dependent::Dependent, graph::Work};
-use crate::{discovery::Discovered, resource::Resource};
+use crate::{discovery::DiscoveryResult, resource::Resource};
 
 /// How long a kind may keep the others waiting for its first list.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -43,9 +43,9 @@ impl Monitors {
     }
 
     /// Watches the kinds that are new, and lets go of those that are gone.
-    pub(super) async fn sync(&mut self, discovered: &Discovered) {
+    pub(super) async fn sync(&mut self, discovered: &DiscoveryResult) {
         let served: Vec<Resource> = discovered
-            .with(&["list", "watch", "delete"])
+            .with_verbs(&["list", "watch", "delete"])
             .filter(|resource| resource.plural != "events")
             .cloned()
             .collect();

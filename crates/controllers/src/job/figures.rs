@@ -5,7 +5,7 @@ use std::time::Duration;
 use kubecontroller::metrics::{Figure, Metrics, exponential};
 
 use super::{look::Look, plan::Action};
-use crate::objects::{Condition, Job, JobStatus, Replacement};
+use crate::objects::{Condition, Job, JobStatus, PodReplacementPolicy};
 
 const SYNCS: Figure = Figure::counter(
     "job_controller_job_syncs_total",
@@ -84,8 +84,8 @@ impl Figures {
     pub(super) fn created(&self, look: &Look<'_>, is_well: bool) {
         let reason = match look.job.spec.pod_replacement_policy {
             _ if look.failed == 0 => "new",
-            Replacement::Failed => "recreate_failed",
-            Replacement::TerminatingOrFailed => "recreate_terminating_or_failed",
+            PodReplacementPolicy::Failed => "recreate_failed",
+            PodReplacementPolicy::TerminatingOrFailed => "recreate_terminating_or_failed",
         };
         self.metrics.count(&PODS_CREATED, &[reason, result(is_well)], 1);
     }

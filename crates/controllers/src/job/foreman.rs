@@ -26,13 +26,13 @@ use super::{
     tracking::{adopt, release},
 };
 use crate::{
-    context::Context,
-    family::{Family, Parent},
-    news::News,
+    context::ControllerContext,
+    controller_ref_manager::{OwnerIndex, ControllerRefManager},
+    event_message::EventMessage,
     objects::{CompletionMode, Job, JobStatus, Pod},
-    pods::batch::{all, slow_start},
+    pods::slow_start_batch::{all, slow_start_batch},
     resource::{JOBS, PODS},
-    writer::{Made, Place, Writer, is, is_namespace_going, is_taken, only, words},
+    writer::{WrittenObject, ObjectRef, ApiWriter, has_status_code, is_namespace_terminating, is_already_exists, delete_options_for_uid, error_message},
 };
 
 /// A pod that others made is looked for again after this, if nothing happens before.
@@ -40,10 +40,10 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Looks after jobs.
 pub(super) struct Foreman {
-    writer: Writer,
+    writer: ApiWriter,
     jobs: Informer<Job>,
     pods: Informer<Pod>,
-    family: Family<Pod>,
+    family: OwnerIndex<Pod>,
     recorder: Recorder,
     clock: Clock,
     figures: Figures,
@@ -66,10 +66,10 @@ struct Visit<'f> {
 // --- Foreman ---
 
 impl Foreman {
-    pub(super) fn new(context: &Context, jobs: Informer<Job>, pods: Informer<Pod>) -> Self {
+    pub(super) fn new(context: &ControllerContext, jobs: Informer<Job>, pods: Informer<Pod>) -> Self {
         Foreman {
             writer: context.writer.clone(),
-            family: Family::new(pods.store()),
+            family: OwnerIndex::new(pods.store()),
             jobs,
             pods,
             recorder: context.recorder.clone(),
@@ -119,7 +119,7 @@ impl Visit<'_> {
         let job = self.job;
         if job.spec.completion_mode == CompletionMode::Unknown {
             let message = "Skipped Job sync because completion mode is unknown";
-            self.tell(&News::warning("UnknownCompletionMode", message));
+            self.tell(&EventMessage::warning("UnknownCompletionMode", message));
             return Ok(Outcome::Done);
         }
         let pods = self.claim().await?;
@@ -158,7 +158,7 @@ impl Visit<'_> {
         let Foreman { writer, family, .. } = self.foreman;
         let metadata = &self.job.metadata;
         let matches = |pod: &Pod| self.job.spec.selector.matches(&pod.metadata.labels);
-        let parent = Parent {
+        let parent = ControllerRefManager {
             meta: metadata,
             resource: &JOBS,
             children: &PODS,
@@ -230,24 +230,24 @@ impl Visit<'_> {
         }
         let name = &pod.metadata.name;
         let path = PODS.object_path(&pod.metadata.namespace, name);
-        let options = only(&pod.metadata.uid);
+        let options = delete_options_for_uid(&pod.metadata.uid);
         match writer
-            .send::<Made>(Method::DELETE, &path, "application/json", Some(&options))
+            .send::<WrittenObject>(Method::DELETE, &path, "application/json", Some(&options))
             .await
         {
             Ok(deleted) => {
                 self.wrote(&deleted.metadata.resource_version);
-                self.tell(&News::normal(
+                self.tell(&EventMessage::normal(
                     "SuccessfulDelete",
                     format_args!("Deleted pod: {name}"),
                 ));
                 Ok(())
             }
             // Another pod may have the name by now.
-            Err(error) if is(&error, 404) || is(&error, 409) => Ok(()),
+            Err(error) if has_status_code(&error, 404) || has_status_code(&error, 409) => Ok(()),
             Err(error) => {
-                let message = format!("Error deleting: {}", words(&error));
-                self.tell(&News::warning("FailedDelete", message));
+                let message = format!("Error deleting: {}", error_message(&error));
+                self.tell(&EventMessage::warning("FailedDelete", message));
                 Err(error)
             }
         }
@@ -260,7 +260,7 @@ impl Visit<'_> {
         let made = match making::make(look, wanted, is_there) {
             Ok(made) => made,
             Err(error) => {
-                self.tell(&News::warning(
+                self.tell(&EventMessage::warning(
                     "FailedCreate",
                     format_args!("Error creating: {error}"),
                 ));
@@ -269,7 +269,7 @@ impl Visit<'_> {
         };
         let mut pods = made.iter();
         let created = Mutex::new(0);
-        let tally = slow_start(wanted.len(), || {
+        let tally = slow_start_batch(wanted.len(), || {
             let pod = pods.next();
             let created = &created;
             async move {
@@ -289,32 +289,32 @@ impl Visit<'_> {
             ..Done::default()
         };
         // A namespace that goes takes no pods, and nothing has to be done about that.
-        (done, error.filter(|error| !is_namespace_going(error)))
+        (done, error.filter(|error| !is_namespace_terminating(error)))
     }
 
     /// Makes a pod. Says whether it was not there already.
-    async fn create(&self, pod: &making::Made) -> kube::Result<bool> {
+    async fn create(&self, pod: &making::WrittenObject) -> kube::Result<bool> {
         let namespace = &self.job.metadata.namespace;
         match self
             .foreman
             .writer
-            .create::<Made>(&PODS, namespace, &pod.text)
+            .create::<WrittenObject>(&PODS, namespace, &pod.text)
             .await
         {
             Ok(created) => {
                 self.wrote(&created.metadata.resource_version);
-                self.tell(&News::normal(
+                self.tell(&EventMessage::normal(
                     "SuccessfulCreate",
                     format_args!("Created pod: {}", pod.name),
                 ));
                 Ok(true)
             }
             // Another copy of this controller was faster.
-            Err(error) if is_taken(&error) => Ok(false),
+            Err(error) if is_already_exists(&error) => Ok(false),
             Err(error) => {
-                if !is_namespace_going(&error) {
-                    let message = format!("Error creating: {}", words(&error));
-                    self.tell(&News::warning("FailedCreate", message));
+                if !is_namespace_terminating(&error) {
+                    let message = format!("Error creating: {}", error_message(&error));
+                    self.tell(&EventMessage::warning("FailedCreate", message));
                 }
                 Err(error)
             }
@@ -323,11 +323,11 @@ impl Visit<'_> {
 
     async fn write(&self, old: &JobStatus, status: &JobStatus, version: &str) -> kube::Result<Box<str>> {
         let (namespace, name) = (&self.job.metadata.namespace, &self.job.metadata.name);
-        let place = Place::new(&JOBS, namespace, name).part("status");
-        let written: Made = self
+        let object_ref = ObjectRef::new(&JOBS, namespace, name).subresource("status");
+        let written: WrittenObject = self
             .foreman
             .writer
-            .update(place, &track::patch(status, version))
+            .update_with_merge(object_ref, &track::patch(status, version))
             .await?;
         let version = written.metadata.resource_version;
         self.request.wrote_at(&self.foreman.jobs, &version);
@@ -363,11 +363,11 @@ impl Visit<'_> {
         }
     }
 
-    fn tell(&self, news: &News) {
+    fn tell(&self, news: &EventMessage) {
         news.tell(&self.foreman.recorder, &self.about);
     }
 
-    fn tell_all(&self, news: &mut Vec<News>) {
+    fn tell_all(&self, news: &mut Vec<EventMessage>) {
         for news in news.drain(..) {
             self.tell(&news);
         }

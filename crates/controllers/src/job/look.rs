@@ -13,7 +13,7 @@ use super::{
     pods::{failures_before, indexes, is_tracked},
     policy,
 };
-use crate::objects::{Condition, Job, Pod, PodPhase, Uncounted};
+use crate::objects::{Condition, Job, Pod, PodPhase, UncountedTerminatedPods};
 
 /// What a job and its pods add up to at a moment.
 #[derive(Debug)]
@@ -143,7 +143,7 @@ impl<'a> Look<'a> {
     /// Counts what has ended.
     fn count(&mut self, failures: Option<Failures>) {
         let job = self.job;
-        let nothing = Uncounted::default();
+        let nothing = UncountedTerminatedPods::default();
         let uncounted = job.status.uncounted_terminated_pods.as_ref().unwrap_or(&nothing);
         let new = |known: &[Box<str>], is: &dyn Fn(&Pod) -> bool| -> Vec<&'a Pod> {
             let known: HashSet<&str> = known.iter().map(|uid| &**uid).collect();

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     objects::Job,
-    pods::making::{NewPod, Unmakeable},
+    pods::pod_from_template::{PodFromTemplate, PodTemplateError},
     resource::JOBS,
 };
 
@@ -21,22 +21,22 @@ const ENV: &str = "JOB_COMPLETION_INDEX";
 
 /// A pod that is to be made.
 #[derive(Debug)]
-pub(super) struct Made {
+pub(super) struct WrittenObject {
     /// The pod.
     pub text: Box<RawValue>,
     /// Its name.
     pub name: Box<str>,
 }
 
-/// The pods that are wanted. `is_taken` says which names pods have.
+/// The pods that are wanted. `is_name_taken` says which names pods have.
 pub(super) fn make(
     look: &Look<'_>,
     wanted: &[Wanted],
-    is_taken: impl Fn(&str) -> bool,
-) -> Result<Vec<Made>, Unmakeable> {
+    is_name_taken: impl Fn(&str) -> bool,
+) -> Result<Vec<WrittenObject>, PodTemplateError> {
     let job = look.job;
     let owner = job.metadata.as_controller(&JOBS);
-    let plain = NewPod::new(&job.spec.template, owner)?;
+    let plain = PodFromTemplate::new(&job.spec.template, owner)?;
     let mut spec: Value = serde_json::from_str(plain.spec.get())?;
     if job.is_indexed() {
         tell_index(&mut spec);
@@ -73,7 +73,7 @@ pub(super) fn make(
         metadata.name = loop {
             let name = name(job, &metadata.generate_name, attempt);
             attempt = attempt.wrapping_add(1);
-            if !is_taken(&name) {
+            if !is_name_taken(&name) {
                 break name.into();
             }
         };
@@ -83,7 +83,7 @@ pub(super) fn make(
             None => json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": plain.spec}),
         };
         let text = serde_json::value::to_raw_value(&pod)?;
-        made.push(Made { text, name });
+        made.push(WrittenObject { text, name });
     }
     Ok(made)
 }

@@ -43,7 +43,7 @@ use kubecontroller::{
 
 use self::{foreman::Foreman, strays::Strays};
 use crate::{
-    context::{Context, Task},
+    context::{ControllerContext, Task},
     objects::{Job, Pod},
     resource::JOBS,
 };
@@ -55,7 +55,7 @@ const LONGEST: Duration = Duration::from_millis(200);
 const WORKERS: usize = 5;
 
 /// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let (jobs, pods) = (context.informer::<Job>(&JOBS), context.pods());
     let in_namespace = jobs
         .store()

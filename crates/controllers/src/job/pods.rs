@@ -3,7 +3,7 @@
 use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 
 use super::{indexes::Indexes, policy::Meaning};
-use crate::objects::{CompletionMode, FailureAction, Job, Pod, PodPhase, Replacement};
+use crate::objects::{CompletionMode, FailureAction, Job, Pod, PodPhase, PodReplacementPolicy};
 
 /// Holds a pod back until its end is in the counts of its job.
 pub(super) const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
@@ -40,7 +40,7 @@ impl Job {
 
     /// Whether pods are replaced only when they have failed, not already when they are going.
     pub(super) fn waits_for_failure(&self) -> bool {
-        self.spec.pod_replacement_policy == Replacement::Failed
+        self.spec.pod_replacement_policy == PodReplacementPolicy::Failed
     }
 
     /// The index of a pod, if it is one of the job's.
@@ -130,7 +130,7 @@ pub(super) fn failures_before(pod: &Pod) -> u32 {
 /// Which of two active pods is less of a loss: that comes first.
 fn rank(one: &Pod, other: &Pod) -> Ordering {
     let unbound = |pod: &Pod| pod.spec.node_name.is_empty();
-    let stage = |pod: &Pod| match pod.status.phase {
+    let cluster = |pod: &Pod| match pod.status.phase {
         PodPhase::Pending => 0,
         PodPhase::Unknown => 1,
         _ => 2,
@@ -154,7 +154,7 @@ fn rank(one: &Pod, other: &Pod) -> Ordering {
     };
     unbound(other)
         .cmp(&unbound(one))
-        .then_with(|| stage(one).cmp(&stage(other)))
+        .then_with(|| cluster(one).cmp(&cluster(other)))
         .then_with(|| one.is_ready().cmp(&other.is_ready()))
         .then_with(|| later_first(one.ready_since(), other.ready_since()))
         .then_with(|| restarts(other).cmp(&restarts(one)))

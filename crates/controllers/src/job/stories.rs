@@ -15,24 +15,24 @@ use super::{
 };
 use crate::{
     resource::{JOBS, PODS},
-    testing::{Stage, Story},
+    testing::{TestCluster, Scenario},
 };
 
-fn put_job(stage: &Stage, spec: Value) {
+fn put_job(cluster: &TestCluster, spec: Value) {
     let mut spec = spec;
     spec["selector"] = json!({"matchLabels": {"job": "j"}});
     spec["template"] = json!({
         "metadata": {"labels": {"job": "j"}},
         "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]},
     });
-    stage.put(
+    cluster.put(
         &JOBS,
         json!({"metadata": {"name": "j", "namespace": "shop"}, "spec": spec}),
     );
 }
 
-fn pods(stage: &Stage) -> Vec<Value> {
-    let pods = stage.api.list::<Pod>();
+fn pods(cluster: &TestCluster) -> Vec<Value> {
+    let pods = cluster.api.list::<Pod>();
     pods.into_iter()
         .map(|pod| serde_json::to_value(pod).unwrap())
         .collect()
@@ -43,8 +43,8 @@ fn phase(pod: &Value) -> &str {
 }
 
 /// Kubelets: pods run, then end as `code` says; those that go end at once.
-fn kubelets(stage: &Stage, code: fn(&[Value], &Value) -> Option<i32>) {
-    let mut all = pods(stage);
+fn kubelets(cluster: &TestCluster, code: fn(&[Value], &Value) -> Option<i32>) {
+    let mut all = pods(cluster);
     for at in 0..all.len() {
         let pod = all[at].clone();
         let (name, is_going) = (
@@ -53,7 +53,7 @@ fn kubelets(stage: &Stage, code: fn(&[Value], &Value) -> Option<i32>) {
         );
         let mut next = pod.clone();
         let ended = |code: i32| {
-            let state = json!({"terminated": {"exitCode": code, "finishedAt": stage.now().to_string()[..19].to_owned() + "Z"}});
+            let state = json!({"terminated": {"exitCode": code, "finishedAt": cluster.now().to_string()[..19].to_owned() + "Z"}});
             let phase = if code == 0 { "Succeeded" } else { "Failed" };
             json!({"phase": phase, "containerStatuses": [
                 {"name": "c", "image": "", "imageID": "", "ready": false, "restartCount": 0, "state": state}]})
@@ -69,20 +69,20 @@ fn kubelets(stage: &Stage, code: fn(&[Value], &Value) -> Option<i32>) {
             }
             ("Succeeded" | "Failed", true) => {
                 if pod["metadata"]["finalizers"].as_array().is_none_or(Vec::is_empty) {
-                    stage.api.remove::<Pod>("shop", name);
+                    cluster.api.remove::<Pod>("shop", name);
                 }
                 continue;
             }
             (_, true) => next["status"] = ended(137),
             _ => continue,
         }
-        all[at] = stage.put(&PODS, next);
+        all[at] = cluster.put(&PODS, next);
     }
 }
 
 /// What there is when the job has finished.
-fn finished(stage: &Stage) -> Option<Value> {
-    let job = serde_json::to_value(stage.api.get::<Job>("shop", "j")?).unwrap();
+fn finished(cluster: &TestCluster) -> Option<Value> {
+    let job = serde_json::to_value(cluster.api.get::<Job>("shop", "j")?).unwrap();
     let status = &job["status"];
     let conditions = status["conditions"].as_array()?;
     conditions.iter().find(|condition| {
@@ -93,9 +93,9 @@ fn finished(stage: &Stage) -> Option<Value> {
     let said = conditions
         .iter()
         .map(|condition| (condition["type"].clone(), condition["reason"].clone()));
-    let mut phases: Vec<_> = pods(stage).iter().map(|pod| phase(pod).to_owned()).collect();
+    let mut phases: Vec<_> = pods(cluster).iter().map(|pod| phase(pod).to_owned()).collect();
     phases.sort();
-    let held = pods(stage)
+    let held = pods(cluster)
         .iter()
         .filter(|pod| pod["metadata"]["finalizers"] == json!([FINALIZER]))
         .count();
@@ -116,16 +116,16 @@ fn finished(stage: &Stage) -> Option<Value> {
 }
 
 /// The first pod to end fails.
-const WORK: Story = Story {
+const WORK: Scenario = Scenario {
     make,
-    setup: |stage| {
+    setup: |cluster| {
         put_job(
-            stage,
+            cluster,
             json!({"parallelism": 2, "completions": 3, "backoffLimit": 3}),
         );
     },
-    play: |stage| {
-        kubelets(stage, |all, _| {
+    play: |cluster| {
+        kubelets(cluster, |all, _| {
             let has_failed = all.iter().any(|pod| phase(pod) == "Failed");
             Some(i32::from(!has_failed))
         });
@@ -134,17 +134,17 @@ const WORK: Story = Story {
 };
 
 /// Index 1 fails once, index 2 always.
-const INDEXED: Story = Story {
+const INDEXED: Scenario = Scenario {
     make,
-    setup: |stage| {
+    setup: |cluster| {
         put_job(
-            stage,
+            cluster,
             json!({"parallelism": 2, "completions": 3, "completionMode": "Indexed", "backoffLimit": 100,
                 "backoffLimitPerIndex": 1}),
         );
     },
-    play: |stage| {
-        kubelets(stage, |_, pod| {
+    play: |cluster| {
+        kubelets(cluster, |_, pod| {
             let annotations = &pod["metadata"]["annotations"];
             let before = &annotations["batch.kubernetes.io/job-index-failure-count"];
             let fails = annotations[INDEX] == "2" || annotations[INDEX] == "1" && before == "0";
@@ -155,15 +155,15 @@ const INDEXED: Story = Story {
 };
 
 /// No pod ever ends by itself.
-const LATE: Story = Story {
+const LATE: Scenario = Scenario {
     make,
-    setup: |stage| {
+    setup: |cluster| {
         put_job(
-            stage,
+            cluster,
             json!({"parallelism": 2, "completions": 2, "activeDeadlineSeconds": 5}),
         );
     },
-    play: |stage| kubelets(stage, |_, _| None),
+    play: |cluster| kubelets(cluster, |_, _| None),
     end: finished,
 };
 
@@ -248,32 +248,32 @@ fn stray(name: &str, uid: Option<&str>) -> Value {
     pod
 }
 
-fn is_free(stage: &Stage, name: &str) -> bool {
-    let pod = find(stage, name);
+fn is_free(cluster: &TestCluster, name: &str) -> bool {
+    let pod = find(cluster, name);
     pod.is_some_and(|pod| pod["metadata"]["finalizers"].as_array().is_none_or(Vec::is_empty))
 }
 
-fn find(stage: &Stage, name: &str) -> Option<Value> {
-    pods(stage)
+fn find(cluster: &TestCluster, name: &str) -> Option<Value> {
+    pods(cluster)
         .into_iter()
         .find(|pod| pod["metadata"]["name"] == name)
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_matches_is_taken_in_and_counted() {
-    let stage = Stage::new();
-    put_job(&stage, json!({"parallelism": 1, "completions": 2}));
+    let cluster = TestCluster::new();
+    put_job(&cluster, json!({"parallelism": 1, "completions": 2}));
     let mut free = stray("free", None);
     free["metadata"]["finalizers"] = json!(["example.com/other"]);
-    stage.put(&PODS, free);
-    let _running = stage.start("one", make);
+    cluster.put(&PODS, free);
+    let _running = cluster.start("one", make);
     let job = eventually(|| async {
-        let job = serde_json::to_value(stage.api.get::<Job>("shop", "j")?).unwrap();
+        let job = serde_json::to_value(cluster.api.get::<Job>("shop", "j")?).unwrap();
         (job["status"]["succeeded"] == 1).then_some(job)
     });
     let job = job.await;
     let free = eventually(|| async {
-        let free = find(&stage, "free")?;
+        let free = find(&cluster, "free")?;
         (free["metadata"]["finalizers"] == json!(["example.com/other"])).then_some(free)
     });
     assert_eq!(
@@ -284,39 +284,39 @@ async fn a_pod_that_matches_is_taken_in_and_counted() {
 
 #[tokio::test(start_paused = true)]
 async fn pods_that_no_job_counts_are_let_go() {
-    let stage = Stage::new();
+    let cluster = TestCluster::new();
     put_job(
-        &stage,
+        &cluster,
         json!({"parallelism": 0, "completions": 1, "managedBy": "example.com/other"}),
     );
-    let uid = serde_json::to_value(stage.api.get::<Job>("shop", "j").unwrap()).unwrap();
+    let uid = serde_json::to_value(cluster.api.get::<Job>("shop", "j").unwrap()).unwrap();
     let uid = uid["metadata"]["uid"].as_str().unwrap().to_owned();
     let mut free = stray("free", None);
     free["metadata"]["labels"] = json!({"job": "another"});
-    stage.put(&PODS, free);
-    stage.put(&PODS, stray("of-old", Some("gone")));
-    stage.put(&PODS, stray("of-other", Some(&uid)));
-    let _running = stage.start("one", make);
+    cluster.put(&PODS, free);
+    cluster.put(&PODS, stray("of-old", Some("gone")));
+    cluster.put(&PODS, stray("of-other", Some(&uid)));
+    let _running = cluster.start("one", make);
     for name in ["free", "of-old"] {
-        eventually(|| async { is_free(&stage, name) }).await;
+        eventually(|| async { is_free(&cluster, name) }).await;
     }
-    let held = find(&stage, "of-other").unwrap();
+    let held = find(&cluster, "of-other").unwrap();
     assert_eq!(held["metadata"]["finalizers"], json!([FINALIZER]));
-    let job = serde_json::to_value(stage.api.get::<Job>("shop", "j").unwrap()).unwrap();
+    let job = serde_json::to_value(cluster.api.get::<Job>("shop", "j").unwrap()).unwrap();
     assert_eq!(job["status"], json!(null), "it is the business of another");
     // Its job goes, and nobody else holds it back.
-    stage.api.remove::<Job>("shop", "j");
-    eventually(|| async { is_free(&stage, "of-other") }).await;
+    cluster.api.remove::<Job>("shop", "j");
+    eventually(|| async { is_free(&cluster, "of-other") }).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn people_are_told_what_happens_to_a_job() {
-    let stage = Stage::new();
-    (WORK.setup)(&stage);
-    let _running = stage.start("one", make);
+    let cluster = TestCluster::new();
+    (WORK.setup)(&cluster);
+    let _running = cluster.start("one", make);
     let reasons = eventually_within(Duration::from_mins(5), || async {
-        (WORK.play)(&stage);
-        let events = stage.api.list::<Event>();
+        (WORK.play)(&cluster);
+        let events = cluster.api.list::<Event>();
         let mut reasons: Vec<_> = events.into_iter().filter_map(|event| event.reason).collect();
         reasons.sort();
         reasons.contains(&"Completed".to_owned()).then_some(reasons)

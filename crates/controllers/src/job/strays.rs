@@ -10,31 +10,31 @@ use kubecontroller::{
 
 use super::{job_of, pods::is_tracked, tracking::release};
 use crate::{
-    context::Context,
-    family::Family,
+    context::ControllerContext,
+    controller_ref_manager::OwnerIndex,
     objects::{Job, Pod},
     resource::JOBS,
-    writer::{Made, Place, Writer, is},
+    writer::{WrittenObject, ObjectRef, ApiWriter, has_status_code},
 };
 
 /// Lets go of such pods.
 #[derive(Clone)]
 pub(super) struct Strays {
-    writer: Writer,
+    writer: ApiWriter,
     jobs: Store<Job>,
     pods: Store<Pod>,
-    family: Family<Pod>,
+    family: OwnerIndex<Pod>,
 }
 
 // --- Strays ---
 
 impl Strays {
-    pub(super) fn new(context: &Context, jobs: &Store<Job>, pods: &Store<Pod>) -> Self {
+    pub(super) fn new(context: &ControllerContext, jobs: &Store<Job>, pods: &Store<Pod>) -> Self {
         Strays {
             writer: context.writer.clone(),
             jobs: jobs.clone(),
             pods: pods.clone(),
-            family: Family::new(pods),
+            family: OwnerIndex::new(pods),
         }
     }
 
@@ -72,10 +72,10 @@ impl Strays {
         if job_of(&self.jobs, pod).is_some() {
             return Ok(false);
         }
-        let place = Place::new(&JOBS, &pod.metadata.namespace, &owner.name);
-        match self.writer.get::<Made>(place).await {
+        let object_ref = ObjectRef::new(&JOBS, &pod.metadata.namespace, &owner.name);
+        match self.writer.get::<WrittenObject>(object_ref).await {
             Ok(job) => Ok(job.metadata.uid == owner.uid),
-            Err(error) if is(&error, 404) => Ok(false),
+            Err(error) if has_status_code(&error, 404) => Ok(false),
             Err(error) => Err(error),
         }
     }

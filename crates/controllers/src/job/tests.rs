@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{
     backoff::Failures,
     look::Look,
-    making::{Made, make},
+    making::{WrittenObject, make},
     plan::Action,
     pods::{FINALIZER, INDEX},
     track::{Done, Track, patch},
@@ -76,7 +76,7 @@ impl World {
                 format!("{} {}", if release { "delete" } else { "end" }, going.len())
             }
             Action::Create(wanted) => {
-                for Made { text, name } in make(&look, wanted, |name| self.position(name).is_some()).unwrap()
+                for WrittenObject { text, name } in make(&look, wanted, |name| self.position(name).is_some()).unwrap()
                 {
                     let mut pod: Value = serde_json::from_str(text.get()).unwrap();
                     pod["metadata"]["uid"] = json!(format!("uid-{name}-{}", self.now));

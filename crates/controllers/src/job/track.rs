@@ -14,9 +14,9 @@ use super::{
     pods::{index, is_tracked},
 };
 use crate::{
-    news::News,
-    objects::{Condition, ConditionStatus, JobStatus, Pod, PodPhase, Uncounted},
-    written::{count, list, second},
+    event_message::EventMessage,
+    objects::{Condition, ConditionStatus, JobStatus, Pod, PodPhase, UncountedTerminatedPods},
+    patch_values::{count, list, truncate_to_second},
 };
 
 /// So many pods are under way at most, so that the status stays small.
@@ -42,7 +42,7 @@ pub(super) struct Track<'l, 'a> {
     /// The pods whose finalizer goes when the status is written.
     pub release: Vec<Arc<Pod>>,
     /// What people are told when the status is written.
-    pub news: Vec<News>,
+    pub news: Vec<EventMessage>,
     end: Option<End>,
     terminating: i32,
     /// The uids of the pods that have the finalizer.
@@ -71,7 +71,7 @@ impl<'l, 'a> Track<'l, 'a> {
         let active = i32::try_from(look.active.len()).unwrap_or(i32::MAX);
         let active_now = active + done.created - done.deleted;
         let status = &mut track.status;
-        status.start_time = look.start_time.map(second);
+        status.start_time = look.start_time.map(truncate_to_second);
         status.active = active_now;
         status.ready = Some(look.ready - done.deleted_ready);
         status.terminating = Some(track.terminating);
@@ -128,10 +128,10 @@ impl<'l, 'a> Track<'l, 'a> {
             &end.message,
         );
         if !end.success {
-            self.news.push(News::warning(&end.reason, &end.message));
+            self.news.push(EventMessage::warning(&end.reason, &end.message));
             return true;
         }
-        self.status.completion_time = Some(second(self.look.now));
+        self.status.completion_time = Some(truncate_to_second(self.look.now));
         if self
             .look
             .job
@@ -140,9 +140,9 @@ impl<'l, 'a> Track<'l, 'a> {
             .is_some_and(|wanted| self.status.succeeded > wanted)
         {
             let message = "Too many succeeded pods running after completion count reached";
-            self.news.push(News::warning("TooManySucceededPods", message));
+            self.news.push(EventMessage::warning("TooManySucceededPods", message));
         }
-        self.news.push(News::normal("Completed", "Job completed"));
+        self.news.push(EventMessage::normal("Completed", "Job completed"));
         true
     }
 
@@ -157,20 +157,20 @@ impl<'l, 'a> Track<'l, 'a> {
                     "JobSuspended",
                     "Job suspended",
                 );
-                self.news.push(News::normal("Suspended", "Job suspended"));
+                self.news.push(EventMessage::normal("Suspended", "Job suspended"));
                 self.status.start_time = None;
             }
         } else if status.is_some_and(|status| status != ConditionStatus::False) {
             self.set("Suspended", ConditionStatus::False, "JobResumed", "Job resumed");
-            self.news.push(News::normal("Resumed", "Job resumed"));
+            self.news.push(EventMessage::normal("Resumed", "Job resumed"));
             // What it may take counts anew.
-            self.status.start_time = Some(second(self.look.now));
+            self.status.start_time = Some(truncate_to_second(self.look.now));
         }
     }
 
     /// Pods under way that are not held back any more become one more in a count.
     fn count_released(&mut self) {
-        let Some(Uncounted { succeeded, failed }) = &mut self.status.uncounted_terminated_pods else {
+        let Some(UncountedTerminatedPods { succeeded, failed }) = &mut self.status.uncounted_terminated_pods else {
             return;
         };
         for (pods, count) in [
@@ -240,7 +240,7 @@ impl<'l, 'a> Track<'l, 'a> {
     }
 
     fn set(&mut self, kind: &str, status: ConditionStatus, reason: &str, message: &str) {
-        let now = second(self.look.now);
+        let now = truncate_to_second(self.look.now);
         let condition = Condition {
             kind: kind.into(),
             status,

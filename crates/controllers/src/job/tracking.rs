@@ -6,11 +6,11 @@ use super::pods::FINALIZER;
 use crate::{
     objects::{Owner, Pod},
     resource::PODS,
-    writer::{Made, Place, Writer, is},
+    writer::{WrittenObject, ObjectRef, ApiWriter, has_status_code},
 };
 
 /// Takes the finalizer from a pod. Gives the pod's version then; nothing if the pod is gone.
-pub(super) async fn release(writer: &Writer, pod: &Pod) -> kube::Result<Option<Box<str>>> {
+pub(super) async fn release(writer: &ApiWriter, pod: &Pod) -> kube::Result<Option<Box<str>>> {
     let finalizers = &pod.metadata.finalizers;
     let Some(position) = finalizers.iter().position(|finalizer| &**finalizer == FINALIZER) else {
         return Ok(None);
@@ -22,12 +22,12 @@ pub(super) async fn release(writer: &Writer, pod: &Pod) -> kube::Result<Option<B
         {"op": "test", "path": path, "value": FINALIZER},
         {"op": "remove", "path": path},
     ]);
-    there(writer.patch(place(pod), &steps).await)
+    there(writer.json_patch(place(pod), &steps).await)
 }
 
 /// Gives a pod an owner that controls it, and the finalizer with it, if nobody was faster. Gives the pod's version then;
 /// nothing if it is gone.
-pub(super) async fn adopt(writer: &Writer, pod: &Pod, owner: &Owner) -> kube::Result<Option<Box<str>>> {
+pub(super) async fn adopt(writer: &ApiWriter, pod: &Pod, owner: &Owner) -> kube::Result<Option<Box<str>>> {
     let metadata = &pod.metadata;
     let owners: Vec<_> = metadata.owner_references.iter().chain([owner]).collect();
     let mut finalizers: Vec<&str> = metadata.finalizers.iter().map(|known| &**known).collect();
@@ -40,17 +40,17 @@ pub(super) async fn adopt(writer: &Writer, pod: &Pod, owner: &Owner) -> kube::Re
         "ownerReferences": owners,
         "finalizers": finalizers,
     }});
-    there(writer.merge(place(pod), &patch).await)
+    there(writer.merge_patch(place(pod), &patch).await)
 }
 
-fn place(pod: &Pod) -> Place<'_> {
-    Place::new(&PODS, &pod.metadata.namespace, &pod.metadata.name)
+fn place(pod: &Pod) -> ObjectRef<'_> {
+    ObjectRef::new(&PODS, &pod.metadata.namespace, &pod.metadata.name)
 }
 
-fn there(patched: kube::Result<Made>) -> kube::Result<Option<Box<str>>> {
+fn there(patched: kube::Result<WrittenObject>) -> kube::Result<Option<Box<str>>> {
     match patched {
         Ok(patched) => Ok(Some(patched.metadata.resource_version)),
-        Err(error) if is(&error, 404) => Ok(None),
+        Err(error) if has_status_code(&error, 404) => Ok(None),
         Err(error) => Err(error),
     }
 }

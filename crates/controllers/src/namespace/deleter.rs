@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use super::conditions::Findings;
 use crate::{
-    discovery::Discovered,
+    discovery::DiscoveryResult,
     objects::{Condition, Meta},
     resource::{NAMESPACES, PODS, Resource},
-    writer::{Place, Writer, is, words},
+    writer::{ObjectRef, ApiWriter, has_status_code, error_message},
 };
 
 /// The finalizer of namespaces that is ours to take away.
@@ -36,7 +36,7 @@ pub(super) enum Progress {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Problem {
     /// The server refused.
-    #[error("{}", words(.0))]
+    #[error("{}", error_message(.0))]
     Server(#[from] kube::Error),
     /// Not everything could be deleted.
     #[error("{0}")]
@@ -97,7 +97,7 @@ struct Left {
 
 /// Deletes in the name of a writer.
 pub(super) struct Deleter {
-    pub(super) writer: Writer,
+    pub(super) writer: ApiWriter,
     pub(super) clock: Clock,
 }
 
@@ -106,15 +106,15 @@ pub(super) struct Deleter {
 impl Deleter {
     /// Gets a namespace as far as it goes. May be called again at any time, also after half of it.
     pub(super) async fn delete(&self, name: &str) -> Result<Progress, Problem> {
-        let place = Place::new(&NAMESPACES, "", name);
-        let namespace: Namespace = match self.writer.get(place).await {
-            Err(error) if is(&error, 404) => return Ok(Progress::Done),
+        let object_ref = ObjectRef::new(&NAMESPACES, "", name);
+        let namespace: Namespace = match self.writer.get(object_ref).await {
+            Err(error) if has_status_code(&error, 404) => return Ok(Progress::Done),
             other => other?,
         };
         let Some(going_since) = namespace.metadata.deletion_timestamp else {
             return Ok(Progress::Done);
         };
-        let namespace = self.begin(place, namespace).await?;
+        let namespace = self.begin(object_ref, namespace).await?;
         if namespace.spec.finalizers.is_empty() {
             return Ok(Progress::Done);
         }
@@ -122,9 +122,9 @@ impl Deleter {
         if let Some(conditions) = findings.conditions(&namespace.status.conditions, self.clock.now()) {
             let told =
                 json!({"metadata": {"uid": namespace.metadata.uid}, "status": {"conditions": conditions}});
-            let written = self.writer.update::<Value>(place.part("status"), &told).await;
+            let written = self.writer.update_with_merge::<Value>(object_ref.subresource("status"), &told).await;
             if let Err(error) = written
-                && !is(&error, 404)
+                && !has_status_code(&error, 404)
             {
                 tracing::warn!(namespace = name, %error, "cannot tell how the deletion of a namespace gets on");
             }
@@ -136,18 +136,18 @@ impl Deleter {
         if !findings.left.is_empty() {
             return Ok(Progress::Left(wait));
         }
-        self.end(place, &namespace).await?;
+        self.end(object_ref, &namespace).await?;
         Ok(Progress::Done)
     }
 
     /// Says that the namespace is going, if that is not said yet.
-    async fn begin(&self, place: Place<'_>, namespace: Namespace) -> Result<Namespace, Problem> {
+    async fn begin(&self, object_ref: ObjectRef<'_>, namespace: Namespace) -> Result<Namespace, Problem> {
         if namespace.status.phase == "Terminating" {
             return Ok(namespace);
         }
         let told = json!({"metadata": {"uid": namespace.metadata.uid}, "status": {"phase": "Terminating"}});
-        match self.writer.update(place.part("status"), &told).await {
-            Err(error) if is(&error, 404) => Ok(Namespace {
+        match self.writer.update_with_merge(object_ref.subresource("status"), &told).await {
+            Err(error) if has_status_code(&error, 404) => Ok(Namespace {
                 spec: Spec::default(),
                 ..namespace
             }),
@@ -156,28 +156,28 @@ impl Deleter {
     }
 
     /// Takes our finalizer away. Other finalizers stay, and hold the namespace.
-    async fn end(&self, place: Place<'_>, namespace: &Namespace) -> Result<(), Problem> {
-        let metadata = json!({"name": place.name, "uid": namespace.metadata.uid,
+    async fn end(&self, object_ref: ObjectRef<'_>, namespace: &Namespace) -> Result<(), Problem> {
+        let metadata = json!({"name": object_ref.name, "uid": namespace.metadata.uid,
             "resourceVersion": namespace.metadata.resource_version});
         let others = namespace.spec.finalizers.iter().filter(|own| *own != OURS);
         let others: Vec<_> = others.collect();
         let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata, "spec": {"finalizers": others}});
-        match self.writer.replace::<Value>(place.part("finalize"), &body).await {
-            Err(error) if is(&error, 404) => Ok(()),
+        match self.writer.update::<Value>(object_ref.subresource("finalize"), &body).await {
+            Err(error) if has_status_code(&error, 404) => Ok(()),
             other => Ok(other.map(|_| ())?),
         }
     }
 
     /// Deletes the contents: pods first, because they may need what else is there to end well; then all the rest.
     async fn contents(&self, namespace: &str, going_since: Timestamp) -> Result<(Findings, u64), Problem> {
-        let discovered = Discovered::ask(&self.writer).await?;
+        let discovered = DiscoveryResult::fetch(&self.writer).await?;
         let mut findings = Findings {
             undiscovered: undiscovered(&discovered.failed),
             ..Findings::default()
         };
         let mut wait = 0;
         let resources: Vec<Resource> = discovered
-            .with(&["delete"])
+            .with_verbs(&["delete"])
             .filter(|resource| resource.namespaced)
             .cloned()
             .collect();
@@ -217,25 +217,25 @@ impl Deleter {
     async fn kind(
         &self,
         resource: &Resource,
-        discovered: &Discovered,
+        discovered: &DiscoveryResult,
         namespace: &str,
         going_since: Timestamp,
     ) -> Result<Left, Problem> {
         let path = resource.path(namespace);
-        let can = |verb: &str| discovered.with(&[verb]).any(|other| other == resource);
+        let can = |verb: &str| discovered.with_verbs(&[verb]).any(|other| other == resource);
         let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"});
         if can("deletecollection") {
             let deleted =
                 self.writer
                     .send::<Value>(http::Method::DELETE, &path, "application/json", Some(&options));
             match deleted.await {
-                Err(error) if is(&error, 404) || is(&error, 405) => return Ok(Left::default()),
+                Err(error) if has_status_code(&error, 404) || has_status_code(&error, 405) => return Ok(Left::default()),
                 other => other.map(|_| ())?,
             }
         } else if can("list") {
             for item in self.list(&path).await? {
-                let place = Place::new(resource, namespace, &item.metadata.name);
-                self.writer.delete(place, &options).await?;
+                let object_ref = ObjectRef::new(resource, namespace, &item.metadata.name);
+                self.writer.delete(object_ref, &options).await?;
             }
         }
         if !can("list") {
@@ -278,8 +278,8 @@ impl Deleter {
 
     async fn list(&self, path: &str) -> Result<Vec<Item>, Problem> {
         const METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
-        match self.writer.read::<List>(path, METADATA).await {
-            Err(error) if is(&error, 404) || is(&error, 405) => Ok(Vec::new()),
+        match self.writer.get_path::<List>(path, METADATA).await {
+            Err(error) if has_status_code(&error, 404) || has_status_code(&error, 405) => Ok(Vec::new()),
             other => Ok(other?.items),
         }
     }

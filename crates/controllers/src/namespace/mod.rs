@@ -13,17 +13,17 @@ use serde::de::IgnoredAny;
 
 use self::deleter::{Deleter, Progress};
 use crate::{
-    context::{Context, Task},
-    objects::Thing,
+    context::{ControllerContext, Task},
+    objects::Projection,
     resource::NAMESPACES,
 };
 
-type Namespace = Thing<IgnoredAny>;
+type Namespace = Projection<IgnoredAny>;
 
 const WORKERS: usize = 10;
 
 /// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let namespaces = context.informer::<Namespace>(&NAMESPACES);
     let deleter = Arc::new(Deleter {
         writer: context.writer.clone(),

@@ -28,12 +28,12 @@ use serde_json::{Value, json};
 
 use self::plan::{CLAIM, Choice, Ranges, is_wanting};
 use crate::{
-    context::{Context, Task},
-    network::Network,
-    news::News,
+    context::{ControllerContext, Task},
+    cidr::Cidr,
+    event_message::EventMessage,
     objects::Node,
     resource::NODES,
-    writer::{Place, Writer, is},
+    writer::{ObjectRef, ApiWriter, has_status_code},
 };
 
 /// How many nodes are written at once.
@@ -45,7 +45,7 @@ const LATER: Duration = Duration::from_mins(1);
 const ALL: &str = "nodes";
 
 struct Allocator {
-    writer: Writer,
+    writer: ApiWriter,
     recorder: Recorder,
     nodes: Informer<Node>,
     ranges: Ranges,
@@ -67,7 +67,7 @@ struct Nodes {
 }
 
 /// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let networks = &context.cluster.node_networks;
     if networks.pods.is_empty() {
         return Vec::new();
@@ -121,7 +121,7 @@ impl Reconciler for Allocator {
             .try_collect()
             .await?;
         if !claimed.is_empty() {
-            let all: Nodes = self.writer.read(&NODES.path(""), "application/json").await?;
+            let all: Nodes = self.writer.get_path(&NODES.path(""), "application/json").await?;
             let clashes = self.ranges.clashes(&all.items);
             let is_clashing = |node: &Node| clashes.contains(&*node.metadata.uid);
             let is_any_clashing = claimed.iter().any(is_clashing);
@@ -164,7 +164,7 @@ impl Allocator {
             let message = format_args!("Node {name} status is now: CIDRNotAvailable");
             let mut about = node.metadata.reference(&NODES);
             about.resource_version = None;
-            News::normal("CIDRNotAvailable", message).tell(&self.recorder, &about);
+            EventMessage::normal("CIDRNotAvailable", message).tell(&self.recorder, &about);
             return Ok(None);
         };
         if plan::held(&node) == networks {
@@ -172,8 +172,8 @@ impl Allocator {
         }
         let claim = texts(&networks).join(",");
         let patch = json!({"metadata": {"resourceVersion": node.metadata.resource_version, "annotations": {CLAIM: claim}}});
-        match self.writer.merge(Place::new(&NODES, "", name), &patch).await {
-            Err(error) if is(&error, 404) => Ok(None),
+        match self.writer.merge_patch(ObjectRef::new(&NODES, "", name), &patch).await {
+            Err(error) if has_status_code(&error, 404) => Ok(None),
             claimed => Ok(Some(claimed?)),
         }
     }
@@ -197,9 +197,9 @@ impl Allocator {
         }
         let written = self
             .writer
-            .merge::<Value>(Place::new(&NODES, "", &metadata.name), &patch);
+            .merge_patch::<Value>(ObjectRef::new(&NODES, "", &metadata.name), &patch);
         match written.await {
-            Err(error) if is(&error, 404) => {}
+            Err(error) if has_status_code(&error, 404) => {}
             written => {
                 let version = written?["metadata"]["resourceVersion"]
                     .as_str()
@@ -211,6 +211,6 @@ impl Allocator {
     }
 }
 
-fn texts(networks: &[Network]) -> Vec<String> {
+fn texts(networks: &[Cidr]) -> Vec<String> {
     networks.iter().map(ToString::to_string).collect()
 }

@@ -9,7 +9,7 @@ use std::{
 use super::range::{BadRange, Range, Used};
 use crate::{
     context::NodeNetworks,
-    network::{Network, NoNetwork},
+    cidr::{Cidr, CidrParseError},
     objects::Node,
 };
 
@@ -22,7 +22,7 @@ pub(super) const CLAIM: &str = "k3/pod-network-claim";
 pub(super) struct Ranges {
     cut: Vec<Range>,
     /// Networks of others.
-    taken: Vec<Network>,
+    taken: Vec<Cidr>,
 }
 
 /// Networks cannot be given out like that.
@@ -30,7 +30,7 @@ pub(super) struct Ranges {
 pub(super) enum Wrong {
     /// One is no network.
     #[error(transparent)]
-    Network(#[from] NoNetwork),
+    Cidr(#[from] CidrParseError),
     /// One cannot be cut.
     #[error(transparent)]
     Range(#[from] BadRange),
@@ -41,7 +41,7 @@ pub(super) enum Wrong {
 pub(super) struct Choice {
     pub(super) node: Arc<Node>,
     /// One of each range; `None` if there is none left.
-    pub(super) networks: Option<Vec<Network>>,
+    pub(super) networks: Option<Vec<Cidr>>,
 }
 
 // --- Ranges ---
@@ -138,7 +138,7 @@ impl Ranges {
     }
 
     /// Whether these are a block of each range.
-    fn is_right(&self, networks: &[Network]) -> bool {
+    fn is_right(&self, networks: &[Cidr]) -> bool {
         let mut pairs = self.cut.iter().zip(networks);
         networks.len() == self.cut.len() && pairs.all(|(range, network)| range.has(network))
     }
@@ -150,7 +150,7 @@ pub(super) fn is_wanting(node: &Node) -> bool {
 }
 
 /// The networks that a node has, or is about to get.
-pub(super) fn held(node: &Node) -> Vec<Network> {
+pub(super) fn held(node: &Node) -> Vec<Cidr> {
     let parse = |text: &str| text.parse().ok();
     if node.spec.pod_networks.is_empty() {
         let claim = node.metadata.annotation(CLAIM).unwrap_or_default();

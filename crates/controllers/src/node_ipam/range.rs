@@ -1,11 +1,11 @@
 //! The blocks of equal size that a network is cut into.
 
-use crate::network::{Network, V4};
+use crate::cidr::{Cidr, V4};
 
 /// A network cut into blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Range {
-    network: Network,
+    network: Cidr,
     /// How many bits of an address name the block.
     block: u8,
 }
@@ -14,7 +14,7 @@ pub(super) struct Range {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{network} cannot be cut into blocks of /{block}")]
 pub(super) struct BadRange {
-    network: Network,
+    network: Cidr,
     block: u8,
 }
 
@@ -33,7 +33,7 @@ const BLOCK_V6: u8 = 64;
 
 impl Range {
     /// A network cut into blocks; without a size, into the usual ones of its family.
-    pub(super) fn new(network: Network, block: Option<u8>) -> Result<Self, BadRange> {
+    pub(super) fn new(network: Cidr, block: Option<u8>) -> Result<Self, BadRange> {
         let usual = if network.bits == V4 { BLOCK_V4 } else { BLOCK_V6 };
         let block = block.unwrap_or(usual);
         let is_possible = (network.prefix..=network.bits).contains(&block);
@@ -51,8 +51,8 @@ impl Range {
     }
 
     /// A block.
-    pub(super) fn block(&self, index: usize) -> Network {
-        Network {
+    pub(super) fn block(&self, index: usize) -> Cidr {
+        Cidr {
             first: self.network.first | (index as u128) << (self.network.bits - self.block),
             prefix: self.block,
             bits: self.network.bits,
@@ -60,12 +60,12 @@ impl Range {
     }
 
     /// Whether a network is one of its blocks.
-    pub(super) fn has(&self, network: &Network) -> bool {
+    pub(super) fn has(&self, network: &Cidr) -> bool {
         network.prefix == self.block && self.network.overlaps(network)
     }
 
     /// The blocks that share addresses with a network: the first and the last. `None` if there are none.
-    pub(super) fn touched(&self, other: &Network) -> Option<(usize, usize)> {
+    pub(super) fn touched(&self, other: &Cidr) -> Option<(usize, usize)> {
         let network = &self.network;
         if !network.overlaps(other) {
             return None;
@@ -89,7 +89,7 @@ impl Used {
     }
 
     /// The blocks that share addresses with a network are used. Gives whether there were any.
-    pub(super) fn occupy(&mut self, range: &Range, network: &Network) -> bool {
+    pub(super) fn occupy(&mut self, range: &Range, network: &Cidr) -> bool {
         let Some((first, last)) = range.touched(network) else {
             return false;
         };
@@ -163,7 +163,7 @@ mod tests {
             assert!(Range::new(text.parse().unwrap(), block).is_err(), "{text}");
         }
         for text in ["10.0.0.0", "10.0.0.0/33", "x/8", "fd00::/129"] {
-            assert!(text.parse::<Network>().is_err(), "{text}");
+            assert!(text.parse::<Cidr>().is_err(), "{text}");
         }
     }
 

@@ -15,26 +15,26 @@ use tokio::time::Instant;
 
 use super::{
     LEASE_NAMESPACE, labels, pods, silence,
-    state::{Lease, Look, Shared, renew_time},
+    state::{Lease, Look, SharedList, renew_time},
     taints,
 };
 use crate::{
-    news::News,
+    event_message::EventMessage,
     objects::{ConditionStatus, Node, Pod},
     resource::{LEASES, NODES},
-    writer::{Made, Place, Writer, is},
-    written,
+    writer::{WrittenObject, ObjectRef, ApiWriter, has_status_code},
+    patch_values,
 };
 
 pub(super) struct Keeper {
-    pub(super) writer: Writer,
+    pub(super) writer: ApiWriter,
     pub(super) recorder: Recorder,
     pub(super) clock: Clock,
     pub(super) nodes: Informer<Node>,
     pub(super) leases: Informer<Lease>,
     pub(super) pods: Informer<Pod>,
     pub(super) on_node: By<Pod>,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<SharedList>,
 }
 
 // --- Keeper ---
@@ -72,7 +72,7 @@ impl Keeper {
         let look = self.shared.look(node, lease.as_deref(), Instant::now());
         if look.is_new {
             let message = format_args!("Node {name} event: Registered Node {name} in Controller");
-            News::normal("RegisteredNode", message).tell(&self.recorder, &about(name, &node.metadata.uid));
+            EventMessage::normal("RegisteredNode", message).tell(&self.recorder, &about(name, &node.metadata.uid));
         }
         look
     }
@@ -82,7 +82,7 @@ impl Keeper {
         state.zones.forget(name);
         if let Some(uid) = state.lives.forget(name) {
             let message = format_args!("Node {name} event: Removing Node {name} from Controller");
-            News::normal("RemovingNode", message).tell(&self.recorder, &about(name, &uid));
+            EventMessage::normal("RemovingNode", message).tell(&self.recorder, &about(name, &uid));
         }
     }
 
@@ -93,7 +93,7 @@ impl Keeper {
             return Ok(false);
         };
         // Perhaps it is the informer that hears nothing.
-        let lease = Place::new(&LEASES, LEASE_NAMESPACE, name);
+        let lease = ObjectRef::new(&LEASES, LEASE_NAMESPACE, name);
         match self.writer.get::<Lease>(lease).await {
             Ok(lease) => {
                 let time = lease.spec.renew_time.as_deref().unwrap_or_default();
@@ -101,20 +101,20 @@ impl Keeper {
                     return Ok(false);
                 }
             }
-            Err(error) if is(&error, 404) => {}
+            Err(error) if has_status_code(&error, 404) => {}
             Err(error) => return Err(error.into()),
         }
         let version = &node.metadata.resource_version;
         let patch = json!({"metadata": {"resourceVersion": version}, "status": {"conditions": conditions}});
-        let place = Place::new(&NODES, "", name).part("status");
-        match self.writer.merge::<Made>(place, &patch).await {
+        let object_ref = ObjectRef::new(&NODES, "", name).subresource("status");
+        match self.writer.merge_patch::<WrittenObject>(object_ref, &patch).await {
             Ok(made) => request.wrote_at(&self.nodes, &made.metadata.resource_version),
-            Err(error) if is(&error, 404) => return Ok(true),
+            Err(error) if has_status_code(&error, 404) => return Ok(true),
             Err(error) => return Err(error.into()),
         }
         if node.is_ready() {
             let message = format_args!("Node {name} status is now: NodeNotReady");
-            News::normal("NodeNotReady", message).tell(&self.recorder, &about(name, &node.metadata.uid));
+            EventMessage::normal("NodeNotReady", message).tell(&self.recorder, &about(name, &node.metadata.uid));
         }
         Ok(true)
     }
@@ -134,11 +134,11 @@ impl Keeper {
             patch["metadata"]["labels"] = labels.collect::<Map<String, Value>>().into();
         }
         if let Some(taints) = taints {
-            patch["spec"]["taints"] = written::list(&taints);
+            patch["spec"]["taints"] = patch_values::list(&taints);
         }
-        let place = Place::new(&NODES, "", &node.metadata.name);
-        match self.writer.merge::<Made>(place, &patch).await {
-            Err(error) if is(&error, 404) => Ok(()),
+        let object_ref = ObjectRef::new(&NODES, "", &node.metadata.name);
+        match self.writer.merge_patch::<WrittenObject>(object_ref, &patch).await {
+            Err(error) if has_status_code(&error, 404) => Ok(()),
             made => {
                 request.wrote_at(&self.nodes, &made?.metadata.resource_version);
                 Ok(())

@@ -35,11 +35,11 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use self::{
     keeper::Keeper,
     pods::{Arrivals, arrives},
-    state::Shared,
+    state::SharedList,
     zones::Change,
 };
 use crate::{
-    context::{Context, Task},
+    context::{ControllerContext, Task},
     resource::{LEASES, NODES},
 };
 
@@ -81,7 +81,7 @@ struct Lifecycle {
 }
 
 /// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let (nodes, pods) = (context.informer(&NODES), context.pods());
     let scope = Scope::default().namespace(LEASE_NAMESPACE);
     let recorder = context.recorder.clone().component("node-controller");
@@ -93,7 +93,7 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
         nodes: nodes.clone(),
         on_node: context.pods_by_node(),
         pods: pods.clone(),
-        shared: Arc::new(Shared::default()),
+        shared: Arc::new(SharedList::default()),
     });
     let runner = context
         .controller("node_lifecycle_controller")

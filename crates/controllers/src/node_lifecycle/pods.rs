@@ -10,16 +10,16 @@ use kubecontroller::{
 use serde_json::json;
 
 use crate::{
-    news::News,
+    event_message::EventMessage,
     objects::{ConditionStatus, Node, Pod},
     resource::PODS,
-    writer::{Made, Place, Writer, is},
-    written::second,
+    writer::{WrittenObject, ObjectRef, ApiWriter, has_status_code},
+    patch_values::truncate_to_second,
 };
 
 /// Looks at pods that come to a node. Later the node itself says how they are.
 pub(super) struct Arrivals {
-    pub(super) writer: Writer,
+    pub(super) writer: ApiWriter,
     pub(super) recorder: Recorder,
     pub(super) clock: Clock,
     pub(super) nodes: Store<Node>,
@@ -41,7 +41,7 @@ pub(super) fn arrives() -> Predicate<Pod> {
 
 /// Writes down that a pod is not ready, unless that is known. Gives its version then.
 pub(super) async fn mark(
-    writer: &Writer,
+    writer: &ApiWriter,
     recorder: &Recorder,
     clock: &Clock,
     pod: &Pod,
@@ -49,15 +49,15 @@ pub(super) async fn mark(
     if !pod.is_ready() {
         return Ok(None);
     }
-    let place = Place::new(&PODS, &pod.metadata.namespace, &pod.metadata.name).part("status");
-    let condition = json!({"type": "Ready", "status": "False", "lastTransitionTime": second(clock.now())});
+    let object_ref = ObjectRef::new(&PODS, &pod.metadata.namespace, &pod.metadata.name).subresource("status");
+    let condition = json!({"type": "Ready", "status": "False", "lastTransitionTime": truncate_to_second(clock.now())});
     let patch = json!({"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}});
-    let made = match writer.merge_lists::<Made>(place, &patch).await {
+    let made = match writer.strategic_merge_patch::<WrittenObject>(object_ref, &patch).await {
         // It is gone; another may have its name.
-        Err(error) if is(&error, 404) || is(&error, 409) => return Ok(None),
+        Err(error) if has_status_code(&error, 404) || has_status_code(&error, 409) => return Ok(None),
         other => other?,
     };
-    News::warning("NodeNotReady", "Node is not ready").tell(recorder, &pod.metadata.reference(&PODS));
+    EventMessage::warning("NodeNotReady", "Node is not ready").tell(recorder, &pod.metadata.reference(&PODS));
     Ok(Some(made.metadata.resource_version))
 }
 

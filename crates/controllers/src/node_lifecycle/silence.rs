@@ -6,7 +6,7 @@ use serde_json::json;
 use super::health::{NEVER_HEARD, SILENT};
 use crate::{
     objects::{Condition, ConditionStatus, Node},
-    written::second,
+    patch_values::truncate_to_second,
 };
 
 /// The conditions that only the node itself can know.
@@ -17,7 +17,7 @@ pub(super) fn unknown(node: &Node, now: Timestamp) -> Option<Vec<Condition>> {
     if node.condition("Ready") == Some(ConditionStatus::Unknown) {
         return None;
     }
-    let now = Some(second(now));
+    let now = Some(truncate_to_second(now));
     let mut conditions = node.status.conditions.clone();
     for kind in ITS_OWN {
         match conditions.iter_mut().find(|condition| &*condition.kind == kind) {

@@ -7,10 +7,10 @@ use serde::Deserialize;
 use tokio::{sync::Notify, time::Instant};
 
 use super::{health::Lives, taints::Eviction, zones::Zones};
-use crate::objects::{Node, Thing};
+use crate::objects::{Node, Projection};
 
 /// The lease that a node renews to show that it lives.
-pub(super) type Lease = Thing<LeaseSpec>;
+pub(super) type Lease = Projection<LeaseSpec>;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -21,7 +21,7 @@ pub(super) struct LeaseSpec {
 
 /// What the parts of the controller share.
 #[derive(Default)]
-pub(super) struct Shared {
+pub(super) struct SharedList {
     state: Mutex<State>,
     /// Somebody waits for its turn.
     pub(super) wake: Notify,
@@ -43,7 +43,7 @@ pub(super) struct Look {
 
 // --- Shared ---
 
-impl Shared {
+impl SharedList {
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

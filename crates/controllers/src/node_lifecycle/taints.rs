@@ -4,7 +4,7 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::{
     objects::{Condition, ConditionStatus, Node, Taint},
-    written::second,
+    patch_values::truncate_to_second,
 };
 
 pub(super) const NOT_READY: &str = "node.kubernetes.io/not-ready";
@@ -106,7 +106,7 @@ pub(super) fn wanted(node: &Node, eviction: Eviction, now: Timestamp) -> Option<
             taints.push(Taint {
                 key: key.into(),
                 effect: effect.into(),
-                time_added: Some(second(now).to_string().into()),
+                time_added: Some(truncate_to_second(now).to_string().into()),
                 ..Taint::default()
             });
         }

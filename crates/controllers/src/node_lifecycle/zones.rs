@@ -26,7 +26,7 @@ const EXCLUDED: &str = "node.kubernetes.io/exclude-disruption";
 #[derive(Default)]
 pub(super) struct Zones {
     by_name: HashMap<Box<str>, Zone>,
-    nodes: HashMap<Box<str>, Place>,
+    nodes: HashMap<Box<str>, ObjectRef>,
     /// Counts those who began to wait.
     turns: u64,
     /// Whether it was looked at them at all: before that it is nobody's turn.
@@ -58,7 +58,7 @@ struct Zone {
 }
 
 /// Where a node is.
-struct Place {
+struct ObjectRef {
     zone: Box<str>,
     is_ready: bool,
     is_counted: bool,
@@ -115,7 +115,7 @@ impl Zones {
 
     /// The zone that a node is in.
     pub(super) fn zone(&self, node: &str) -> Option<&str> {
-        self.nodes.get(node).map(|place| &*place.zone)
+        self.nodes.get(node).map(|object_ref| &*object_ref.zone)
     }
 
     /// Each zone, and how many of its nodes are ready and how many are not.
@@ -130,67 +130,67 @@ impl Zones {
         let name = &node.metadata.name;
         let zone = zone_of(&node.metadata);
         let (is_ready, is_counted) = (node.is_ready(), node.metadata.label(EXCLUDED).is_none());
-        let is_same = |place: &Place| {
-            *place.zone == *zone && place.is_ready == is_ready && place.is_counted == is_counted
+        let is_same = |object_ref: &ObjectRef| {
+            *object_ref.zone == *zone && object_ref.is_ready == is_ready && object_ref.is_counted == is_counted
         };
         if self.nodes.get(name).is_some_and(is_same) {
             return;
         }
         self.forget(name);
-        let place = Place {
+        let object_ref = ObjectRef {
             zone: zone.into(),
             is_ready,
             is_counted,
             turn: Turn::None,
         };
-        let zone = self.by_name.entry(place.zone.clone());
-        zone.or_insert_with(|| Zone::new(now)).count(&place, 1);
-        self.nodes.insert(name.clone(), place);
+        let zone = self.by_name.entry(object_ref.zone.clone());
+        zone.or_insert_with(|| Zone::new(now)).count(&object_ref, 1);
+        self.nodes.insert(name.clone(), object_ref);
     }
 
     /// A node is gone.
     pub(super) fn forget(&mut self, name: &str) {
         self.content(name);
-        if let Some(place) = self.nodes.remove(name)
-            && let Some(zone) = self.by_name.get_mut(&place.zone)
+        if let Some(object_ref) = self.nodes.remove(name)
+            && let Some(zone) = self.by_name.get_mut(&object_ref.zone)
         {
-            zone.count(&place, -1);
+            zone.count(&object_ref, -1);
         }
     }
 
     /// Whether it is the turn of a node. If not, it waits from now on.
     pub(super) fn ask(&mut self, name: &str, now: Instant) -> bool {
         let is_open = self.is_open();
-        let Some(place) = self.nodes.get_mut(name) else {
+        let Some(object_ref) = self.nodes.get_mut(name) else {
             return false;
         };
-        let Some(zone) = self.by_name.get_mut(&place.zone) else {
+        let Some(zone) = self.by_name.get_mut(&object_ref.zone) else {
             return false;
         };
-        if place.turn == Turn::None {
+        if object_ref.turn == Turn::None {
             self.turns += 1;
             zone.waiting.insert(self.turns, name.into());
-            place.turn = Turn::Waits(self.turns);
+            object_ref.turn = Turn::Waits(self.turns);
         }
-        let is_first = zone.waiting.first_key_value().map(|(turn, _)| Turn::Waits(*turn)) == Some(place.turn);
+        let is_first = zone.waiting.first_key_value().map(|(turn, _)| Turn::Waits(*turn)) == Some(object_ref.turn);
         if is_open && is_first && zone.pace.take(now) {
             zone.waiting.pop_first();
-            place.turn = Turn::Now;
+            object_ref.turn = Turn::Now;
         }
-        place.turn == Turn::Now
+        object_ref.turn == Turn::Now
     }
 
     /// A node has what it asked for, or does not want it any more.
     pub(super) fn content(&mut self, name: &str) {
-        let Some(place) = self.nodes.get_mut(name) else {
+        let Some(object_ref) = self.nodes.get_mut(name) else {
             return;
         };
-        if let Turn::Waits(turn) = place.turn
-            && let Some(zone) = self.by_name.get_mut(&place.zone)
+        if let Turn::Waits(turn) = object_ref.turn
+            && let Some(zone) = self.by_name.get_mut(&object_ref.zone)
         {
             zone.waiting.remove(&turn);
         }
-        place.turn = Turn::None;
+        object_ref.turn = Turn::None;
     }
 
     /// The nodes whose turn it is now, of those that wait.
@@ -205,8 +205,8 @@ impl Zones {
             }
         }
         for name in &released {
-            if let Some(place) = self.nodes.get_mut(name) {
-                place.turn = Turn::Now;
+            if let Some(object_ref) = self.nodes.get_mut(name) {
+                object_ref.turn = Turn::Now;
             }
         }
         released
@@ -278,10 +278,10 @@ impl Zone {
         }
     }
 
-    fn count(&mut self, place: &Place, change: isize) {
-        let counted = if place.is_counted { change } else { 0 };
+    fn count(&mut self, object_ref: &ObjectRef, change: isize) {
+        let counted = if object_ref.is_counted { change } else { 0 };
         self.members = self.members.saturating_add_signed(change);
-        if place.is_ready {
+        if object_ref.is_ready {
             self.ready = self.ready.saturating_add_signed(counted);
         } else {
             self.down = self.down.saturating_add_signed(counted);

@@ -3,7 +3,7 @@
 //! Every field that is added here is kept for each object of its kind. What is read once in a while, such as the template of
 //! pods, is kept as the text that came.
 
-mod budget;
+mod pod_disruption_budget;
 mod condition;
 mod controller_revision;
 mod cron_job;
@@ -22,27 +22,27 @@ mod replica_set;
 mod selector;
 mod service;
 mod service_cidr;
-mod shared;
+mod intern;
 mod stateful_set;
 mod template;
 mod toleration;
-mod words;
+mod string_map;
 
 pub use self::{
-    budget::{Budget, BudgetSpec, BudgetStatus},
+    pod_disruption_budget::{PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus},
     condition::{Condition, ConditionStatus},
     controller_revision::ControllerRevision,
-    cron_job::{Concurrency, CronJob, CronJobSpec, CronJobStatus, JobReference},
-    daemon_set::{DaemonSet, DaemonSpec, DaemonStatus, DaemonStrategy, Replacing},
+    cron_job::{ConcurrencyPolicy, CronJob, CronJobSpec, CronJobStatus, JobReference},
+    daemon_set::{DaemonSet, DaemonSpec, DaemonStatus, DaemonStrategy, UpdateStrategyKind},
     deployment::{
-        Deployment, DeploymentSpec, DeploymentStatus, IntOrPercent, RollingUpdate, SelectorText, Strategy,
+        Deployment, DeploymentSpec, DeploymentStatus, IntOrPercent, RollingUpdate, RawSelector, Strategy,
         StrategyKind,
     },
     endpoint_slice::{Endpoint, EndpointConditions, EndpointSlice, Hint, Hints, SlicePort},
     endpoints::{Address, AddressPort, Endpoints, Subset, Target},
     job::{
         CompletionMode, ExitCodes, FailureAction, FailurePolicy, FailureRule, Job, JobSpec, JobStatus,
-        PodCondition, Replacement, SuccessPolicy, SuccessRule, Uncounted,
+        PodCondition, PodReplacementPolicy, SuccessPolicy, SuccessRule, UncountedTerminatedPods,
     },
     meta::{Meta, Owner},
     node::{Allocatable, Node, NodeSpec, NodeStatus, Taint},
@@ -58,20 +58,20 @@ pub use self::{
         Container, ContainerState, ContainerStatus, Pod, PodPhase, PodSpec, PodStatus, Port, Running,
         Terminated, Volume,
     },
-    replica_set::{EqualSelector, ReplicaSet, ReplicaSpec, ReplicaStatus, ReplicationController},
+    replica_set::{LabelEqualitySelector, ReplicaSet, ReplicaSpec, ReplicaStatus, ReplicationController},
     selector::Selector,
     service::{Service, ServicePort, ServiceSpec, TargetPort},
     service_cidr::{IpAddress, ServiceCidr, ServiceCidrSpec, ServiceCidrStatus},
-    shared::{Pool, Pooled, Shared},
+    intern::{Interner, Internable, SharedList},
     stateful_set::{
-        ClaimTemplate, Fate, Management, Ordinals, Partition, Retention, StatefulSet, StatefulSpec,
+        ClaimTemplate, ClaimRetention, PodManagementPolicy, Ordinals, StatefulRollingUpdate, ClaimRetentionPolicy, StatefulSet, StatefulSpec,
         StatefulStatus, StatefulStrategy,
     },
     template::{TEMPLATE_HASH, Template, TemplateMeta, TemplateParts},
     toleration::Toleration,
-    words::Words,
+    string_map::StringMap,
 };
-pub(crate) use self::{meta::object, shared::pooled};
+pub(crate) use self::{meta::object, intern::internable};
 
 /// An object with a spec and a status, of which `S` and `T` are what is kept.
 #[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
@@ -79,7 +79,7 @@ pub(crate) use self::{meta::object, shared::pooled};
     default,
     bound = "S: serde::de::DeserializeOwned + Default, T: serde::de::DeserializeOwned + Default"
 )]
-pub struct Thing<S, T = serde::de::IgnoredAny> {
+pub struct Projection<S, T = serde::de::IgnoredAny> {
     /// The metadata.
     pub metadata: Meta,
     /// What is wanted.
@@ -88,4 +88,4 @@ pub struct Thing<S, T = serde::de::IgnoredAny> {
     pub status: T,
 }
 
-object!(Thing<S, T>, S, T);
+object!(Projection<S, T>, S, T);

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     objects::{Condition, Pod},
-    written::second,
+    patch_values::truncate_to_second,
 };
 
 /// The condition of a pod that somebody else than its owner ends.
@@ -67,7 +67,7 @@ pub(super) fn failed(pod: &Pod, why: Why, now: Timestamp) -> Value {
         let mut condition = json!({"type": TARGET, "status": "True", "observedGeneration": generation,
             "reason": "DeletionByPodGC", "message": "PodGC: node no longer exists"});
         if !Condition::holds(&pod.status.conditions, TARGET) {
-            condition["lastTransitionTime"] = json!(second(now));
+            condition["lastTransitionTime"] = json!(truncate_to_second(now));
         }
         status["conditions"] = json!([condition]);
     }

@@ -21,10 +21,10 @@ use tokio::time::{self, Instant};
 
 use self::choice::Why;
 use crate::{
-    context::{Context, Task},
+    context::{ControllerContext, Task},
     objects::{Node, Pod},
     resource::{NODES, PODS},
-    writer::{Place, Writer, is},
+    writer::{ObjectRef, ApiWriter, has_status_code},
 };
 
 /// How often pods are looked at.
@@ -52,7 +52,7 @@ const FAILURES: Figure = Figure::counter(
 );
 
 struct PodGarbage {
-    writer: Writer,
+    writer: ApiWriter,
     clock: Clock,
     metrics: Metrics,
     pods: Informer<Pod>,
@@ -63,7 +63,7 @@ struct PodGarbage {
 }
 
 /// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let pods = context.pods();
     let by_state = pods.store().index(|pod| {
         let states = [(pod.has_ended(), ENDED), (pod.metadata.is_going(), GOING)];
@@ -116,7 +116,7 @@ impl PodGarbage {
             let why = match &*pod.spec.node_name {
                 "" => Why::Unscheduled,
                 node => match self.nodes.store().get(&Key::new("", node)) {
-                    Some(node) if !node.is_ready() && node.is_tainted(OUT_OF_SERVICE) => Why::OutOfService,
+                    Some(node) if !node.is_ready() && node.has_taint(OUT_OF_SERVICE) => Why::OutOfService,
                     _ => continue,
                 },
             };
@@ -151,8 +151,8 @@ impl PodGarbage {
         let mut lost = Vec::new();
         for (node, since) in missing.iter() {
             if now.duration_since(*since) >= QUARANTINE {
-                let read: kube::Result<Value> = self.writer.get(Place::new(&NODES, "", node)).await;
-                if matches!(read, Err(error) if is(&error, 404)) {
+                let read: kube::Result<Value> = self.writer.get(ObjectRef::new(&NODES, "", node)).await;
+                if matches!(read, Err(error) if has_status_code(&error, 404)) {
                     lost.push(node.clone());
                 }
             }
@@ -161,19 +161,19 @@ impl PodGarbage {
     }
 
     async fn end(&self, pod: &Pod, why: Why) -> kube::Result<()> {
-        let place = Place::new(&PODS, &pod.metadata.namespace, &pod.metadata.name);
+        let object_ref = ObjectRef::new(&PODS, &pod.metadata.namespace, &pod.metadata.name);
         if !pod.has_ended() {
             let patch = choice::failed(pod, why, self.clock.now());
             match self
                 .writer
-                .merge_lists::<Value>(place.part("status"), &patch)
+                .strategic_merge_patch::<Value>(object_ref.subresource("status"), &patch)
                 .await
             {
-                Err(error) if is(&error, 404) => return Ok(()),
+                Err(error) if has_status_code(&error, 404) => return Ok(()),
                 other => other.map(|_| ())?,
             }
         }
         let options = json!({"gracePeriodSeconds": 0, "preconditions": {"uid": pod.metadata.uid}});
-        self.writer.delete(place, &options).await
+        self.writer.delete(object_ref, &options).await
     }
 }

@@ -29,11 +29,11 @@ use super::{
     target::{Target, Targets},
 };
 use crate::{
-    context::Context,
-    news::News,
+    context::ControllerContext,
+    event_message::EventMessage,
     objects::Pod,
     resource::HORIZONTAL_POD_AUTOSCALERS,
-    writer::{Made, Place, Writer, is, words},
+    writer::{WrittenObject, ObjectRef, ApiWriter, has_status_code, error_message},
 };
 
 const LOOKS: Figure = Figure::counter(
@@ -67,7 +67,7 @@ const AUTOSCALERS: Figure = Figure::level(
 /// Looks at autoscalers.
 pub(super) struct Autoscaling {
     figures: Figures,
-    writer: Writer,
+    writer: ApiWriter,
     recorder: Recorder,
     clock: Clock,
     autoscalers: Informer<Autoscaler>,
@@ -135,7 +135,7 @@ impl Reconciler for Autoscaling {
 }
 
 impl Autoscaling {
-    pub(super) fn new(context: &Context, autoscalers: Informer<Autoscaler>) -> Self {
+    pub(super) fn new(context: &ControllerContext, autoscalers: Informer<Autoscaler>) -> Self {
         let targets = Arc::new(Targets::new(&context.writer));
         Autoscaling {
             figures: context.metrics.clone(),
@@ -183,7 +183,7 @@ impl Autoscaling {
             return Some((current, current));
         }
         if let Err(error) = target.scale(&self.writer, namespace, replicas).await {
-            let why = words(&error);
+            let why = error_message(&error);
             let message = format!("New size: {replicas}; reason: {reason}; error: {why}");
             self.warn(autoscaler, "FailedRescale", message);
             let message = format!("the HPA controller was unable to update the target scale: {why}");
@@ -194,7 +194,7 @@ impl Autoscaling {
         let message = format!("the HPA controller was able to update the target scale to {replicas}");
         standing.set(ABLE, true, "SucceededRescale", message);
         let message = format!("New size: {replicas}; reason: {reason}");
-        News::normal("SuccessfulRescale", message).tell(
+        EventMessage::normal("SuccessfulRescale", message).tell(
             &self.recorder,
             &autoscaler.metadata.reference(&HORIZONTAL_POD_AUTOSCALERS),
         );
@@ -417,17 +417,17 @@ impl Autoscaling {
             return;
         };
         let (namespace, name) = (&autoscaler.metadata.namespace, &autoscaler.metadata.name);
-        let place = Place::new(&HORIZONTAL_POD_AUTOSCALERS, namespace, name).part("status");
-        match self.writer.update::<Made>(place, &patch).await {
+        let object_ref = ObjectRef::new(&HORIZONTAL_POD_AUTOSCALERS, namespace, name).subresource("status");
+        match self.writer.update_with_merge::<WrittenObject>(object_ref, &patch).await {
             Ok(made) => request.wrote_at(&self.autoscalers, &made.metadata.resource_version),
-            Err(error) if is(&error, 404) => {}
-            Err(error) => self.warn(autoscaler, "FailedUpdateStatus", words(&error)),
+            Err(error) if has_status_code(&error, 404) => {}
+            Err(error) => self.warn(autoscaler, "FailedUpdateStatus", error_message(&error)),
         }
     }
 
     fn warn(&self, autoscaler: &Autoscaler, reason: &str, message: impl std::fmt::Display) {
         let about = autoscaler.metadata.reference(&HORIZONTAL_POD_AUTOSCALERS);
-        News::warning(reason, message).tell(&self.recorder, &about);
+        EventMessage::warning(reason, message).tell(&self.recorder, &about);
     }
 
     /// Does something with what is remembered of an autoscaler.

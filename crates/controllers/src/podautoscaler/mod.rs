@@ -27,8 +27,8 @@ use kubecontroller::{controller::Predicate, informer::Delta};
 
 use self::autoscaler::Autoscaling;
 use crate::{
-    context::{Context, Task},
-    objects::Thing,
+    context::{ControllerContext, Task},
+    objects::Projection,
     resource::HORIZONTAL_POD_AUTOSCALERS,
 };
 
@@ -37,10 +37,10 @@ const PERIOD: Duration = Duration::from_secs(15);
 const WORKERS: usize = 5;
 
 /// An autoscaler. There are few, and all of one is read.
-type Autoscaler = Thing<HorizontalPodAutoscalerSpec, HorizontalPodAutoscalerStatus>;
+type Autoscaler = Projection<HorizontalPodAutoscalerSpec, HorizontalPodAutoscalerStatus>;
 
 /// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let autoscalers = context.informer::<Autoscaler>(&HORIZONTAL_POD_AUTOSCALERS);
     // What it says of itself is written here.
     let is_other = |delta: &Delta<Autoscaler>| match (delta.old(), delta.new()) {

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     resource::{PODS, Resource, push_segment},
-    writer::{Page, Writer, words},
+    writer::{Page, ApiWriter, error_message},
 };
 
 const CUSTOM: &str = "custom.metrics.k8s.io";
@@ -30,14 +30,14 @@ static POD_METRICS: Resource = Resource::new("metrics.k8s.io", "v1beta1", "pods"
 
 /// Reads metrics.
 pub(super) struct Metrics {
-    writer: Writer,
+    writer: ApiWriter,
     targets: Arc<Targets>,
 }
 
 // --- Metrics ---
 
 impl Metrics {
-    pub(super) fn new(writer: &Writer, targets: &Arc<Targets>) -> Self {
+    pub(super) fn new(writer: &ApiWriter, targets: &Arc<Targets>) -> Self {
         Metrics {
             writer: writer.clone(),
             targets: Arc::clone(targets),
@@ -53,7 +53,7 @@ impl Metrics {
         container: Option<&str>,
     ) -> Result<Samples, String> {
         let parameters = ListParams::default().labels(selector);
-        let page: kube::Result<Page<Value>> = self.writer.page(&POD_METRICS, namespace, &parameters).await;
+        let page: kube::Result<Page<Value>> = self.writer.list_page(&POD_METRICS, namespace, &parameters).await;
         let page = page.map_err(|error| {
             let why = told(&error, "pods.metrics.k8s.io");
             format!("unable to fetch metrics from resource metrics API: {why}")
@@ -141,7 +141,7 @@ impl Metrics {
             ..Resource::new(EXTERNAL, "v1beta1", "", "ExternalMetricValue", true)
         };
         let parameters = ListParams::default().labels(&selector);
-        let page: kube::Result<Page<Value>> = self.writer.page(&resource, namespace, &parameters).await;
+        let page: kube::Result<Page<Value>> = self.writer.list_page(&resource, namespace, &parameters).await;
         let page = page.map_err(|error| {
             let why = told(&error, &qualified(&metric.name, EXTERNAL));
             format!("unable to fetch metrics from external metrics API: {why}")
@@ -162,9 +162,9 @@ impl Metrics {
         container: Option<&str>,
     ) -> Result<BTreeMap<String, i64>, String> {
         let parameters = ListParams::default().labels(selector);
-        let page: kube::Result<Page<Value>> = self.writer.page(&PODS, namespace, &parameters).await;
+        let page: kube::Result<Page<Value>> = self.writer.list_page(&PODS, namespace, &parameters).await;
         let page = page.map_err(|error| {
-            let why = words(&error);
+            let why = error_message(&error);
             format!("unable to get pods while calculating replica count: {why}")
         })?;
         let named = |pod: &Value| pod.at("metadata").text("name").to_owned();
@@ -194,7 +194,7 @@ impl Metrics {
             push_segment(&mut path, segment);
         }
         let path = format!("{path}?{query}");
-        let page: kube::Result<Page<Value>> = self.writer.read(&path, "application/json").await;
+        let page: kube::Result<Page<Value>> = self.writer.get_path(&path, "application/json").await;
         page.map(|page| page.items).map_err(|error| {
             let (resource, object) = way.split_once('/').unwrap_or((way, name));
             told(&error, &format!("{} {object}", qualified(resource, CUSTOM)))
@@ -204,9 +204,9 @@ impl Metrics {
     async fn custom_version(&self) -> Result<String, String> {
         let groups: Value = self
             .writer
-            .read("/apis", "application/json")
+            .get_path("/apis", "application/json")
             .await
-            .map_err(|error| words(&error))?;
+            .map_err(|error| error_message(&error))?;
         let mut groups = groups.items("groups").iter();
         let Some(group) = groups.find(|group| group.text("name") == CUSTOM) else {
             return Err(format!("no custom metrics API ({CUSTOM}) registered"));

@@ -10,7 +10,7 @@ use k8s_openapi::{
 use serde_json::{Value, json};
 
 use super::Autoscaler;
-use crate::written::second;
+use crate::patch_values::truncate_to_second;
 
 /// Whether the target's scale can be read and written, or what holds it back.
 pub(super) const ABLE: &str = "AbleToScale";
@@ -34,7 +34,7 @@ impl<'a> Standing<'a> {
     pub(super) fn new(autoscaler: &'a Autoscaler, now: Timestamp) -> Self {
         Standing {
             autoscaler,
-            now: second(now),
+            now: truncate_to_second(now),
             status: autoscaler.status.clone(),
         }
     }

@@ -7,9 +7,9 @@ use k8s_openapi::api::autoscaling::v2::CrossVersionObjectReference;
 use serde_json::Value;
 
 use crate::{
-    discovery::Discovered,
+    discovery::DiscoveryResult,
     resource::Resource,
-    writer::{Place, Writer, is, words},
+    writer::{ObjectRef, ApiWriter, has_status_code, error_message},
 };
 
 /// How often a scale is written when somebody else is faster.
@@ -17,9 +17,9 @@ const TRIES: u32 = 5;
 
 /// Finds targets.
 pub(super) struct Targets {
-    writer: Writer,
+    writer: ApiWriter,
     /// The resources, as they were when one was last missed.
-    known: Mutex<Arc<Discovered>>,
+    known: Mutex<Arc<DiscoveryResult>>,
 }
 
 /// A target, with its scale as the server has it.
@@ -31,7 +31,7 @@ pub(super) struct Target {
 // --- Targets ---
 
 impl Targets {
-    pub(super) fn new(writer: &Writer) -> Self {
+    pub(super) fn new(writer: &ApiWriter) -> Self {
         Targets {
             writer: writer.clone(),
             known: Mutex::default(),
@@ -45,7 +45,7 @@ impl Targets {
             [group, _] => group,
             _ => return Err(format!("unexpected GroupVersion string: {api_version}")),
         };
-        let find = |discovered: &Discovered| {
+        let find = |discovered: &DiscoveryResult| {
             let served = discovered.resources.iter().map(|served| &served.resource);
             served
                 .into_iter()
@@ -55,9 +55,9 @@ impl Targets {
         if let Some(found) = find(&self.known()) {
             return Ok(found);
         }
-        let discovered = Discovered::ask(&self.writer)
+        let discovered = DiscoveryResult::fetch(&self.writer)
             .await
-            .map_err(|error| words(&error))?;
+            .map_err(|error| error_message(&error))?;
         let found = find(&discovered);
         *self.known() = Arc::new(discovered);
         found.ok_or_else(|| {
@@ -74,19 +74,19 @@ impl Targets {
     ) -> Result<Target, String> {
         let api_version = reference.api_version.as_deref().unwrap_or_default();
         let resource = self.resource(api_version, &reference.kind).await?;
-        let place = Place::new(&resource, namespace, &reference.name).part("scale");
-        match self.writer.get(place).await {
+        let object_ref = ObjectRef::new(&resource, namespace, &reference.name).subresource("scale");
+        match self.writer.get(object_ref).await {
             Ok(scale) => Ok(Target { resource, scale }),
-            Err(error) if is(&error, 404) => {
+            Err(error) if has_status_code(&error, 404) => {
                 // It may be served in another way by now.
                 *self.known() = Arc::default();
                 Err(not_found(&error, &resource))
             }
-            Err(error) => Err(words(&error)),
+            Err(error) => Err(error_message(&error)),
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, Arc<Discovered>> {
+    fn known(&self) -> MutexGuard<'_, Arc<DiscoveryResult>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -101,9 +101,9 @@ fn not_found(error: &kube::Error, resource: &Resource) -> String {
         _ => false,
     };
     if names_object(error) {
-        return words(error);
+        return error_message(error);
     }
-    let resource = resource.in_words();
+    let resource = resource.group_version_resource_text();
     format!("could not find scale subresource for {resource} in discovery information")
 }
 
@@ -128,7 +128,7 @@ impl Target {
     /// Scales it.
     pub(super) async fn scale(
         &mut self,
-        writer: &Writer,
+        writer: &ApiWriter,
         namespace: &str,
         replicas: i32,
     ) -> kube::Result<()> {
@@ -136,11 +136,11 @@ impl Target {
         let mut tries = 0;
         loop {
             tries += 1;
-            let place = Place::new(&self.resource, namespace, &name).part("scale");
+            let object_ref = ObjectRef::new(&self.resource, namespace, &name).subresource("scale");
             self.scale["spec"]["replicas"] = replicas.into();
-            match writer.replace::<Value>(place, &self.scale).await {
+            match writer.update::<Value>(object_ref, &self.scale).await {
                 Ok(_) => return Ok(()),
-                Err(error) if is(&error, 409) && tries < TRIES => self.scale = writer.get(place).await?,
+                Err(error) if has_status_code(&error, 409) && tries < TRIES => self.scale = writer.get(object_ref).await?,
                 Err(error) => return Err(error),
             }
         }

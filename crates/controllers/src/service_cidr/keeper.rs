@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 
 use super::plan::can_go;
 use crate::{
-    news::News,
+    event_message::EventMessage,
     objects::{Condition, ConditionStatus, IpAddress, ServiceCidr},
     resource::SERVICE_CIDRS,
-    writer::{Made, Place, Writer, is},
-    written,
+    writer::{WrittenObject, ObjectRef, ApiWriter, has_status_code},
+    patch_values,
 };
 
 const FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";
@@ -48,7 +48,7 @@ const IS_KEPT: Said = Said {
 
 /// Keeps networks of services.
 pub(super) struct Keeper {
-    pub(super) writer: Writer,
+    pub(super) writer: ApiWriter,
     pub(super) recorder: Recorder,
     pub(super) clock: Clock,
     pub(super) cidrs: Informer<ServiceCidr>,
@@ -82,15 +82,15 @@ impl Reconciler for Keeper {
         if let Err(error) = self.say(&request, &cidr, &IS_READY).await {
             let words = "The ServiceCIDR Status can not be set to Ready=True";
             let about = cidr.metadata.reference(&SERVICE_CIDRS);
-            News::warning("KubernetesServiceCIDRError", words).tell(&self.recorder, &about);
+            EventMessage::warning("KubernetesServiceCIDRError", words).tell(&self.recorder, &about);
             return Err(error.into());
         }
         Ok(Outcome::Done)
     }
 }
 
-fn place(cidr: &ServiceCidr) -> Place<'_> {
-    Place::new(&SERVICE_CIDRS, "", &cidr.metadata.name)
+fn place(cidr: &ServiceCidr) -> ObjectRef<'_> {
+    ObjectRef::new(&SERVICE_CIDRS, "", &cidr.metadata.name)
 }
 
 impl Keeper {
@@ -107,27 +107,27 @@ impl Keeper {
         if old.is_some_and(facts) {
             return Ok(());
         }
-        let time = written::second(self.clock.now());
+        let time = patch_values::truncate_to_second(self.clock.now());
         let condition = json!({"type": READY, "status": holds, "reason": reason, "message": message, "lastTransitionTime": time});
         let applied = json!({
             "apiVersion": SERVICE_CIDRS.api_version(), "kind": SERVICE_CIDRS.kind,
             "metadata": {"name": cidr.metadata.name}, "status": {"conditions": [condition]},
         });
-        let place = place(cidr).part("status");
-        self.wrote(request, self.writer.apply(place, MANAGER, &applied).await)
+        let object_ref = place(cidr).subresource("status");
+        self.wrote(request, self.writer.server_side_apply(object_ref, MANAGER, &applied).await)
     }
 
-    async fn patch(&self, request: &Request, place: Place<'_>, patch: &Value) -> kube::Result<()> {
-        self.wrote(request, self.writer.merge_lists(place, patch).await)
+    async fn patch(&self, request: &Request, object_ref: ObjectRef<'_>, patch: &Value) -> kube::Result<()> {
+        self.wrote(request, self.writer.strategic_merge_patch(object_ref, patch).await)
     }
 
-    fn wrote(&self, request: &Request, written: kube::Result<Made>) -> kube::Result<()> {
+    fn wrote(&self, request: &Request, written: kube::Result<WrittenObject>) -> kube::Result<()> {
         match written {
             Ok(made) => {
                 request.wrote_at(&self.cidrs, &made.metadata.resource_version);
                 Ok(())
             }
-            Err(error) if is(&error, 404) => Ok(()),
+            Err(error) if has_status_code(&error, 404) => Ok(()),
             Err(error) => Err(error),
         }
     }

@@ -12,13 +12,13 @@ use self::{
     plan::{address_of, can_give, networks},
 };
 use crate::{
-    context::{Context, Task},
+    context::{ControllerContext, Task},
     objects::{IpAddress, ServiceCidr},
     resource::{IP_ADDRESSES, SERVICE_CIDRS},
 };
 
 /// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let cidrs = context.informer::<ServiceCidr>(&SERVICE_CIDRS);
     let addresses = context.informer::<IpAddress>(&IP_ADDRESSES);
     let keeper = Keeper {

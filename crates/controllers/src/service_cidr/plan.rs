@@ -3,7 +3,7 @@
 use std::{net::IpAddr, sync::Arc};
 
 use crate::{
-    network::Network,
+    cidr::Cidr,
     objects::{IpAddress, ServiceCidr},
 };
 
@@ -12,7 +12,7 @@ const MANAGED_BY: &str = "ipaddress.kubernetes.io/managed-by";
 const ALLOCATOR: &str = "ipallocator.k8s.io";
 
 /// The networks of one.
-pub(super) fn networks(cidr: &ServiceCidr) -> Vec<Network> {
+pub(super) fn networks(cidr: &ServiceCidr) -> Vec<Cidr> {
     cidr.spec
         .cidrs
         .iter()
@@ -37,7 +37,7 @@ pub(super) fn can_go(cidr: &ServiceCidr, all: &[Arc<ServiceCidr>], addresses: &[
         .iter()
         .filter(|other| other.metadata.name != cidr.metadata.name)
         .collect();
-    let is_within = |network: &Network| {
+    let is_within = |network: &Cidr| {
         let mut theirs = others.iter().flat_map(|other| networks(other));
         theirs.any(|other| other.holds(network))
     };

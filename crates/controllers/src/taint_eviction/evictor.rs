@@ -18,12 +18,12 @@ use tokio::time::Instant;
 
 use super::plan::{Plan, Stay, driving};
 use crate::{
-    context::Context,
-    news::News,
+    context::ControllerContext,
+    event_message::EventMessage,
     objects::{Condition, ConditionStatus, Node, Pod},
     resource::PODS,
-    writer::{Place, Writer, is, only},
-    written::second,
+    writer::{ObjectRef, ApiWriter, has_status_code, delete_options_for_uid},
+    patch_values::truncate_to_second,
 };
 
 const REASON: &str = "DeletionByTaintManager";
@@ -45,7 +45,7 @@ const DELETION_TIME: Figure = Figure::spread(
 
 pub(super) struct Evictor {
     metrics: Metrics,
-    writer: Writer,
+    writer: ApiWriter,
     recorder: Recorder,
     clock: Clock,
     nodes: Store<Node>,
@@ -66,7 +66,7 @@ struct Planned {
 // --- Evictor ---
 
 impl Evictor {
-    pub(super) fn new(context: &Context, nodes: Store<Node>, pods: Store<Pod>) -> Self {
+    pub(super) fn new(context: &ControllerContext, nodes: Store<Node>, pods: Store<Pod>) -> Self {
         Evictor {
             metrics: context.metrics.clone(),
             writer: context.writer.clone(),
@@ -99,7 +99,7 @@ impl Evictor {
             ..ObjectReference::default()
         };
         let message = format_args!("{what} {}/{}", key.namespace(), key.name());
-        News::normal("TaintManagerEviction", message).tell(&self.recorder, &about);
+        EventMessage::normal("TaintManagerEviction", message).tell(&self.recorder, &about);
     }
 
     /// What is to be done with a pod now.
@@ -153,23 +153,23 @@ impl Evictor {
         if !was_told {
             self.tell(key, "Marking for deletion Pod");
         }
-        let place = Place::new(&PODS, key.namespace(), key.name());
+        let object_ref = ObjectRef::new(&PODS, key.namespace(), key.name());
         let target = Condition::find(&pod.status.conditions, "DisruptionTarget");
         let is_target = target.is_some_and(|target| target.status == ConditionStatus::True);
         if !is_target || target.is_some_and(|target| &*target.reason != REASON) {
             let mut condition = json!({"type": "DisruptionTarget", "status": "True", "reason": REASON, "message": MESSAGE,
                 "observedGeneration": pod.metadata.generation});
             if !is_target {
-                condition["lastTransitionTime"] = json!(second(self.clock.now()));
+                condition["lastTransitionTime"] = json!(truncate_to_second(self.clock.now()));
             }
             let patch = json!({"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}});
-            let marked = self.writer.merge_lists::<Value>(place.part("status"), &patch);
+            let marked = self.writer.strategic_merge_patch::<Value>(object_ref.subresource("status"), &patch);
             match marked.await {
                 Err(error) if is_gone(&error) => return Ok(()),
                 other => other?,
             };
         }
-        match self.writer.delete(place, &only(&pod.metadata.uid)).await {
+        match self.writer.delete(object_ref, &delete_options_for_uid(&pod.metadata.uid)).await {
             Err(error) if is_gone(&error) => Ok(()),
             other => Ok(other?),
         }
@@ -207,5 +207,5 @@ impl Reconciler for Evictor {
 
 /// Whether a pod is gone; another may have its name by now.
 fn is_gone(error: &kube::Error) -> bool {
-    is(error, 404) || is(error, 409)
+    has_status_code(error, 404) || has_status_code(error, 409)
 }

@@ -9,7 +9,7 @@ use kubecontroller::{controller::Predicate, informer::Delta};
 
 use self::{evictor::Evictor, plan::driving};
 use crate::{
-    context::{Context, Task},
+    context::{ControllerContext, Task},
     objects::{Node, Pod},
     resource::NODES,
 };
@@ -18,7 +18,7 @@ use crate::{
 const WORKERS: usize = 8;
 
 /// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let (nodes, pods) = (context.informer::<Node>(&NODES), context.pods());
     let by_node = context.pods_by_node();
     let evictor = Evictor::new(context, nodes.store().clone(), pods.store().clone());

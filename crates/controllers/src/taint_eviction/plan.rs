@@ -49,7 +49,7 @@ impl Stay {
     pub(super) fn of<'a>(taints: impl Iterator<Item = &'a Taint>, tolerations: &[Toleration]) -> Self {
         let mut shortest: Option<i64> = None;
         for taint in taints {
-            let Some(toleration) = tolerations.iter().find(|toleration| toleration.bears(taint)) else {
+            let Some(toleration) = tolerations.iter().find(|toleration| toleration.tolerates(taint)) else {
                 return Stay::No;
             };
             shortest = match (shortest, toleration.toleration_seconds) {
@@ -89,29 +89,29 @@ mod tests {
 
     #[test]
     fn a_pod_stays_as_long_as_it_bears_all_taints() {
-        let bears = |key: &str, seconds: Option<i64>| json!({"key": key, "operator": "Exists", "tolerationSeconds": seconds});
+        let tolerates = |key: &str, seconds: Option<i64>| json!({"key": key, "operator": "Exists", "tolerationSeconds": seconds});
         let seconds = |seconds| Stay::For(Duration::from_secs(seconds));
         let cases = [
             (vec![], vec![], Stay::Forever),
             (vec!["a"], vec![], Stay::No),
-            (vec!["a"], vec![bears("a", None)], Stay::Forever),
-            (vec!["a", "b"], vec![bears("a", None)], Stay::No),
+            (vec!["a"], vec![tolerates("a", None)], Stay::Forever),
+            (vec!["a", "b"], vec![tolerates("a", None)], Stay::No),
             (
                 vec!["a", "b"],
-                vec![bears("a", Some(9)), bears("b", Some(5))],
+                vec![tolerates("a", Some(9)), tolerates("b", Some(5))],
                 seconds(5),
             ),
             (
                 vec!["a", "b"],
-                vec![bears("a", Some(9)), bears("b", None)],
+                vec![tolerates("a", Some(9)), tolerates("b", None)],
                 seconds(9),
             ),
             (
                 vec!["a"],
-                vec![bears("a", Some(9)), bears("a", Some(5))],
+                vec![tolerates("a", Some(9)), tolerates("a", Some(5))],
                 seconds(9),
             ),
-            (vec!["a"], vec![bears("a", Some(-1))], seconds(0)),
+            (vec!["a"], vec![tolerates("a", Some(-1))], seconds(0)),
         ];
         for (taints, tolerations, expected) in cases {
             let text = format!("{taints:?} {tolerations:?}");

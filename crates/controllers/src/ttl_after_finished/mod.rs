@@ -15,10 +15,10 @@ use serde_json::json;
 
 use self::plan::{late, time_left};
 use crate::{
-    context::{Context, Task},
+    context::{ControllerContext, Task},
     objects::Job,
     resource::JOBS,
-    writer::{Place, Writer, is},
+    writer::{ObjectRef, ApiWriter, has_status_code},
 };
 
 /// How long jobs stayed after their time was over.
@@ -31,14 +31,14 @@ const DELETION_TIME: Figure = Figure::spread(
 
 /// Deletes jobs whose time is over.
 struct Cleaner {
-    writer: Writer,
+    writer: ApiWriter,
     jobs: Store<Job>,
     clock: Clock,
     metrics: Metrics,
 }
 
 /// What runs.
-pub(crate) fn make(context: &Context) -> Vec<Task> {
+pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let jobs = context.informer::<Job>(&JOBS);
     let cleaner = Cleaner {
         writer: context.writer.clone(),
@@ -70,9 +70,9 @@ impl Reconciler for Cleaner {
             return Ok(outcome);
         }
         // Somebody may have given it more time, and the informer not have heard of it.
-        let place = Place::new(&JOBS, key.namespace(), key.name());
-        let job: Job = match self.writer.get(place).await {
-            Err(error) if is(&error, 404) => return Ok(Outcome::Done),
+        let object_ref = ObjectRef::new(&JOBS, key.namespace(), key.name());
+        let job: Job = match self.writer.get(object_ref).await {
+            Err(error) if has_status_code(&error, 404) => return Ok(Outcome::Done),
             job => job?,
         };
         if let Some(outcome) = self.wait(&job) {
@@ -85,7 +85,7 @@ impl Reconciler for Cleaner {
             "propagationPolicy": "Foreground",
             "preconditions": {"uid": metadata.uid, "resourceVersion": metadata.resource_version},
         });
-        self.writer.delete(place, &options).await?;
+        self.writer.delete(object_ref, &options).await?;
         if let Some(late) = late(&job, self.clock.now()) {
             self.metrics.observe(&DELETION_TIME, &[], late.as_secs_f64());
         }

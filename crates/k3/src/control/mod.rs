@@ -6,7 +6,7 @@ mod report;
 use std::{fmt, sync::Arc};
 
 use k3_apiserver::Server;
-use k3_controllers::{CONTROLLERS, Cluster, Context, Descriptor, writer::Writer};
+use k3_controllers::{CONTROLLERS, Cluster, Context, ControllerDescriptor, writer::ApiWriter};
 use k3_scheduler::Scheduler;
 use k3_simulator::{Rules, Simulator};
 use kubecontroller::{
@@ -98,7 +98,7 @@ const QUEUE_NAMES: &[(&str, &str)] = &[
 /// What runs beside the API server.
 #[derive(Default)]
 pub(crate) struct Chosen {
-    controllers: Vec<&'static Descriptor>,
+    controllers: Vec<&'static ControllerDescriptor>,
     scheduler: bool,
     /// How many nodes are simulated, and how they behave.
     simulated: Option<(u32, Rules)>,
@@ -134,7 +134,7 @@ pub(crate) fn listed(list: &str) -> Result<Chosen, Failure> {
             ),
         )
     };
-    let names = |known: &Descriptor, word: &str| word == "*" || known.name == word || known.alias == word;
+    let names = |known: &ControllerDescriptor, word: &str| word == "*" || known.name == word || known.alias == word;
     for word in &words {
         let word = word.strip_prefix('-').unwrap_or(word);
         let is_known = SCHEDULER_NAMES.contains(&word) || CONTROLLERS.iter().any(|known| names(known, word));
@@ -145,7 +145,7 @@ pub(crate) fn listed(list: &str) -> Result<Chosen, Failure> {
     let selection = Selection::parse(&words).map_err(wrong)?;
     // Some run only where they are asked for by name.
     let is_meant =
-        |known: &Descriptor| known.is_on || words.iter().any(|word| word != "*" && names(known, word));
+        |known: &ControllerDescriptor| known.is_on || words.iter().any(|word| word != "*" && names(known, word));
     let controllers = CONTROLLERS
         .iter()
         .filter(|known| selection.has(known.name, known.alias) && is_meant(known));
@@ -199,7 +199,7 @@ impl Control {
         let cluster = Arc::new(cluster);
         for descriptor in chosen.controllers {
             let context = Context {
-                writer: Writer::new(door.controller(descriptor.account)?),
+                writer: ApiWriter::new(door.controller(descriptor.account)?),
                 informers: manager.informers().clone(),
                 recorder: manager.recorder(descriptor.name).style(Style::Core),
                 clock: manager.clock().clone(),

@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 
 /// A definition as it is written.
 #[derive(Debug)]
-pub(super) struct Definition {
+pub(super) struct CustomResourceDefinition {
     file: PathBuf,
     /// YAML, of which JSON is a part.
     text: String,
@@ -36,7 +36,7 @@ struct Head {
 }
 
 /// The definitions in files and folders.
-pub(super) fn read(paths: &[PathBuf]) -> Result<Vec<Definition>, Failure> {
+pub(super) fn read(paths: &[PathBuf]) -> Result<Vec<CustomResourceDefinition>, Failure> {
     let mut found = Vec::new();
     for path in paths {
         let before = found.len();
@@ -53,7 +53,7 @@ pub(super) fn read(paths: &[PathBuf]) -> Result<Vec<Definition>, Failure> {
                 })?;
                 if head.is_some_and(|head| head.kind == KIND) {
                     let file = file.clone();
-                    found.push(Definition { file, text });
+                    found.push(CustomResourceDefinition { file, text });
                 }
             }
         }
@@ -101,9 +101,9 @@ fn documents(text: &str) -> Vec<String> {
 }
 
 /// Makes the kinds known, and waits until all can be used.
-pub(super) async fn install(client: &Client, definitions: Vec<Definition>) -> Result<(), Failure> {
+pub(super) async fn install(client: &Client, definitions: Vec<CustomResourceDefinition>) -> Result<(), Failure> {
     let mut names = Vec::new();
-    for Definition { file, text } in definitions {
+    for CustomResourceDefinition { file, text } in definitions {
         let request = Request::post(PATH)
             .header("content-type", "application/yaml")
             .body(text.into_bytes())

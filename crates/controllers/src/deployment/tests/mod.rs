@@ -1,2 +1,2 @@
-mod plan;
-mod story;
+mod sync;
+mod scenario;
