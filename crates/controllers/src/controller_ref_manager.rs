@@ -13,7 +13,7 @@ use serde::de::IgnoredAny;
 use crate::{
     objects::{Meta, Owner, Projection},
     resource::Resource,
-    writer::{ObjectRef, ApiWriter, has_status_code},
+    writer::{ApiWriter, ObjectRef, has_status_code},
 };
 
 /// Objects by the uid of the owner that controls them, and by the namespace if they have none. All controllers of a kind

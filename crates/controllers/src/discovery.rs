@@ -186,7 +186,10 @@ mod tests {
                 {"resource": "shops", "responseKind": {"kind": "Shop"}, "scope": "Cluster", "verbs": ["list"]}]}]}]});
         let mut discovered = DiscoveryResult::default();
         discovered.add(serde_json::from_value(groups).unwrap());
-        let found: Vec<_> = discovered.with_verbs(&["list"]).map(|found| found.path("a")).collect();
+        let found: Vec<_> = discovered
+            .with_verbs(&["list"])
+            .map(|found| found.path("a"))
+            .collect();
         assert_eq!(
             found,
             [

@@ -1,30 +1,31 @@
 //! The built-in controllers: ordinary clients of the API, a file or folder each.
 
 mod bootstrap;
-mod status_throttle;
 mod certificates;
+mod cidr;
 mod context;
+mod controller_ref_manager;
 mod cronjob;
 mod daemonset;
 mod deployment;
+mod descriptors;
 pub mod discovery;
 mod disruption;
 mod endpoint_mirroring;
 mod endpoint_slice;
 mod endpoints;
 mod ephemeral_volume;
-mod controller_ref_manager;
+mod event_message;
 mod garbage;
 mod history;
 mod job;
 mod local_path;
 mod namespace;
-mod cidr;
-mod event_message;
 mod node_ipam;
 mod node_lifecycle;
 mod node_ttl;
 pub mod objects;
+pub mod patch_values;
 mod pod_garbage;
 mod podautoscaler;
 pub mod pods;
@@ -40,8 +41,8 @@ mod service_account_token;
 mod service_cidr;
 mod services;
 mod statefulset;
+mod status_throttle;
 mod storage_migration;
-mod descriptors;
 mod taint_eviction;
 #[cfg(test)]
 mod testing;
@@ -51,15 +52,14 @@ mod volume_binder;
 mod volume_expander;
 mod volume_protection;
 pub mod writer;
-pub mod patch_values;
 
 pub use self::{
     certificates::{
         JOIN_NODE_NAME_KEY, JOIN_USE_LIMIT_KEY, JOIN_USES_KEY, join_approver_roles, serving_approver_roles,
     },
     context::{
-        Authority, CertificateOrder, CertificateSigner, Cluster, ControllerContext, NodeNetworks, ServerIdentity, Task,
-        TokenSigner,
+        Authority, CertificateOrder, CertificateSigner, Cluster, ControllerContext, NodeNetworks,
+        ServerIdentity, Task, TokenSigner,
     },
     descriptors::{CONTROLLERS, ControllerDescriptor},
 };

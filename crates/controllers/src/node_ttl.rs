@@ -13,7 +13,7 @@ use crate::{
     context::{ControllerContext, Task},
     objects::Node,
     resource::NODES,
-    writer::{WrittenObject, ObjectRef, has_status_code},
+    writer::{ObjectRef, WrittenObject, has_status_code},
 };
 
 const ANNOTATION: &str = "node.alpha.kubernetes.io/ttl";
@@ -55,7 +55,10 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
                 };
                 let patch = json!({"metadata": {"annotations": {ANNOTATION: seconds.to_string()}}});
                 let object_ref = ObjectRef::new(&NODES, "", &node.metadata.name);
-                match writer.strategic_merge_patch::<WrittenObject>(object_ref, &patch).await {
+                match writer
+                    .strategic_merge_patch::<WrittenObject>(object_ref, &patch)
+                    .await
+                {
                     Ok(made) => request.wrote_at(&nodes, &made.metadata.resource_version),
                     Err(error) if has_status_code(&error, 404) => {}
                     Err(error) => return Err(error.into()),

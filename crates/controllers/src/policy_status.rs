@@ -18,7 +18,7 @@ use crate::{
     context::{ControllerContext, Task},
     objects::Projection,
     resource::{CUSTOM_RESOURCE_DEFINITIONS, VALIDATING_ADMISSION_POLICIES},
-    writer::{WrittenObject, Page, ObjectRef, ApiWriter, has_status_code},
+    writer::{ApiWriter, ObjectRef, Page, WrittenObject, has_status_code},
 };
 
 const MANAGER: &str = "validatingadmissionpolicy-status";
@@ -174,7 +174,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::testing::{TestCluster, Scenario};
+    use crate::testing::{Scenario, TestCluster};
 
     fn policy(cluster: &TestCluster, name: &str, rule: &Value, expression: &str) {
         cluster.put(

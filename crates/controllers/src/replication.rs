@@ -17,5 +17,9 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
         recorder: context.recorder.clone().component("replication-controller"),
         ..context.clone()
     };
-    vec![build_controller::<LabelEqualitySelector>(&context, "replicationmanager", kind)]
+    vec![build_controller::<LabelEqualitySelector>(
+        &context,
+        "replicationmanager",
+        kind,
+    )]
 }

@@ -14,7 +14,7 @@ use crate::{
     context::{ControllerContext, Task},
     objects::{Meta, Selector, object},
     resource::CLUSTER_ROLES,
-    writer::{WrittenObject, ObjectRef, has_status_code},
+    writer::{ObjectRef, WrittenObject, has_status_code},
 };
 
 /// In whose name the rules are.
@@ -74,7 +74,10 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
                 }
                 let object_ref = ObjectRef::new(&CLUSTER_ROLES, "", request.key.name());
                 let applied = applied(&role, &rules);
-                match writer.server_side_apply::<WrittenObject>(object_ref, MANAGER, &applied).await {
+                match writer
+                    .server_side_apply::<WrittenObject>(object_ref, MANAGER, &applied)
+                    .await
+                {
                     Ok(made) => request.wrote_at(&roles, &made.metadata.resource_version),
                     Err(error) if has_status_code(&error, 404) => {}
                     Err(error) => return Err(error.into()),

@@ -51,7 +51,13 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
                     .await
                 {
                     // Another was faster, or the namespace is going by now.
-                    Err(error) if has_status_code(&error, 409) || has_status_code(&error, 403) || has_status_code(&error, 404) => Ok(Outcome::Done),
+                    Err(error)
+                        if has_status_code(&error, 409)
+                            || has_status_code(&error, 403)
+                            || has_status_code(&error, 404) =>
+                    {
+                        Ok(Outcome::Done)
+                    }
                     other => Ok(other.map(|_| Outcome::Done)?),
                 }
             }

@@ -17,7 +17,7 @@ use crate::{
     context::{Authority, ControllerContext, Task},
     objects::Projection,
     resource::CLUSTER_TRUST_BUNDLES,
-    writer::{ObjectRef, ApiWriter, is_already_exists},
+    writer::{ApiWriter, ObjectRef, is_already_exists},
 };
 
 const SIGNER: &str = "kubernetes.io/kube-apiserver-serving";
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
     use crate::{
         context::Cluster,
-        testing::{TestCluster, Scenario},
+        testing::{Scenario, TestCluster},
     };
 
     fn make_for(authority: Authority, context: &ControllerContext) -> Vec<Task> {

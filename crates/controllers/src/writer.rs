@@ -85,7 +85,8 @@ impl ApiWriter {
 
     /// Reads an object from the server itself, not from what an informer has.
     pub async fn get<T: DeserializeOwned>(&self, object_ref: ObjectRef<'_>) -> kube::Result<T> {
-        self.send(Method::GET, &object_ref.path()?, JSON, None::<&Value>).await
+        self.send(Method::GET, &object_ref.path()?, JSON, None::<&Value>)
+            .await
     }
 
     /// Reads a path in a form of its own.
@@ -126,7 +127,9 @@ impl ApiWriter {
             .replace(',', r"\,")
             .replace('=', r"\=");
         let parameters = ListParams::default().fields(&format!("metadata.name={name}"));
-        let page: Page<Value> = self.list_page(object_ref.resource, object_ref.namespace, &parameters).await?;
+        let page: Page<Value> = self
+            .list_page(object_ref.resource, object_ref.namespace, &parameters)
+            .await?;
         let mut found = page.items.into_iter().next();
         // The items of a list do not say what they are.
         if let Some(object) = &mut found {
@@ -153,7 +156,8 @@ impl ApiWriter {
         object_ref: ObjectRef<'_>,
         object: &impl Serialize,
     ) -> kube::Result<T> {
-        self.send(Method::POST, &object_ref.path()?, JSON, Some(object)).await
+        self.send(Method::POST, &object_ref.path()?, JSON, Some(object))
+            .await
     }
 
     /// Puts an object in the place of the one that is there.
@@ -162,7 +166,8 @@ impl ApiWriter {
         object_ref: ObjectRef<'_>,
         object: &impl Serialize,
     ) -> kube::Result<T> {
-        self.send(Method::PUT, &object_ref.path()?, JSON, Some(object)).await
+        self.send(Method::PUT, &object_ref.path()?, JSON, Some(object))
+            .await
     }
 
     /// Changes the fields that the patch has. With `metadata.resourceVersion` in it, only if nobody was faster.
@@ -171,14 +176,21 @@ impl ApiWriter {
         object_ref: ObjectRef<'_>,
         patch: &impl Serialize,
     ) -> kube::Result<T> {
-        self.send(Method::PATCH, &object_ref.path()?, MERGE, Some(patch)).await
+        self.send(Method::PATCH, &object_ref.path()?, MERGE, Some(patch))
+            .await
     }
 
     /// Does what [`ApiWriter::merge`] does, for those who may replace an object and not patch it, as most controllers may only
     /// with a status: it is read, changed here, and put back, unless somebody was faster.
-    pub async fn update_with_merge<T: DeserializeOwned>(&self, object_ref: ObjectRef<'_>, patch: &Value) -> kube::Result<T> {
-        self.read_modify_update(object_ref, |object| k3_api::patch::merge::apply(object, patch.clone()))
-            .await
+    pub async fn update_with_merge<T: DeserializeOwned>(
+        &self,
+        object_ref: ObjectRef<'_>,
+        patch: &Value,
+    ) -> kube::Result<T> {
+        self.read_modify_update(object_ref, |object| {
+            k3_api::patch::merge::apply(object, patch.clone())
+        })
+        .await
     }
 
     /// Does what [`ApiWriter::patch`] does, in the same way.
@@ -200,7 +212,12 @@ impl ApiWriter {
         object_ref: ObjectRef<'_>,
         change: impl FnOnce(Value) -> Result<Value, Status> + Send,
     ) -> kube::Result<T> {
-        let object: Value = self.get(ObjectRef { subresource: "", ..object_ref }).await?;
+        let object: Value = self
+            .get(ObjectRef {
+                subresource: "",
+                ..object_ref
+            })
+            .await?;
         let changed = change(object).map_err(|error| to_api_error(&error))?;
         self.update(object_ref, &changed).await
     }

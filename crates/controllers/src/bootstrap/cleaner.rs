@@ -6,7 +6,7 @@ use super::token::{Left, Token};
 use crate::{
     context::{ControllerContext, Task},
     resource::SECRETS,
-    writer::{ObjectRef, has_status_code, delete_options_for_uid},
+    writer::{ObjectRef, delete_options_for_uid, has_status_code},
 };
 
 /// What runs.
@@ -32,7 +32,10 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
                     Left::Nothing => {
                         let meta = &token.metadata;
                         let object_ref = ObjectRef::new(&SECRETS, &meta.namespace, &meta.name);
-                        match writer.delete(object_ref, &delete_options_for_uid(&meta.uid)).await {
+                        match writer
+                            .delete(object_ref, &delete_options_for_uid(&meta.uid))
+                            .await
+                        {
                             Err(error) if has_status_code(&error, 409) => Ok(Outcome::Done),
                             other => Ok(other.map(|()| Outcome::Done)?),
                         }

@@ -19,7 +19,7 @@ use crate::{
     context::{ControllerContext, Task},
     objects::{Meta, object},
     resource::CONFIG_MAPS,
-    writer::{WrittenObject, ObjectRef, ApiWriter, has_status_code},
+    writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };
 
 const NAMESPACE: &str = "kube-public";
@@ -104,7 +104,11 @@ impl Reconciler for Signer {
             let version = &told.metadata.resource_version;
             let patch = json!({"metadata": {"resourceVersion": version}, "data": changes});
             let object_ref = ObjectRef::new(&CONFIG_MAPS, NAMESPACE, NAME);
-            match self.writer.update_with_merge::<WrittenObject>(object_ref, &patch).await {
+            match self
+                .writer
+                .update_with_merge::<WrittenObject>(object_ref, &patch)
+                .await
+            {
                 Err(error) if has_status_code(&error, 404) || has_status_code(&error, 409) => {}
                 made => request.wrote_at(&self.told, &made?.metadata.resource_version),
             }

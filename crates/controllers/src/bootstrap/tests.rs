@@ -7,7 +7,7 @@ use super::{make_cleaner, make_signer};
 use crate::{
     context::{ControllerContext, Task},
     resource::{CONFIG_MAPS, SECRETS},
-    testing::{TestCluster, Scenario},
+    testing::{Scenario, TestCluster},
 };
 
 fn make(context: &ControllerContext) -> Vec<Task> {
@@ -52,7 +52,11 @@ const STORY: Scenario = Scenario {
             "bootstrap-token-cccccc",
             &[("token-id", "cccccc"), secret, signs, over],
         );
-        token(cluster, "bootstrap-token-dddddd", &[("token-id", "dddddd"), secret]);
+        token(
+            cluster,
+            "bootstrap-token-dddddd",
+            &[("token-id", "dddddd"), secret],
+        );
         token(
             cluster,
             "bootstrap-token-eeeeee",

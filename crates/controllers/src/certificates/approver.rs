@@ -16,7 +16,7 @@ use super::{
 use crate::{
     context::{ControllerContext, Task},
     resource::{CERTIFICATE_SIGNING_REQUESTS, SUBJECT_ACCESS_REVIEWS},
-    writer::{ObjectRef, ApiWriter},
+    writer::{ApiWriter, ObjectRef},
 };
 
 /// Requests that are recognized: what their user must be allowed to create, and what is said then.

@@ -53,7 +53,9 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
                         }
                         let meta = &request.metadata;
                         let object_ref = ObjectRef::new(&CERTIFICATE_SIGNING_REQUESTS, "", &meta.name);
-                        writer.delete(object_ref, &delete_options_for_uid(&meta.uid)).await?;
+                        writer
+                            .delete(object_ref, &delete_options_for_uid(&meta.uid))
+                            .await?;
                     }
                     Some(end) => {
                         let left = Duration::try_from(end.duration_since(now)).unwrap_or_default();

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     resource::{NODES, SECRETS},
-    writer::{ObjectRef, ApiWriter, has_status_code},
+    writer::{ApiWriter, ObjectRef, has_status_code},
 };
 
 /// The key in the Secret of a join token for the only node name that it is good for.

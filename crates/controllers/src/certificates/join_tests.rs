@@ -10,7 +10,7 @@ use super::{approver, cleaner, join::JOIN_USES_KEY, subject::KUBELET_CLIENT, tes
 use crate::{
     context::{ControllerContext, Task},
     resource::{CERTIFICATE_SIGNING_REQUESTS, NODES, SECRETS},
-    testing::{TestCluster, Scenario},
+    testing::{Scenario, TestCluster},
 };
 
 /// Whoever joins may ask for certificates of nodes.
@@ -163,7 +163,9 @@ const ONE_USE: Scenario = Scenario {
     play: |_| {},
     end: |cluster| {
         let [kind, reason, _] = conditions(cluster, "one").pop()?;
-        let secret = cluster.api.get::<Secret>("kube-system", "bootstrap-token-abcdef")?;
+        let secret = cluster
+            .api
+            .get::<Secret>("kube-system", "bootstrap-token-abcdef")?;
         let uses = secret.data?.remove(JOIN_USES_KEY)?;
         Some(json!([kind, reason, String::from_utf8(uses.0).ok()?]))
     },

@@ -25,7 +25,7 @@ use crate::{
     context::{Cluster, ControllerContext, Task},
     objects::ServiceCidr,
     resource::{CERTIFICATE_SIGNING_REQUESTS, NODES, SERVICE_CIDRS},
-    writer::{ObjectRef, ApiWriter, has_status_code},
+    writer::{ApiWriter, ObjectRef, has_status_code},
 };
 
 const MESSAGE: &str =
@@ -229,7 +229,7 @@ mod tests {
     use super::*;
     use crate::{
         context::ServerIdentity,
-        testing::{TestCluster, Scenario},
+        testing::{Scenario, TestCluster},
     };
 
     /// For the node `n`, which is `n` and 10.0.0.1.

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use k3_api::name::dns1123_subdomain;
 
-use crate::{context::ServerIdentity, cidr::Cidr};
+use crate::{cidr::Cidr, context::ServerIdentity};
 
 /// Decides about the names that a node asks for.
 pub(super) struct ServingNamePolicy<'a> {

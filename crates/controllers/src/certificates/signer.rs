@@ -17,9 +17,9 @@ use super::{
 };
 use crate::{
     context::{CertificateOrder, CertificateSigner, ControllerContext, Task},
-    resource::CERTIFICATE_SIGNING_REQUESTS,
-    writer::{ObjectRef, ApiWriter},
     patch_values::truncate_to_second,
+    resource::CERTIFICATE_SIGNING_REQUESTS,
+    writer::{ApiWriter, ObjectRef},
 };
 
 /// How long a certificate is valid that does not ask for less.
@@ -134,7 +134,9 @@ impl Reconciler for Signer {
         let meta = &request.metadata;
         let patch = json!({"metadata": {"resourceVersion": meta.resource_version}, "status": status});
         let object_ref = ObjectRef::new(&CERTIFICATE_SIGNING_REQUESTS, "", &meta.name);
-        self.writer.update_with_merge::<Value>(object_ref.subresource("status"), &patch).await?;
+        self.writer
+            .update_with_merge::<Value>(object_ref.subresource("status"), &patch)
+            .await?;
         Ok(Outcome::Done)
     }
 }

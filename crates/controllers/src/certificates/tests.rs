@@ -7,7 +7,7 @@ use super::{approver, cleaner, signer};
 use crate::{
     context::{CertificateSigner, ControllerContext, Task},
     resource::CERTIFICATE_SIGNING_REQUESTS,
-    testing::{TestCluster, Scenario},
+    testing::{Scenario, TestCluster},
 };
 
 /// For the node `n`, and for somebody else.
@@ -56,7 +56,15 @@ const STORY: Scenario = Scenario {
         let kubelet = "kubernetes.io/kube-apiserver-client-kubelet";
         let yes = json!([{"type": "Approved", "status": "True", "lastUpdateTime": "2026-01-01T00:00:00Z"}]);
         let no = json!([{"type": "Denied", "status": "True", "lastUpdateTime": "2025-12-31T23:00:59Z"}]);
-        put(cluster, "node", "system:node:n", NODE, kubelet, &client, &json!([]));
+        put(
+            cluster,
+            "node",
+            "system:node:n",
+            NODE,
+            kubelet,
+            &client,
+            &json!([]),
+        );
         put(
             cluster,
             "hidden",
@@ -79,7 +87,15 @@ const STORY: Scenario = Scenario {
         let user = "kubernetes.io/kube-apiserver-client";
         put(cluster, "jane", "jane", JANE, user, &client, &yes);
         put(cluster, "wrong", "jane", JANE, kubelet, &client, &yes);
-        put(cluster, "foreign", "jane", JANE, "example.com/mine", &client, &yes);
+        put(
+            cluster,
+            "foreign",
+            "jane",
+            JANE,
+            "example.com/mine",
+            &client,
+            &yes,
+        );
         put(cluster, "denied", "jane", JANE, user, &client, &no);
     },
     play: |_| {},

@@ -26,7 +26,10 @@ use crate::{
     event_message::EventMessage,
     objects::{CronJob, CronJobSpec, CronJobStatus, Job, JobReference},
     resource::{CRON_JOBS, JOBS},
-    writer::{WrittenObject, ObjectRef, ApiWriter, has_status_code, is_namespace_terminating, is_already_exists, error_message},
+    writer::{
+        ApiWriter, ObjectRef, WrittenObject, error_message, has_status_code, is_already_exists,
+        is_namespace_terminating,
+    },
 };
 
 /// What is not seen yet is looked for again after this, if nothing happens before.
@@ -134,7 +137,8 @@ impl Visit<'_> {
         if self.status != self.cron.status {
             let (metadata, status) = (&self.cron.metadata, &self.status);
             let patch = plan::patch(status, &metadata.resource_version);
-            let object_ref = ObjectRef::new(&CRON_JOBS, &metadata.namespace, &metadata.name).subresource("status");
+            let object_ref =
+                ObjectRef::new(&CRON_JOBS, &metadata.namespace, &metadata.name).subresource("status");
             let written: WrittenObject = self.keeper.writer.update_with_merge(object_ref, &patch).await?;
             let version = &written.metadata.resource_version;
             self.request.wrote_at(&self.keeper.crons, version);

@@ -9,8 +9,8 @@ use super::schedule::{BadTimetable, Timetable};
 use crate::{
     event_message::EventMessage,
     objects::{ConcurrencyPolicy, CronJob, CronJobStatus, Job, JobReference, Meta},
-    resource::{CRON_JOBS, JOBS},
     patch_values::list,
+    resource::{CRON_JOBS, JOBS},
 };
 
 /// The annotation that says for which time a job is.
@@ -46,7 +46,11 @@ pub(super) struct Start {
 
 impl Decision {
     /// What is to be done about a cron job with a status, and what people are told.
-    pub(super) fn new(cron: &CronJob, now: Timestamp, news: &mut Vec<EventMessage>) -> serde_json::Result<Self> {
+    pub(super) fn new(
+        cron: &CronJob,
+        now: Timestamp,
+        news: &mut Vec<EventMessage>,
+    ) -> serde_json::Result<Self> {
         let spec = &cron.spec;
         if cron.metadata.is_going() {
             return Ok(Decision::Rest);

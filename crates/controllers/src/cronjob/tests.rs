@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::make;
 use crate::{
     resource::{CRON_JOBS, JOBS},
-    testing::{TestCluster, Scenario},
+    testing::{Scenario, TestCluster},
 };
 
 fn put(cluster: &TestCluster, spec: Value) {

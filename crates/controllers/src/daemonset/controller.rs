@@ -17,23 +17,23 @@ use serde_json::json;
 
 use super::{
     backoff::{Backoff, BackoffKey},
-    pod_template::{HASH, TemplateRevision, DaemonPodTemplate},
-    placement::{NodeEligibility, NodeConstraints},
     manage::{DaemonSetPlan, ObservedDaemonSet},
+    placement::{NodeConstraints, NodeEligibility},
+    pod_template::{DaemonPodTemplate, HASH, TemplateRevision},
     status,
 };
 use crate::{
-    status_throttle::StatusThrottle,
-    controller_ref_manager::{OwnerIndex, ControllerRefManager},
-    history::{RevisionStore, RevisionList, NewRevision, LatestRevision, beyond_limit},
+    controller_ref_manager::{ControllerRefManager, OwnerIndex},
     event_message::EventMessage,
+    history::{LatestRevision, NewRevision, RevisionList, RevisionStore, beyond_limit},
     objects::{ControllerRevision, DaemonSet, DaemonStatus, Node, Pod, UpdateStrategyKind},
     pods::{
-        slow_start_batch::{self, BatchResult},
         pod_control::PodControl,
+        slow_start_batch::{self, BatchResult},
     },
     resource::{DAEMON_SETS, PODS},
-    writer::{WrittenObject, ObjectRef, ApiWriter, has_status_code, is_namespace_terminating},
+    status_throttle::StatusThrottle,
+    writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code, is_namespace_terminating},
 };
 
 /// Pods created, and pods deleted, per sync.
@@ -63,7 +63,8 @@ impl Reconciler for DaemonSetController {
         };
         if set.spec.selector.is_empty() {
             let note = "This daemon set is selecting all pods. A non-empty selector is required.";
-            self.pod_control(&set).record(&EventMessage::warning("SelectingAll", note));
+            self.pod_control(&set)
+                .record(&EventMessage::warning("SelectingAll", note));
             return Ok(Outcome::Done);
         }
         // Its revisions may be deleted before its pods: a status computed now could be wrong.
@@ -75,14 +76,23 @@ impl Reconciler for DaemonSetController {
             return Ok(Outcome::After(backoff_remaining));
         }
         let pods = self.claim(&set).await?;
-        let revisions = self.revision_store.claim(&set.metadata, &set.spec.selector).await?;
+        let revisions = self
+            .revision_store
+            .claim(&set.metadata, &set.spec.selector)
+            .await?;
         let history = RevisionList::new(revisions, &set.spec.template).map_err(Error::permanent)?;
         let (hash, collisions) = match self.current_revision_hash(&request, &set, &history, &pods).await {
             Err(error) if is_namespace_terminating(&error) => return Ok(Outcome::Done),
             other => other?,
         };
         let revision = TemplateRevision::new(&set, &hash);
-        let observed = ObservedDaemonSet::new(&set, &revision, self.node_eligibility(&set), &pods, self.clock.now());
+        let observed = ObservedDaemonSet::new(
+            &set,
+            &revision,
+            self.node_eligibility(&set),
+            &pods,
+            self.clock.now(),
+        );
         let is_ready = self.expectations.are_met(&request.key);
         let (mut requeue_after, mut followed) = (None, Ok(()));
         if is_ready {
@@ -90,7 +100,10 @@ impl Reconciler for DaemonSetController {
             requeue_after = plan.requeue_after;
             followed = self.carry_out(&request, &observed, plan).await;
             if followed.is_ok() {
-                followed = self.clean_up_history(&set, &history, &pods).await.map_err(Error::from);
+                followed = self
+                    .clean_up_history(&set, &history, &pods)
+                    .await
+                    .map_err(Error::from);
             }
         }
         let status = observed.status(is_ready, collisions);
@@ -126,7 +139,12 @@ impl DaemonSetController {
     /// Which nodes should run a pod.
     fn node_eligibility(&self, set: &DaemonSet) -> BTreeMap<Box<str>, NodeEligibility> {
         let placement = NodeConstraints::from_template(&set.spec.template);
-        let fit = |node: Arc<Node>| (node.metadata.name.clone(), placement.node_should_run_daemon_pod(&node));
+        let fit = |node: Arc<Node>| {
+            (
+                node.metadata.name.clone(),
+                placement.node_should_run_daemon_pod(&node),
+            )
+        };
         self.nodes.all().into_iter().map(fit).collect()
     }
 
@@ -167,7 +185,8 @@ impl DaemonSetController {
             }
         };
         for double in history.duplicates() {
-            self.merge_duplicate_revision(request, pods, double, &newest).await?;
+            self.merge_duplicate_revision(request, pods, double, &newest)
+                .await?;
         }
         Ok((hash(&newest).into(), collisions))
     }
@@ -195,13 +214,23 @@ impl DaemonSetController {
 
     /// Deletes revisions beyond revisionHistoryLimit. Revisions that a pod has are kept.
     // upstream: pkg/controller/daemon/update.go cleanupHistory
-    async fn clean_up_history(&self, set: &DaemonSet, history: &RevisionList, pods: &[Arc<Pod>]) -> kube::Result<()> {
+    async fn clean_up_history(
+        &self,
+        set: &DaemonSet,
+        history: &RevisionList,
+        pods: &[Arc<Pod>],
+    ) -> kube::Result<()> {
         let lives = |revision: &ControllerRevision| {
             let hash = hash(revision);
             pods.iter().any(|pod| pod.metadata.label(HASH) == Some(hash))
         };
         let limit = set.spec.revision_history_limit;
-        for revision in beyond_limit(history.other_revisions(), history.other_revisions().count(), limit, lives) {
+        for revision in beyond_limit(
+            history.other_revisions(),
+            history.other_revisions().count(),
+            limit,
+            lives,
+        ) {
             self.revision_store.delete(&revision).await?;
         }
         Ok(())
@@ -222,7 +251,12 @@ impl DaemonSetController {
     }
 
     // upstream: pkg/controller/daemon/daemon_controller.go syncNodes
-    async fn carry_out(&self, request: &Request, observed: &ObservedDaemonSet<'_>, mut plan: DaemonSetPlan) -> Result<(), Error> {
+    async fn carry_out(
+        &self,
+        request: &Request,
+        observed: &ObservedDaemonSet<'_>,
+        mut plan: DaemonSetPlan,
+    ) -> Result<(), Error> {
         let (pod_control, key) = (self.pod_control(observed.set), &request.key);
         for events in &plan.events {
             pod_control.record(events);
@@ -237,7 +271,9 @@ impl DaemonSetController {
         plan.delete.truncate(BURST);
         let uids = plan.delete.iter().map(|pod| &*pod.metadata.uid);
         self.expectations.expect(key, plan.make.len(), uids);
-        let written = self.create_pods(request, observed, &pod_control, &plan.make).await;
+        let written = self
+            .create_pods(request, observed, &pod_control, &plan.make)
+            .await;
         let deletions: Vec<_> = plan
             .delete
             .iter()
@@ -297,8 +333,9 @@ impl DaemonSetController {
             .pods
             .store()
             .get(&Key::new(&pod.metadata.namespace, &pod.metadata.name));
-        let is_there =
-            observed.is_some_and(|observed| observed.metadata.uid == pod.metadata.uid && !observed.metadata.is_going());
+        let is_there = observed.is_some_and(|observed| {
+            observed.metadata.uid == pod.metadata.uid && !observed.metadata.is_going()
+        });
         if !matches!(deleted, Ok(true)) || !is_there {
             self.expectations.deleted(key, &pod.metadata.uid);
         }
@@ -319,8 +356,13 @@ impl DaemonSetController {
             return Ok(());
         }
         let patch = status::status_patch(status, &set.metadata.resource_version);
-        let status_ref = ObjectRef::new(&DAEMON_SETS, &set.metadata.namespace, &set.metadata.name).subresource("status");
-        match self.writer.update_with_merge::<WrittenObject>(status_ref, &patch).await {
+        let status_ref =
+            ObjectRef::new(&DAEMON_SETS, &set.metadata.namespace, &set.metadata.name).subresource("status");
+        match self
+            .writer
+            .update_with_merge::<WrittenObject>(status_ref, &patch)
+            .await
+        {
             Ok(written) => {
                 request.wrote_at(&self.sets, &written.metadata.resource_version);
                 self.status_throttle.wrote(&request.key);

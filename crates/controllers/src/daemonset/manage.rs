@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use k8s_openapi::jiff::Timestamp;
 
-use super::{pod_template::TemplateRevision, placement::NodeEligibility};
+use super::{placement::NodeEligibility, pod_template::TemplateRevision};
 use crate::{
     event_message::EventMessage,
     objects::{DaemonSet, DaemonStatus, Pod, PodPhase, UpdateStrategyKind},
@@ -77,7 +77,10 @@ impl<'a> ObservedDaemonSet<'a> {
 
     /// Number of nodes that should run a pod.
     pub(super) fn desired(&self) -> usize {
-        self.nodes.values().filter(|fit| **fit == NodeEligibility::ShouldRun).count()
+        self.nodes
+            .values()
+            .filter(|fit| **fit == NodeEligibility::ShouldRun)
+            .count()
     }
 
     /// maxSurge as a number of pods.
@@ -158,12 +161,15 @@ impl<'a> ObservedDaemonSet<'a> {
                     }
                     has_failed = true;
                     let message = format_args!("Found failed daemon pod {pod_on_node}, will try to kill it");
-                    plan.events.push(EventMessage::warning("FailedDaemonPod", message));
+                    plan.events
+                        .push(EventMessage::warning("FailedDaemonPod", message));
                     plan.delete.push(Arc::clone(pod));
                 }
                 PodPhase::Succeeded => {
-                    let message = format_args!("Found succeeded daemon pod {pod_on_node}, will try to delete it");
-                    plan.events.push(EventMessage::normal("SucceededDaemonPod", message));
+                    let message =
+                        format_args!("Found succeeded daemon pod {pod_on_node}, will try to delete it");
+                    plan.events
+                        .push(EventMessage::normal("SucceededDaemonPod", message));
                     plan.delete.push(Arc::clone(pod));
                 }
                 _ => running.push(pod),

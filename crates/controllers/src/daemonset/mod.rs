@@ -11,9 +11,9 @@
 
 mod backoff;
 mod controller;
-mod pod_template;
-mod placement;
 mod manage;
+mod placement;
+mod pod_template;
 mod rolling_update;
 mod status;
 #[cfg(test)]
@@ -27,16 +27,16 @@ use kubecontroller::{
 
 use self::{
     controller::DaemonSetController,
-    placement::{NodeEligibility, NodeConstraints},
+    placement::{NodeConstraints, NodeEligibility},
 };
 use crate::{
-    status_throttle::StatusThrottle,
     context::{ControllerContext, Task},
     controller_ref_manager::OwnerIndex,
     history::{self, RevisionStore},
     objects::{DaemonSet, Node},
     pods::event_handler::{self, PodEventHandler},
     resource::{DAEMON_SETS, NODES},
+    status_throttle::StatusThrottle,
 };
 
 const WORKERS: usize = 4;
@@ -72,9 +72,13 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let controller = context
         .controller("daemonset")
         .for_(&sets)
-        .watches(&sets, move |delta| event_handler::forget_replaced_set(delta, &forget))
+        .watches(&sets, move |delta| {
+            event_handler::forget_replaced_set(delta, &forget)
+        })
         .watches(&pods, move |delta| event_handler.keys(delta))
-        .watches_where(&nodes, node_eligibility_may_change(), move |delta| affected_daemon_sets(&concerned, delta))
+        .watches_where(&nodes, node_eligibility_may_change(), move |delta| {
+            affected_daemon_sets(&concerned, delta)
+        })
         .watches(&revisions, |delta| history::sets_to_sync(&DAEMON_SETS, delta))
         .workers(WORKERS);
     vec![Box::new(controller.reconciler(reconciler))]
@@ -100,7 +104,11 @@ fn node_eligibility_may_change() -> Predicate<Node> {
 fn affected_daemon_sets(sets: &Store<DaemonSet>, delta: &Delta<Node>) -> Vec<Key> {
     let sets = sets.all().into_iter().filter(|set| {
         let placement = NodeConstraints::from_template(&set.spec.template);
-        let fit = |node: Option<&Arc<Node>>| node.map_or(NodeEligibility::Neither, |node| placement.node_should_run_daemon_pod(node));
+        let fit = |node: Option<&Arc<Node>>| {
+            node.map_or(NodeEligibility::Neither, |node| {
+                placement.node_should_run_daemon_pod(node)
+            })
+        };
         fit(delta.old()) != fit(delta.new())
     });
     sets.map(|set| set.key()).collect()

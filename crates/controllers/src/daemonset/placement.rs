@@ -86,7 +86,11 @@ impl NodeConstraints {
         if !matches {
             return NodeEligibility::Neither;
         }
-        let tolerates = |taint: &Taint| self.tolerations.iter().any(|toleration| toleration.tolerates(taint));
+        let tolerates = |taint: &Taint| {
+            self.tolerations
+                .iter()
+                .any(|toleration| toleration.tolerates(taint))
+        };
         let mut unborne = node.spec.taints.iter().filter(|taint| !tolerates(taint));
         let worst = unborne.try_fold(NodeEligibility::ShouldRun, |fit, taint| match &*taint.effect {
             "NoExecute" => None,
@@ -105,7 +109,9 @@ pub(super) fn add_tolerations(spec: &mut Value) {
         .as_array_mut()
         .map(std::mem::take)
         .unwrap_or_default();
-    let added = DAEMON_TOLERATIONS.iter().chain(in_host_network.then_some(&HOST_NETWORK_TOLERATION));
+    let added = DAEMON_TOLERATIONS
+        .iter()
+        .chain(in_host_network.then_some(&HOST_NETWORK_TOLERATION));
     for (key, effect) in added {
         let added = json!({"key": key, "operator": "Exists", "effect": effect});
         let is_same = |there: &Value| {
@@ -150,10 +156,22 @@ mod tests {
     fn taints_that_are_not_borne_keep_pods_away() {
         let cases: [(Taints<'_>, Value, NodeEligibility); 10] = [
             (&[], json!({}), NodeEligibility::ShouldRun),
-            (&[("a", "NoSchedule")], json!({}), NodeEligibility::ShouldContinueRunning),
+            (
+                &[("a", "NoSchedule")],
+                json!({}),
+                NodeEligibility::ShouldContinueRunning,
+            ),
             (&[("a", "NoExecute")], json!({}), NodeEligibility::Neither),
-            (&[("a", "NoSchedule"), ("b", "NoExecute")], json!({}), NodeEligibility::Neither),
-            (&[("a", "PreferNoSchedule")], json!({}), NodeEligibility::ShouldRun),
+            (
+                &[("a", "NoSchedule"), ("b", "NoExecute")],
+                json!({}),
+                NodeEligibility::Neither,
+            ),
+            (
+                &[("a", "PreferNoSchedule")],
+                json!({}),
+                NodeEligibility::ShouldRun,
+            ),
             (
                 &[("a", "NoSchedule")],
                 json!({"tolerations": [{"key": "a", "operator": "Exists"}]}),
@@ -181,7 +199,11 @@ mod tests {
             ),
         ];
         for (taints, spec, expectations) in cases {
-            assert_eq!(placement(&spec).node_should_run_daemon_pod(&node(taints)), expectations, "{taints:?} {spec}");
+            assert_eq!(
+                placement(&spec).node_should_run_daemon_pod(&node(taints)),
+                expectations,
+                "{taints:?} {spec}"
+            );
         }
     }
 
@@ -194,13 +216,20 @@ mod tests {
         let cases = [
             (json!({"nodeName": "n1"}), NodeEligibility::ShouldRun),
             (json!({"nodeName": "n2"}), NodeEligibility::Neither),
-            (json!({"nodeSelector": {"disk": "ssd"}}), NodeEligibility::ShouldRun),
+            (
+                json!({"nodeSelector": {"disk": "ssd"}}),
+                NodeEligibility::ShouldRun,
+            ),
             (json!({"nodeSelector": {"disk": "hdd"}}), NodeEligibility::Neither),
             (affinity("ssd"), NodeEligibility::ShouldRun),
             (affinity("hdd"), NodeEligibility::Neither),
         ];
         for (spec, expectations) in cases {
-            assert_eq!(placement(&spec).node_should_run_daemon_pod(&node(&[])), expectations, "{spec}");
+            assert_eq!(
+                placement(&spec).node_should_run_daemon_pod(&node(&[])),
+                expectations,
+                "{spec}"
+            );
         }
     }
 

@@ -101,7 +101,10 @@ mod tests {
         }))
         .unwrap();
         let revision = TemplateRevision::new(&set, "h");
-        let text = DaemonPodTemplate::new(&set, &revision).unwrap().pod("n1").unwrap();
+        let text = DaemonPodTemplate::new(&set, &revision)
+            .unwrap()
+            .pod("n1")
+            .unwrap();
         let pod: Value = serde_json::from_str(text.get()).unwrap();
         assert_eq!(
             pod["metadata"]["labels"],

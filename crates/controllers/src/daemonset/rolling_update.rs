@@ -6,8 +6,8 @@ use std::{
 };
 
 use super::{
-    placement::NodeEligibility,
     manage::{DaemonSetPlan, ObservedDaemonSet},
+    placement::NodeEligibility,
 };
 use crate::objects::Pod;
 
@@ -37,7 +37,10 @@ impl ObservedDaemonSet<'_> {
     /// Nodes with a pod or that should run one. `None` for nodes with surplus pods.
     // upstream: pkg/controller/daemon/update.go findUpdatedPodsOnNode
     fn pods_by_node(&self) -> BTreeMap<&str, Option<NodePods<'_>>> {
-        let runs = self.nodes.iter().filter(|(_, fit)| **fit == NodeEligibility::ShouldRun);
+        let runs = self
+            .nodes
+            .iter()
+            .filter(|(_, fit)| **fit == NodeEligibility::ShouldRun);
         let names: BTreeSet<&str> = runs
             .map(|(node, _)| &**node)
             .chain(self.pods.keys().map(|node| &**node))

@@ -95,7 +95,10 @@ mod tests {
         set(&mut list, condition(ConditionStatus::True, "A", 2));
         let times = |list: &[Condition]| {
             let found = Condition::find(list, PROGRESSING).unwrap();
-            (found.last_transition_time.unwrap(), last_update_time(found).unwrap())
+            (
+                found.last_transition_time.unwrap(),
+                last_update_time(found).unwrap(),
+            )
         };
         assert_eq!(times(&list), (at(1), at(1)));
         set(&mut list, condition(ConditionStatus::True, "B", 3));

@@ -15,16 +15,16 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     condition::{self, PROGRESSING},
-    sync::{ReplicaSetCreation, SyncPlan, plan},
     progress::{self, CREATE_ERROR},
     replica_set::ReplicaSetUpdate,
+    sync::{ReplicaSetCreation, SyncPlan, plan},
 };
 use crate::{
-    status_throttle::StatusThrottle,
-    controller_ref_manager::{OwnerIndex, ControllerRefManager},
+    controller_ref_manager::{ControllerRefManager, OwnerIndex},
     objects::{ConditionStatus, Deployment, DeploymentStatus, Pod, ReplicaSet},
     resource::{DEPLOYMENTS, REPLICA_SETS},
-    writer::{WrittenObject, ObjectRef, ApiWriter, has_status_code, is_namespace_terminating, error_message},
+    status_throttle::StatusThrottle,
+    writer::{ApiWriter, ObjectRef, WrittenObject, error_message, has_status_code, is_namespace_terminating},
 };
 
 const SCALING: &str = "ScalingReplicaSet";
@@ -91,7 +91,12 @@ impl DeploymentController {
         parent.claim(&self.writer, sets, matches).await
     }
 
-    async fn carry_out(&self, request: &Request, deployment: &Deployment, plan: SyncPlan) -> Result<Outcome, Error> {
+    async fn carry_out(
+        &self,
+        request: &Request,
+        deployment: &Deployment,
+        plan: SyncPlan,
+    ) -> Result<Outcome, Error> {
         if plan.selects_all {
             let note = "This deployment is selecting all pods. A non-empty selector is required.";
             self.record_event(deployment, Kind::Warning, "SelectingAll", note.to_owned());
@@ -109,7 +114,10 @@ impl DeploymentController {
         }
         if let Some(rollback) = &plan.rollback {
             let object_ref = deployment_ref(deployment);
-            let made: WrittenObject = self.writer.update_with_json_patch(object_ref, &rollback.steps).await?;
+            let made: WrittenObject = self
+                .writer
+                .update_with_json_patch(object_ref, &rollback.steps)
+                .await?;
             request.wrote_at(&self.deployments, &made.metadata.resource_version);
             let kind = if rollback.is_warning {
                 Kind::Warning
@@ -156,7 +164,9 @@ impl DeploymentController {
             Err(error) => error,
         };
         if has_status_code(&error, 409) {
-            let there = self.resolve_name_collision(request, deployment, &creation.name).await?;
+            let there = self
+                .resolve_name_collision(request, deployment, &creation.name)
+                .await?;
             return Ok(PlanProgress::Stop(there));
         }
         if is_namespace_terminating(&error) {
@@ -199,7 +209,11 @@ impl DeploymentController {
         let object_ref = ObjectRef::new(&REPLICA_SETS, &deployment.metadata.namespace, name);
         let there: ReplicaSet = self.writer.get(object_ref).await?;
         let is_own = there.metadata.is_controlled_by(&deployment.metadata.uid);
-        let template = deployment.spec.template.canonical_tree().map_err(Error::permanent)?;
+        let template = deployment
+            .spec
+            .template
+            .canonical_tree()
+            .map_err(Error::permanent)?;
         if is_own
             && there
                 .spec
@@ -219,7 +233,12 @@ impl DeploymentController {
         Ok(Outcome::After(REQUEUE_DELAY))
     }
 
-    async fn update_replica_set(&self, request: &Request, deployment: &Deployment, change: &ReplicaSetUpdate) -> kube::Result<()> {
+    async fn update_replica_set(
+        &self,
+        request: &Request,
+        deployment: &Deployment,
+        change: &ReplicaSetUpdate,
+    ) -> kube::Result<()> {
         let meta = &change.set.metadata;
         let object_ref = ObjectRef::new(&REPLICA_SETS, &meta.namespace, &meta.name);
         let made: WrittenObject = self.writer.merge_patch(object_ref, &change.patch).await?;

@@ -1,23 +1,23 @@
 //! The Deployment controller: one ReplicaSet per pod template, and rolling updates or recreation between them.
 
 mod condition;
-mod sync;
-mod progress;
-mod rollback;
 mod controller;
-mod rollout;
+mod event_handler;
+mod progress;
 mod replica_set;
+mod rollback;
+mod rollout;
+mod sync;
 #[cfg(test)]
 mod tests;
-mod event_handler;
 
 use self::{controller::DeploymentController, event_handler::DeploymentEventHandler};
 use crate::{
-    status_throttle::StatusThrottle,
     context::{ControllerContext, Task},
     controller_ref_manager::OwnerIndex,
     objects::{Deployment, ReplicaSet},
     resource::{DEPLOYMENTS, REPLICA_SETS},
+    status_throttle::StatusThrottle,
 };
 
 const WORKERS: usize = 8;
@@ -42,7 +42,9 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let controller = context
         .controller("deployment")
         .for_(&deployments)
-        .watches(&sets, move |delta| event_handler.deployments_of_replica_set(delta))
+        .watches(&sets, move |delta| {
+            event_handler.deployments_of_replica_set(delta)
+        })
         .watches(&pods, move |delta| pod_event_handler.deployments_of_pod(delta))
         .workers(WORKERS);
     vec![Box::new(controller.reconciler(deployment_controller))]

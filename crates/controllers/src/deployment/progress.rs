@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::{
     condition::{self, AVAILABLE, PROGRESSING, REPLICA_FAILURE},
-    rollout::{Rollout, max_unavailable},
     replica_set::DesiredReplicaSet,
+    rollout::{Rollout, max_unavailable},
 };
 use crate::{
     objects::{Condition, ConditionStatus, Deployment, DeploymentStatus},
@@ -86,7 +86,11 @@ pub(super) fn set_progressing_condition(
 
 /// Replica counts summed over all ReplicaSets, and the Available condition. `before` is the stored status.
 // upstream: pkg/controller/deployment/sync.go calculateStatus
-pub(super) fn calculate_status(rollout: &Rollout<'_>, before: &DeploymentStatus, now: Timestamp) -> DeploymentStatus {
+pub(super) fn calculate_status(
+    rollout: &Rollout<'_>,
+    before: &DeploymentStatus,
+    now: Timestamp,
+) -> DeploymentStatus {
     let deployment = rollout.deployment;
     let sum = |of: fn(&DesiredReplicaSet) -> i32| rollout.sets.iter().map(of).sum::<i32>();
     let available = sum(|set| set.status.available_replicas);

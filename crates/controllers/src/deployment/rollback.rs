@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{
+    replica_set::{DesiredReplicaSet, ROLLBACK_TO, is_not_copied},
     rollout::Rollout,
-    replica_set::{ROLLBACK_TO, DesiredReplicaSet, is_not_copied},
 };
 use crate::objects::{Deployment, TEMPLATE_HASH};
 
@@ -80,7 +80,10 @@ fn steps(deployment: &Deployment, set: &DesiredReplicaSet) -> Vec<Value> {
     for (name, value) in set.annotations.iter().filter(|(name, _)| !is_not_copied(name)) {
         steps.push(json!({"op": "add", "path": annotation(name), "value": value}));
     }
-    let template = set.observed.as_ref().and_then(|observed| observed.spec.template.tree().ok());
+    let template = set
+        .observed
+        .as_ref()
+        .and_then(|observed| observed.spec.template.tree().ok());
     if let Some(mut template) = template {
         if let Some(labels) = template
             .pointer_mut("/metadata/labels")

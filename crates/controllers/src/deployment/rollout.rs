@@ -213,7 +213,9 @@ impl Rollout<'_> {
             _ if self.is_saturated() => {
                 self.scale_old_to_zero();
             }
-            _ if self.deployment.spec.strategy.kind == StrategyKind::RollingUpdate => self.scale_proportionally(),
+            _ if self.deployment.spec.strategy.kind == StrategyKind::RollingUpdate => {
+                self.scale_proportionally()
+            }
             _ => {}
         }
     }
@@ -237,7 +239,11 @@ impl Rollout<'_> {
     /// largest one.
     fn scale_proportionally(&mut self) {
         let mut sets = self.active();
-        let allowed = if self.desired_replicas() > 0 { self.max_replicas() } else { 0 };
+        let allowed = if self.desired_replicas() > 0 {
+            self.max_replicas()
+        } else {
+            0
+        };
         let add = allowed - self.total();
         // Of ReplicaSets of the same size, newer ones scale up first and older ones scale down first.
         if add > 0 {

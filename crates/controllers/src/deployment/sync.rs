@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use super::{
     condition::PROGRESSING,
     progress::{self, CREATED, FOUND},
+    replica_set::{DesiredReplicaSet, REVISION, ReplicaSetUpdate},
     rollback::{self, Rollback},
     rollout::Rollout,
-    replica_set::{ReplicaSetUpdate, REVISION, DesiredReplicaSet},
 };
 use crate::{
     objects::{
@@ -95,7 +95,10 @@ impl<'d> SyncPlanner<'d> {
         sets.sort_by(|one, other| (one.created, &one.name).cmp(&(other.created, &other.name)));
         // There should be one; of several, the oldest is used, as upstream does.
         let is_new = |set: &DesiredReplicaSet| {
-            let template = set.observed.as_ref().map(|observed| observed.spec.template.canonical_tree());
+            let template = set
+                .observed
+                .as_ref()
+                .map(|observed| observed.spec.template.canonical_tree());
             template.is_some_and(|template| template.is_ok_and(|template| template == meaning))
         };
         Ok(SyncPlanner {
@@ -146,7 +149,11 @@ impl<'d> SyncPlanner<'d> {
             }
             StrategyKind::Recreate => {
                 let rollout = &mut self.rollout;
-                if rollout.scale_old_to_zero() || rollout.old().any(|old| has_running_pods(&rollout.sets[old], &has_pods)) {
+                if rollout.scale_old_to_zero()
+                    || rollout
+                        .old()
+                        .any(|old| has_running_pods(&rollout.sets[old], &has_pods))
+                {
                     self.calculate_rollout_status();
                     return Ok(());
                 }
@@ -285,7 +292,9 @@ impl<'d> SyncPlanner<'d> {
                 && observed.status.replicas == 0
                 && observed.metadata.generation <= observed.status.observed_generation
         };
-        let removals = old[..spare].iter().filter(|(_, set, observed)| is_empty(set, observed));
+        let removals = old[..spare]
+            .iter()
+            .filter(|(_, set, observed)| is_empty(set, observed));
         self.plan.removals = removals.map(|(_, _, observed)| Arc::clone(observed)).collect();
     }
 }
@@ -305,7 +314,11 @@ fn replica_set_name(deployment: &str, hash: &str) -> String {
 
 /// The ReplicaSet to create. Labels and selector contain the template hash, so that it never selects pods of another one.
 /// taken for its own.
-fn replica_set_body(deployment: &Deployment, set: &DesiredReplicaSet, hash: &str) -> serde_json::Result<Value> {
+fn replica_set_body(
+    deployment: &Deployment,
+    set: &DesiredReplicaSet,
+    hash: &str,
+) -> serde_json::Result<Value> {
     let mut template = deployment.spec.template.tree()?;
     template["metadata"]["labels"][TEMPLATE_HASH] = hash.into();
     let mut selector: Value = serde_json::from_str(deployment.spec.selector.text.get())?;

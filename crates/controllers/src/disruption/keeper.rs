@@ -19,9 +19,9 @@ use super::{
 };
 use crate::{
     event_message::EventMessage,
-    objects::{PodDisruptionBudget, PodDisruptionBudgetStatus, Pod},
+    objects::{Pod, PodDisruptionBudget, PodDisruptionBudgetStatus},
     resource::{POD_DISRUPTION_BUDGETS, PODS},
-    writer::{WrittenObject, ObjectRef, ApiWriter, has_status_code},
+    writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };
 
 /// Keeps the status of budgets.
@@ -88,9 +88,17 @@ impl Keeper {
     }
 
     /// Says that nothing is allowed, since nobody knows better.
-    async fn give_up(&self, request: &Request, budget: &PodDisruptionBudget, why: Unknown) -> Result<Outcome, Error> {
+    async fn give_up(
+        &self,
+        request: &Request,
+        budget: &PodDisruptionBudget,
+        why: Unknown,
+    ) -> Result<Outcome, Error> {
         let words = format!("Failed to calculate the number of expected pods: {why}");
-        self.tell(budget, &EventMessage::warning("CalculateExpectedPodCountFailed", words));
+        self.tell(
+            budget,
+            &EventMessage::warning("CalculateExpectedPodCountFailed", words),
+        );
         let status = plan::unknown(budget, &why.to_string(), self.clock.now());
         self.write(request, budget, &status).await?;
         match why {
@@ -100,14 +108,24 @@ impl Keeper {
         }
     }
 
-    async fn write(&self, request: &Request, budget: &PodDisruptionBudget, status: &PodDisruptionBudgetStatus) -> kube::Result<()> {
+    async fn write(
+        &self,
+        request: &Request,
+        budget: &PodDisruptionBudget,
+        status: &PodDisruptionBudgetStatus,
+    ) -> kube::Result<()> {
         if *status == budget.status {
             return Ok(());
         }
         let meta = &budget.metadata;
-        let object_ref = ObjectRef::new(&POD_DISRUPTION_BUDGETS, &meta.namespace, &meta.name).subresource("status");
+        let object_ref =
+            ObjectRef::new(&POD_DISRUPTION_BUDGETS, &meta.namespace, &meta.name).subresource("status");
         let patch = plan::patch(status, &budget.status, &meta.resource_version);
-        match self.writer.update_with_merge::<WrittenObject>(object_ref, &patch).await {
+        match self
+            .writer
+            .update_with_merge::<WrittenObject>(object_ref, &patch)
+            .await
+        {
             Ok(made) => {
                 request.wrote_at(&self.budgets, &made.metadata.resource_version);
                 Ok(())

@@ -7,7 +7,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
-    objects::{PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus, Condition, ConditionStatus, IntOrPercent, Pod},
+    objects::{
+        Condition, ConditionStatus, IntOrPercent, Pod, PodDisruptionBudget, PodDisruptionBudgetSpec,
+        PodDisruptionBudgetStatus,
+    },
     patch_values,
 };
 
@@ -178,7 +181,11 @@ fn set_condition(
 }
 
 /// The patch that writes a status, unless somebody was faster.
-pub(super) fn patch(status: &PodDisruptionBudgetStatus, old: &PodDisruptionBudgetStatus, version: &str) -> Value {
+pub(super) fn patch(
+    status: &PodDisruptionBudgetStatus,
+    old: &PodDisruptionBudgetStatus,
+    version: &str,
+) -> Value {
     let conditions = status.conditions.iter().map(|condition| {
         let mut written = json!(condition);
         // It is there even if it says nothing.

@@ -9,9 +9,9 @@ use kubecontroller::{Key, store::Store};
 use serde::Deserialize;
 
 use crate::{
-    objects::{Deployment, Owner, Pod, ReplicaSet, ReplicationController, StatefulSet, Projection},
+    objects::{Deployment, Owner, Pod, Projection, ReplicaSet, ReplicationController, StatefulSet},
     resource::Resource,
-    writer::{ObjectRef, ApiWriter, has_status_code},
+    writer::{ApiWriter, ObjectRef, has_status_code},
 };
 
 /// What the server says of anything that can be scaled.

@@ -13,9 +13,9 @@ use serde_json::json;
 use crate::{
     context::{ControllerContext, Task},
     objects::{Condition, ConditionStatus, Pod},
-    resource::PODS,
-    writer::{WrittenObject, ObjectRef, ApiWriter, has_status_code},
     patch_values,
+    resource::PODS,
+    writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };
 
 const TARGET: &str = "DisruptionTarget";
@@ -84,7 +84,11 @@ impl Reconciler for Cleaner {
             }]},
         });
         let object_ref = ObjectRef::new(&PODS, &meta.namespace, &meta.name).subresource("status");
-        match self.writer.strategic_merge_patch::<WrittenObject>(object_ref, &patch).await {
+        match self
+            .writer
+            .strategic_merge_patch::<WrittenObject>(object_ref, &patch)
+            .await
+        {
             Ok(made) => request.wrote_at(&self.pods, &made.metadata.resource_version),
             Err(error) if has_status_code(&error, 404) => {}
             Err(error) => return Err(error.into()),

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::make;
 use crate::{
     resource::{DEPLOYMENTS, POD_DISRUPTION_BUDGETS, PODS, REPLICA_SETS, STATEFUL_SETS},
-    testing::{TestCluster, Scenario},
+    testing::{Scenario, TestCluster},
 };
 
 fn budget(name: &str, app: &str, rule: &Value) -> Value {

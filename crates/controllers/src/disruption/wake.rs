@@ -4,7 +4,7 @@ use kubecontroller::{Key, events::Recorder, informer::Delta, object::Object, sto
 
 use crate::{
     event_message::EventMessage,
-    objects::{PodDisruptionBudget, Pod},
+    objects::{Pod, PodDisruptionBudget},
     resource::PODS,
 };
 

@@ -12,11 +12,13 @@ use super::{
     plan::{MOST, Plan, is_meant, labels, notes},
 };
 use crate::{
-    status_throttle::StatusThrottle,
     event_message::EventMessage,
     objects::{EndpointSlice, Endpoints, Service},
     resource::ENDPOINTS,
-    services::slice_writer::{SlicesByService, Changes, SliceAnnotations, EndpointSliceWriter, EndpointSliceWriteError},
+    services::slice_writer::{
+        Changes, EndpointSliceWriteError, EndpointSliceWriter, SliceAnnotations, SlicesByService,
+    },
+    status_throttle::StatusThrottle,
     writer::ApiWriter,
 };
 
@@ -64,7 +66,11 @@ impl Reconciler for Keeper {
 }
 
 impl Keeper {
-    async fn write(&self, scribe: &EndpointSliceWriter<'_>, changes: &Changes) -> Result<(), EndpointSliceWriteError> {
+    async fn write(
+        &self,
+        scribe: &EndpointSliceWriter<'_>,
+        changes: &Changes,
+    ) -> Result<(), EndpointSliceWriteError> {
         if !changes.is_empty() {
             self.status_throttle.wrote(&scribe.request.key);
         }

@@ -9,11 +9,11 @@ use kubecontroller::{Key, informer::Delta, object::Object};
 
 use self::{keeper::Keeper, plan::is_meant};
 use crate::{
-    status_throttle::StatusThrottle,
     context::{ControllerContext, Task},
     objects::{EndpointSlice, Endpoints, Service},
     resource::{ENDPOINT_SLICES, ENDPOINTS, SERVICES},
     services::slice_writer::{self, SlicesByService},
+    status_throttle::StatusThrottle,
 };
 
 /// Who looks after slices that are made here.

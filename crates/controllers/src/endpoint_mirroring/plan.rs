@@ -7,9 +7,9 @@ use crate::{
     objects::{Address, AddressPort, Endpoint, EndpointConditions, EndpointSlice, Endpoints, SlicePort},
     services::{
         LEADER, TRIGGER_TIME,
-        endpoint_key::{EndpointSet, EndpointKey, differs},
-        service_pods::address,
+        endpoint_key::{EndpointKey, EndpointSet, differs},
         port_order,
+        service_pods::address,
         slice_writer::{Changes, DesiredSlice, MANAGED_BY, SERVICE_NAME},
         subsets::repack,
     },
@@ -143,7 +143,10 @@ fn draft(family: &str, ports: &[SlicePort], set: EndpointSet) -> DesiredSlice {
 
 /// Whether a slice tells that already.
 fn is_told(endpoints: &Endpoints, slice: &EndpointSlice, set: &EndpointSet) -> bool {
-    let is_same = |old: &Endpoint| set.get(&EndpointKey::of(old)).is_some_and(|new| !differs(old, new));
+    let is_same = |old: &Endpoint| {
+        set.get(&EndpointKey::of(old))
+            .is_some_and(|new| !differs(old, new))
+    };
     let meta = &slice.metadata;
     // They may have been deleted and made again.
     let is_of_another = meta.owner_references.iter().any(|owner| {

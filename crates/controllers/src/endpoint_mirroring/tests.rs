@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::make;
 use crate::{
     resource::{ENDPOINTS, SERVICES},
-    testing::{TestCluster, Scenario},
+    testing::{Scenario, TestCluster},
 };
 
 fn service(name: &str, selector: Value) -> Value {

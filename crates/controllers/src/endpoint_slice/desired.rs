@@ -5,10 +5,10 @@ use std::{collections::BTreeMap, sync::Arc};
 use crate::{
     objects::{Endpoint, EndpointConditions, Node, Pod, Service, SlicePort, Target},
     services::{
-        endpoint_key::{EndpointSet, EndpointKey},
-        service_pods::{addresses, can_serve, hostname},
-        port_order,
+        endpoint_key::{EndpointKey, EndpointSet},
         port::{PodPort, ports_of},
+        port_order,
+        service_pods::{addresses, can_serve, hostname},
     },
 };
 

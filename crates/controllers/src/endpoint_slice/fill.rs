@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::{
     objects::{Endpoint, EndpointSlice},
-    services::endpoint_key::{EndpointSet, EndpointKey, differs},
+    services::endpoint_key::{EndpointKey, EndpointSet, differs},
 };
 
 /// What becomes of slices.

@@ -23,15 +23,15 @@ use super::{
     topology::Zones,
 };
 use crate::{
-    status_throttle::StatusThrottle,
     event_message::EventMessage,
     objects::{EndpointSlice, Meta, Node, Service},
     resource::SERVICES,
     services::{
         service_pods::ServicePods,
-        slice_writer::{SlicesByService, SliceAnnotations, EndpointSliceWriter},
+        slice_writer::{EndpointSliceWriter, SliceAnnotations, SlicesByService},
         trigger_time::TriggerTimeTracker,
     },
+    status_throttle::StatusThrottle,
     writer::ApiWriter,
 };
 

@@ -16,7 +16,6 @@ use kubecontroller::informer::Delta;
 
 use self::{figures::Figures, keeper::Keeper, topology::Zones};
 use crate::{
-    status_throttle::StatusThrottle,
     context::{ControllerContext, Task},
     objects::{EndpointSlice, Node, Service},
     resource::{ENDPOINT_SLICES, NODES, SERVICES},
@@ -25,6 +24,7 @@ use crate::{
         slice_writer::{self, SlicesByService},
         trigger_time::TriggerTimeTracker,
     },
+    status_throttle::StatusThrottle,
 };
 
 /// Who looks after slices that are made here.

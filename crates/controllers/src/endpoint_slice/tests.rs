@@ -13,7 +13,7 @@ use super::make;
 use crate::{
     resource::{NODES, PODS, SERVICES},
     services::examples::{pod, service},
-    testing::{TestCluster, Scenario},
+    testing::{Scenario, TestCluster},
 };
 
 fn put_pods(cluster: &TestCluster, app: &str, numbers: std::ops::Range<usize>) {

@@ -12,16 +12,18 @@ use serde_json::json;
 
 use super::plan::Plan;
 use crate::{
-    status_throttle::StatusThrottle,
     event_message::EventMessage,
     objects::{Endpoints, Meta, Service},
+    patch_values,
     resource::ENDPOINTS,
     services::{
         service_pods::ServicePods,
         trigger_time::{self, TriggerTimeTracker},
     },
-    writer::{WrittenObject, ObjectRef, ApiWriter, is_namespace_terminating, delete_options_for_uid, error_message},
-    patch_values,
+    status_throttle::StatusThrottle,
+    writer::{
+        ApiWriter, ObjectRef, WrittenObject, delete_options_for_uid, error_message, is_namespace_terminating,
+    },
 };
 
 /// The note of endpoints that are not all that there are.
@@ -123,7 +125,10 @@ impl Keeper {
             return Ok(());
         };
         self.writer
-            .delete(place(&known.metadata), &delete_options_for_uid(&known.metadata.uid))
+            .delete(
+                place(&known.metadata),
+                &delete_options_for_uid(&known.metadata.uid),
+            )
             .await
     }
 
@@ -141,6 +146,7 @@ impl Keeper {
             ..Meta::default()
         };
         let words = format!("Failed to create endpoint for service {namespace}/{name}: {why}");
-        EventMessage::warning("FailedToCreateEndpoint", words).tell(&self.recorder, &wanted.reference(&ENDPOINTS));
+        EventMessage::warning("FailedToCreateEndpoint", words)
+            .tell(&self.recorder, &wanted.reference(&ENDPOINTS));
     }
 }

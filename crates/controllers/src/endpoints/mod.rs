@@ -9,11 +9,11 @@ use kubecontroller::{Key, informer::Delta, object::Object};
 
 use self::keeper::Keeper;
 use crate::{
-    status_throttle::StatusThrottle,
     context::{ControllerContext, Task},
     objects::{Endpoints, Service},
     resource::{ENDPOINTS, SERVICES},
     services::{LEADER, service_pods::ServicePods, trigger_time::TriggerTimeTracker},
+    status_throttle::StatusThrottle,
 };
 
 /// What runs.

@@ -6,8 +6,8 @@ use crate::{
     objects::{Address, AddressPort, Endpoints, Pod, Service, Subset, Target},
     services::{
         HEADLESS,
-        service_pods::{addresses, can_serve, hostname},
         port::{PodPort, ports_of},
+        service_pods::{addresses, can_serve, hostname},
         subsets::repack,
     },
 };

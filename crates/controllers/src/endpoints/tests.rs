@@ -8,7 +8,7 @@ use super::make;
 use crate::{
     resource::{ENDPOINTS, PODS, SERVICES},
     services::examples::{pod, service},
-    testing::{TestCluster, Scenario},
+    testing::{Scenario, TestCluster},
 };
 
 /// Who is told to be ready and not ready.
@@ -100,8 +100,10 @@ async fn endpoints_tell_since_when_and_whose_they_are() {
     let mut later = pod("b", "web", "10.1.0.2");
     later["status"]["conditions"][0]["lastTransitionTime"] = json!("2026-01-01T00:00:40Z");
     cluster.put(&PODS, later);
-    eventually(|| async { look(&cluster).filter(|told| told["annotations"] == since("2026-01-01T00:00:40Z")) })
-        .await;
+    eventually(|| async {
+        look(&cluster).filter(|told| told["annotations"] == since("2026-01-01T00:00:40Z"))
+    })
+    .await;
     // Nothing is known of why others changed them.
     cluster
         .api

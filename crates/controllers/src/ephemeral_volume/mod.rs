@@ -19,7 +19,7 @@ use crate::{
     event_message::EventMessage,
     objects::{PersistentVolumeClaim, Pod, Volume},
     resource::{PERSISTENT_VOLUME_CLAIMS, PODS},
-    writer::{ObjectRef, ApiWriter, has_status_code, is_already_exists, error_message},
+    writer::{ApiWriter, ObjectRef, error_message, has_status_code, is_already_exists},
 };
 
 /// The name of its queue, and the one that its events are signed with.
@@ -109,7 +109,9 @@ impl Reconciler for Maker {
             match made {
                 Ok(()) => {}
                 // The informer will tell whose it is.
-                Err(Trouble::Refused { source, .. }) if is_already_exists(&source) => return Err(source.into()),
+                Err(Trouble::Refused { source, .. }) if is_already_exists(&source) => {
+                    return Err(source.into());
+                }
                 Err(trouble) => {
                     let message = format_args!("ephemeral volume {}: {trouble}", volume.name);
                     let about = pod.metadata.reference(&PODS);

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::make;
 use crate::{
     resource::{PERSISTENT_VOLUME_CLAIMS, PODS},
-    testing::{TestCluster, Scenario},
+    testing::{Scenario, TestCluster},
 };
 
 fn pod(cluster: &TestCluster, name: &str, volumes: &Value) {

@@ -20,7 +20,7 @@ use super::{
 use crate::{
     event_message::EventMessage,
     resource::Resource,
-    writer::{ObjectRef, ApiWriter, has_status_code},
+    writer::{ApiWriter, ObjectRef, has_status_code},
 };
 
 /// How many dependents lose an owner at once.
@@ -256,7 +256,10 @@ impl Collector {
             tracing::warn!(kind = %owner.kind, name = %owner.name, "a cluster-wide object names an owner that is in a namespace");
             return Ok(Owner::Solid);
         }
-        match self.read(ObjectRef::new(&resource, namespace, &owner.name)).await? {
+        match self
+            .read(ObjectRef::new(&resource, namespace, &owner.name))
+            .await?
+        {
             Some(live) if live.metadata.uid == *owner.uid => Ok(if live.waits() {
                 Owner::Waiting
             } else {
@@ -286,8 +289,14 @@ impl Collector {
         }
     }
 
-    async fn set_owners(&self, object_ref: ObjectRef<'_>, live: &Live, owners: Vec<Value>) -> Result<(), Problem> {
-        self.change(object_ref, live, "ownerReferences", owners.into()).await
+    async fn set_owners(
+        &self,
+        object_ref: ObjectRef<'_>,
+        live: &Live,
+        owners: Vec<Value>,
+    ) -> Result<(), Problem> {
+        self.change(object_ref, live, "ownerReferences", owners.into())
+            .await
     }
 
     async fn release(&self, object_ref: ObjectRef<'_>, live: &Live, finalizer: &str) -> Result<(), Problem> {
@@ -300,7 +309,13 @@ impl Collector {
     }
 
     /// Changes the object that was read, and no later form of it.
-    async fn change(&self, object_ref: ObjectRef<'_>, live: &Live, field: &str, value: Value) -> Result<(), Problem> {
+    async fn change(
+        &self,
+        object_ref: ObjectRef<'_>,
+        live: &Live,
+        field: &str,
+        value: Value,
+    ) -> Result<(), Problem> {
         let metadata = json!({"uid": live.metadata.uid, "resourceVersion": live.metadata.resource_version, field: value});
         let changed = self
             .writer

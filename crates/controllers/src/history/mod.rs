@@ -5,12 +5,12 @@
 //! revision_store  creates, renumbers, adopts and deletes revisions
 //! ```
 
-mod revision_store;
 mod revision_list;
+mod revision_store;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use self::{
-    revision_store::{RevisionStore, NewRevision, sets_to_sync},
-    revision_list::{RevisionList, LatestRevision, beyond_limit},
+    revision_list::{LatestRevision, RevisionList, beyond_limit},
+    revision_store::{NewRevision, RevisionStore, sets_to_sync},
 };

@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 
 use crate::{
     context::ControllerContext,
-    controller_ref_manager::{OwnerIndex, ControllerRefManager},
+    controller_ref_manager::{ControllerRefManager, OwnerIndex},
     objects::{ControllerRevision, Meta, Selector, Template},
     pods::pod_from_template::NewPodMeta,
     resource::{CONTROLLER_REVISIONS, Resource},
-    writer::{WrittenObject, ObjectRef, ApiWriter, is_already_exists, delete_options_for_uid},
+    writer::{ApiWriter, ObjectRef, WrittenObject, delete_options_for_uid, is_already_exists},
 };
 
 /// Length of the set's name prefix in names of its revisions.
@@ -139,7 +139,8 @@ impl RevisionStore {
         revision: &ControllerRevision,
         number: i64,
     ) -> kube::Result<()> {
-        self.update_revision(request, revision, json!({"revision": number})).await
+        self.update_revision(request, revision, json!({"revision": number}))
+            .await
     }
 
     /// Changes a label of a revision.
@@ -171,7 +172,10 @@ impl RevisionStore {
     // upstream: pkg/controller/history/controller_history.go DeleteControllerRevision
     pub(crate) async fn delete(&self, revision: &ControllerRevision) -> kube::Result<()> {
         self.writer
-            .delete(revision_ref(revision), &delete_options_for_uid(&revision.metadata.uid))
+            .delete(
+                revision_ref(revision),
+                &delete_options_for_uid(&revision.metadata.uid),
+            )
             .await
     }
 

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{RevisionList, LatestRevision, beyond_limit};
+use super::{LatestRevision, RevisionList, beyond_limit};
 use crate::objects::{ControllerRevision, Template};
 
 fn template(image: &str) -> Value {

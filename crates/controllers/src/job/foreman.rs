@@ -27,12 +27,15 @@ use super::{
 };
 use crate::{
     context::ControllerContext,
-    controller_ref_manager::{OwnerIndex, ControllerRefManager},
+    controller_ref_manager::{ControllerRefManager, OwnerIndex},
     event_message::EventMessage,
     objects::{CompletionMode, Job, JobStatus, Pod},
     pods::slow_start_batch::{all, slow_start_batch},
     resource::{JOBS, PODS},
-    writer::{WrittenObject, ObjectRef, ApiWriter, has_status_code, is_namespace_terminating, is_already_exists, delete_options_for_uid, error_message},
+    writer::{
+        ApiWriter, ObjectRef, WrittenObject, delete_options_for_uid, error_message, has_status_code,
+        is_already_exists, is_namespace_terminating,
+    },
 };
 
 /// A pod that others made is looked for again after this, if nothing happens before.

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     resource::{JOBS, PODS},
-    testing::{TestCluster, Scenario},
+    testing::{Scenario, TestCluster},
 };
 
 fn put_job(cluster: &TestCluster, spec: Value) {

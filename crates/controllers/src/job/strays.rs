@@ -14,7 +14,7 @@ use crate::{
     controller_ref_manager::OwnerIndex,
     objects::{Job, Pod},
     resource::JOBS,
-    writer::{WrittenObject, ObjectRef, ApiWriter, has_status_code},
+    writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };
 
 /// Lets go of such pods.

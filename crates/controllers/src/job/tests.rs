@@ -76,7 +76,8 @@ impl World {
                 format!("{} {}", if release { "delete" } else { "end" }, going.len())
             }
             Action::Create(wanted) => {
-                for WrittenObject { text, name } in make(&look, wanted, |name| self.position(name).is_some()).unwrap()
+                for WrittenObject { text, name } in
+                    make(&look, wanted, |name| self.position(name).is_some()).unwrap()
                 {
                     let mut pod: Value = serde_json::from_str(text.get()).unwrap();
                     pod["metadata"]["uid"] = json!(format!("uid-{name}-{}", self.now));

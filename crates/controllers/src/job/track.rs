@@ -140,7 +140,8 @@ impl<'l, 'a> Track<'l, 'a> {
             .is_some_and(|wanted| self.status.succeeded > wanted)
         {
             let message = "Too many succeeded pods running after completion count reached";
-            self.news.push(EventMessage::warning("TooManySucceededPods", message));
+            self.news
+                .push(EventMessage::warning("TooManySucceededPods", message));
         }
         self.news.push(EventMessage::normal("Completed", "Job completed"));
         true
@@ -170,7 +171,8 @@ impl<'l, 'a> Track<'l, 'a> {
 
     /// Pods under way that are not held back any more become one more in a count.
     fn count_released(&mut self) {
-        let Some(UncountedTerminatedPods { succeeded, failed }) = &mut self.status.uncounted_terminated_pods else {
+        let Some(UncountedTerminatedPods { succeeded, failed }) = &mut self.status.uncounted_terminated_pods
+        else {
             return;
         };
         for (pods, count) in [

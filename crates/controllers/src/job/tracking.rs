@@ -6,7 +6,7 @@ use super::pods::FINALIZER;
 use crate::{
     objects::{Owner, Pod},
     resource::PODS,
-    writer::{WrittenObject, ObjectRef, ApiWriter, has_status_code},
+    writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };
 
 /// Takes the finalizer from a pod. Gives the pod's version then; nothing if the pod is gone.

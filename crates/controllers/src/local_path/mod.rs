@@ -27,7 +27,7 @@ use crate::{
     objects::{Node, PersistentVolume, PersistentVolumeClaim, StorageClass},
     resource::{NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES},
     volume_binder::marks::SELECTED_NODE,
-    writer::{ObjectRef, ApiWriter, is_already_exists},
+    writer::{ApiWriter, ObjectRef, is_already_exists},
 };
 
 /// The name by which classes ask for it.

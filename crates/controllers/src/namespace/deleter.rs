@@ -13,7 +13,7 @@ use crate::{
     discovery::DiscoveryResult,
     objects::{Condition, Meta},
     resource::{NAMESPACES, PODS, Resource},
-    writer::{ObjectRef, ApiWriter, has_status_code, error_message},
+    writer::{ApiWriter, ObjectRef, error_message, has_status_code},
 };
 
 /// The finalizer of namespaces that is ours to take away.
@@ -122,7 +122,10 @@ impl Deleter {
         if let Some(conditions) = findings.conditions(&namespace.status.conditions, self.clock.now()) {
             let told =
                 json!({"metadata": {"uid": namespace.metadata.uid}, "status": {"conditions": conditions}});
-            let written = self.writer.update_with_merge::<Value>(object_ref.subresource("status"), &told).await;
+            let written = self
+                .writer
+                .update_with_merge::<Value>(object_ref.subresource("status"), &told)
+                .await;
             if let Err(error) = written
                 && !has_status_code(&error, 404)
             {
@@ -146,7 +149,11 @@ impl Deleter {
             return Ok(namespace);
         }
         let told = json!({"metadata": {"uid": namespace.metadata.uid}, "status": {"phase": "Terminating"}});
-        match self.writer.update_with_merge(object_ref.subresource("status"), &told).await {
+        match self
+            .writer
+            .update_with_merge(object_ref.subresource("status"), &told)
+            .await
+        {
             Err(error) if has_status_code(&error, 404) => Ok(Namespace {
                 spec: Spec::default(),
                 ..namespace
@@ -162,7 +169,11 @@ impl Deleter {
         let others = namespace.spec.finalizers.iter().filter(|own| *own != OURS);
         let others: Vec<_> = others.collect();
         let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata, "spec": {"finalizers": others}});
-        match self.writer.update::<Value>(object_ref.subresource("finalize"), &body).await {
+        match self
+            .writer
+            .update::<Value>(object_ref.subresource("finalize"), &body)
+            .await
+        {
             Err(error) if has_status_code(&error, 404) => Ok(()),
             other => Ok(other.map(|_| ())?),
         }
@@ -229,7 +240,9 @@ impl Deleter {
                 self.writer
                     .send::<Value>(http::Method::DELETE, &path, "application/json", Some(&options));
             match deleted.await {
-                Err(error) if has_status_code(&error, 404) || has_status_code(&error, 405) => return Ok(Left::default()),
+                Err(error) if has_status_code(&error, 404) || has_status_code(&error, 405) => {
+                    return Ok(Left::default());
+                }
                 other => other.map(|_| ())?,
             }
         } else if can("list") {

@@ -28,12 +28,12 @@ use serde_json::{Value, json};
 
 use self::plan::{CLAIM, Choice, Ranges, is_wanting};
 use crate::{
-    context::{ControllerContext, Task},
     cidr::Cidr,
+    context::{ControllerContext, Task},
     event_message::EventMessage,
     objects::Node,
     resource::NODES,
-    writer::{ObjectRef, ApiWriter, has_status_code},
+    writer::{ApiWriter, ObjectRef, has_status_code},
 };
 
 /// How many nodes are written at once.
@@ -172,7 +172,11 @@ impl Allocator {
         }
         let claim = texts(&networks).join(",");
         let patch = json!({"metadata": {"resourceVersion": node.metadata.resource_version, "annotations": {CLAIM: claim}}});
-        match self.writer.merge_patch(ObjectRef::new(&NODES, "", name), &patch).await {
+        match self
+            .writer
+            .merge_patch(ObjectRef::new(&NODES, "", name), &patch)
+            .await
+        {
             Err(error) if has_status_code(&error, 404) => Ok(None),
             claimed => Ok(Some(claimed?)),
         }

@@ -8,8 +8,8 @@ use std::{
 
 use super::range::{BadRange, Range, Used};
 use crate::{
-    context::NodeNetworks,
     cidr::{Cidr, CidrParseError},
+    context::NodeNetworks,
     objects::Node,
 };
 

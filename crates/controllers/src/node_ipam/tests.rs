@@ -11,7 +11,7 @@ use super::plan::CLAIM;
 use crate::{
     context::{Cluster, ControllerContext, NodeNetworks, Task},
     resource::NODES,
-    testing::{TestCluster, Scenario},
+    testing::{Scenario, TestCluster},
 };
 
 /// Nodes of both families, four networks each.

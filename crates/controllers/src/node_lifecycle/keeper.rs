@@ -21,9 +21,9 @@ use super::{
 use crate::{
     event_message::EventMessage,
     objects::{ConditionStatus, Node, Pod},
-    resource::{LEASES, NODES},
-    writer::{WrittenObject, ObjectRef, ApiWriter, has_status_code},
     patch_values,
+    resource::{LEASES, NODES},
+    writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };
 
 pub(super) struct Keeper {
@@ -72,7 +72,8 @@ impl Keeper {
         let look = self.shared.look(node, lease.as_deref(), Instant::now());
         if look.is_new {
             let message = format_args!("Node {name} event: Registered Node {name} in Controller");
-            EventMessage::normal("RegisteredNode", message).tell(&self.recorder, &about(name, &node.metadata.uid));
+            EventMessage::normal("RegisteredNode", message)
+                .tell(&self.recorder, &about(name, &node.metadata.uid));
         }
         look
     }
@@ -114,7 +115,8 @@ impl Keeper {
         }
         if node.is_ready() {
             let message = format_args!("Node {name} status is now: NodeNotReady");
-            EventMessage::normal("NodeNotReady", message).tell(&self.recorder, &about(name, &node.metadata.uid));
+            EventMessage::normal("NodeNotReady", message)
+                .tell(&self.recorder, &about(name, &node.metadata.uid));
         }
         Ok(true)
     }

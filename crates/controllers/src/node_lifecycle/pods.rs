@@ -12,9 +12,9 @@ use serde_json::json;
 use crate::{
     event_message::EventMessage,
     objects::{ConditionStatus, Node, Pod},
-    resource::PODS,
-    writer::{WrittenObject, ObjectRef, ApiWriter, has_status_code},
     patch_values::truncate_to_second,
+    resource::PODS,
+    writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };
 
 /// Looks at pods that come to a node. Later the node itself says how they are.
@@ -50,9 +50,13 @@ pub(super) async fn mark(
         return Ok(None);
     }
     let object_ref = ObjectRef::new(&PODS, &pod.metadata.namespace, &pod.metadata.name).subresource("status");
-    let condition = json!({"type": "Ready", "status": "False", "lastTransitionTime": truncate_to_second(clock.now())});
+    let condition =
+        json!({"type": "Ready", "status": "False", "lastTransitionTime": truncate_to_second(clock.now())});
     let patch = json!({"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}});
-    let made = match writer.strategic_merge_patch::<WrittenObject>(object_ref, &patch).await {
+    let made = match writer
+        .strategic_merge_patch::<WrittenObject>(object_ref, &patch)
+        .await
+    {
         // It is gone; another may have its name.
         Err(error) if has_status_code(&error, 404) || has_status_code(&error, 409) => return Ok(None),
         other => other?,

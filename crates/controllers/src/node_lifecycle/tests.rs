@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 use super::{LEASE_NAMESPACE, make};
 use crate::{
     resource::{LEASES, NODES, PODS},
-    testing::{TestCluster, Scenario},
+    testing::{Scenario, TestCluster},
 };
 
 const LONG: Duration = Duration::from_mins(10);

@@ -131,7 +131,9 @@ impl Zones {
         let zone = zone_of(&node.metadata);
         let (is_ready, is_counted) = (node.is_ready(), node.metadata.label(EXCLUDED).is_none());
         let is_same = |object_ref: &ObjectRef| {
-            *object_ref.zone == *zone && object_ref.is_ready == is_ready && object_ref.is_counted == is_counted
+            *object_ref.zone == *zone
+                && object_ref.is_ready == is_ready
+                && object_ref.is_counted == is_counted
         };
         if self.nodes.get(name).is_some_and(is_same) {
             return;
@@ -172,7 +174,8 @@ impl Zones {
             zone.waiting.insert(self.turns, name.into());
             object_ref.turn = Turn::Waits(self.turns);
         }
-        let is_first = zone.waiting.first_key_value().map(|(turn, _)| Turn::Waits(*turn)) == Some(object_ref.turn);
+        let is_first =
+            zone.waiting.first_key_value().map(|(turn, _)| Turn::Waits(*turn)) == Some(object_ref.turn);
         if is_open && is_first && zone.pace.take(now) {
             zone.waiting.pop_first();
             object_ref.turn = Turn::Now;

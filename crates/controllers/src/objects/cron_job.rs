@@ -3,7 +3,7 @@
 use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Template, Projection};
+use super::{Projection, Template};
 
 /// A cron job.
 pub type CronJob = Projection<CronJobSpec, CronJobStatus>;

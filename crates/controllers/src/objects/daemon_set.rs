@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{RollingUpdate, Selector, Template, Projection};
+use super::{Projection, RollingUpdate, Selector, Template};
 
 /// A daemon set.
 pub type DaemonSet = Projection<DaemonSpec, DaemonStatus>;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::{Condition, Selector, Template, Projection};
+use super::{Condition, Projection, Selector, Template};
 
 /// A deployment.
 pub type Deployment = Projection<DeploymentSpec, DeploymentStatus>;

@@ -3,7 +3,7 @@
 use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
 
-use super::{Condition, ConditionStatus, Selector, Template, Projection};
+use super::{Condition, ConditionStatus, Projection, Selector, Template};
 
 /// A job.
 pub type Job = Projection<JobSpec, JobStatus>;

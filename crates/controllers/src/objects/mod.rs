@@ -3,7 +3,6 @@
 //! Every field that is added here is kept for each object of its kind. What is read once in a while, such as the template of
 //! pods, is kept as the text that came.
 
-mod pod_disruption_budget;
 mod condition;
 mod controller_revision;
 mod cron_job;
@@ -11,6 +10,7 @@ mod daemon_set;
 mod deployment;
 mod endpoint_slice;
 mod endpoints;
+mod intern;
 mod job;
 mod meta;
 mod node;
@@ -18,28 +18,28 @@ mod node_selector;
 mod persistent_volume;
 mod persistent_volume_claim;
 mod pod;
+mod pod_disruption_budget;
 mod replica_set;
 mod selector;
 mod service;
 mod service_cidr;
-mod intern;
 mod stateful_set;
+mod string_map;
 mod template;
 mod toleration;
-mod string_map;
 
 pub use self::{
-    pod_disruption_budget::{PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus},
     condition::{Condition, ConditionStatus},
     controller_revision::ControllerRevision,
     cron_job::{ConcurrencyPolicy, CronJob, CronJobSpec, CronJobStatus, JobReference},
     daemon_set::{DaemonSet, DaemonSpec, DaemonStatus, DaemonStrategy, UpdateStrategyKind},
     deployment::{
-        Deployment, DeploymentSpec, DeploymentStatus, IntOrPercent, RollingUpdate, RawSelector, Strategy,
+        Deployment, DeploymentSpec, DeploymentStatus, IntOrPercent, RawSelector, RollingUpdate, Strategy,
         StrategyKind,
     },
     endpoint_slice::{Endpoint, EndpointConditions, EndpointSlice, Hint, Hints, SlicePort},
     endpoints::{Address, AddressPort, Endpoints, Subset, Target},
+    intern::{Internable, Interner, SharedList},
     job::{
         CompletionMode, ExitCodes, FailureAction, FailurePolicy, FailureRule, Job, JobSpec, JobStatus,
         PodCondition, PodReplacementPolicy, SuccessPolicy, SuccessRule, UncountedTerminatedPods,
@@ -58,20 +58,20 @@ pub use self::{
         Container, ContainerState, ContainerStatus, Pod, PodPhase, PodSpec, PodStatus, Port, Running,
         Terminated, Volume,
     },
+    pod_disruption_budget::{PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus},
     replica_set::{LabelEqualitySelector, ReplicaSet, ReplicaSpec, ReplicaStatus, ReplicationController},
     selector::Selector,
     service::{Service, ServicePort, ServiceSpec, TargetPort},
     service_cidr::{IpAddress, ServiceCidr, ServiceCidrSpec, ServiceCidrStatus},
-    intern::{Interner, Internable, SharedList},
     stateful_set::{
-        ClaimTemplate, ClaimRetention, PodManagementPolicy, Ordinals, StatefulRollingUpdate, ClaimRetentionPolicy, StatefulSet, StatefulSpec,
-        StatefulStatus, StatefulStrategy,
+        ClaimRetention, ClaimRetentionPolicy, ClaimTemplate, Ordinals, PodManagementPolicy,
+        StatefulRollingUpdate, StatefulSet, StatefulSpec, StatefulStatus, StatefulStrategy,
     },
+    string_map::StringMap,
     template::{TEMPLATE_HASH, Template, TemplateMeta, TemplateParts},
     toleration::Toleration,
-    string_map::StringMap,
 };
-pub(crate) use self::{meta::object, intern::internable};
+pub(crate) use self::{intern::internable, meta::object};
 
 /// An object with a spec and a status, of which `S` and `T` are what is kept.
 #[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Condition, Selector, Storage, Projection, VolumeMode, persistent_volume::CLASS};
+use super::{Condition, Projection, Selector, Storage, VolumeMode, persistent_volume::CLASS};
 
 /// A claim of a volume.
 pub type PersistentVolumeClaim = Projection<ClaimSpec, ClaimStatus>;

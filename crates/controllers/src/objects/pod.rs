@@ -5,7 +5,10 @@ use std::{borrow::Cow, time::Duration};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 
-use super::{Condition, NodeSelector, SharedList, Projection, Toleration, intern::internable, toleration::no_execute_tolerations};
+use super::{
+    Condition, NodeSelector, Projection, SharedList, Toleration, intern::internable,
+    toleration::no_execute_tolerations,
+};
 
 /// A pod.
 pub type Pod = Projection<PodSpec, PodStatus>;

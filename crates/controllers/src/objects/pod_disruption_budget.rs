@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
 
-use super::{Condition, IntOrPercent, RawSelector, Projection};
+use super::{Condition, IntOrPercent, Projection, RawSelector};
 
 /// A pod disruption budget.
 pub type PodDisruptionBudget = Projection<PodDisruptionBudgetSpec, PodDisruptionBudgetStatus>;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer};
 
-use super::{Condition, Selector, Template, Projection};
+use super::{Condition, Projection, Selector, Template};
 
 /// A replica set.
 pub type ReplicaSet = Projection<ReplicaSpec<Selector>, ReplicaStatus>;

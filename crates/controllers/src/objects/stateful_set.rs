@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::{Condition, IntOrPercent, UpdateStrategyKind, RawSelector, Template, Projection};
+use super::{Condition, IntOrPercent, Projection, RawSelector, Template, UpdateStrategyKind};
 
 /// A stateful set.
 pub type StatefulSet = Projection<StatefulSpec, StatefulStatus>;

@@ -39,7 +39,9 @@ impl Toleration {
 }
 
 /// The tolerations of a pod that could let it stay where a taint drives pods away.
-pub(super) fn no_execute_tolerations<'de, D: Deserializer<'de>>(from: D) -> Result<SharedList<Toleration>, D::Error> {
+pub(super) fn no_execute_tolerations<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<SharedList<Toleration>, D::Error> {
     let mut written = Option::<Vec<Toleration>>::deserialize(from)?.unwrap_or_default();
     written.retain(|toleration| ["", "NoExecute"].contains(&&*toleration.effect));
     Ok(written.into())

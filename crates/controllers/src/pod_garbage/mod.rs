@@ -24,7 +24,7 @@ use crate::{
     context::{ControllerContext, Task},
     objects::{Node, Pod},
     resource::{NODES, PODS},
-    writer::{ObjectRef, ApiWriter, has_status_code},
+    writer::{ApiWriter, ObjectRef, has_status_code},
 };
 
 /// How often pods are looked at.

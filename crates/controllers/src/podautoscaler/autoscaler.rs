@@ -33,7 +33,7 @@ use crate::{
     event_message::EventMessage,
     objects::Pod,
     resource::HORIZONTAL_POD_AUTOSCALERS,
-    writer::{WrittenObject, ObjectRef, ApiWriter, has_status_code, error_message},
+    writer::{ApiWriter, ObjectRef, WrittenObject, error_message, has_status_code},
 };
 
 const LOOKS: Figure = Figure::counter(
@@ -418,7 +418,11 @@ impl Autoscaling {
         };
         let (namespace, name) = (&autoscaler.metadata.namespace, &autoscaler.metadata.name);
         let object_ref = ObjectRef::new(&HORIZONTAL_POD_AUTOSCALERS, namespace, name).subresource("status");
-        match self.writer.update_with_merge::<WrittenObject>(object_ref, &patch).await {
+        match self
+            .writer
+            .update_with_merge::<WrittenObject>(object_ref, &patch)
+            .await
+        {
             Ok(made) => request.wrote_at(&self.autoscalers, &made.metadata.resource_version),
             Err(error) if has_status_code(&error, 404) => {}
             Err(error) => self.warn(autoscaler, "FailedUpdateStatus", error_message(&error)),

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     resource::{PODS, Resource, push_segment},
-    writer::{Page, ApiWriter, error_message},
+    writer::{ApiWriter, Page, error_message},
 };
 
 const CUSTOM: &str = "custom.metrics.k8s.io";
@@ -53,7 +53,8 @@ impl Metrics {
         container: Option<&str>,
     ) -> Result<Samples, String> {
         let parameters = ListParams::default().labels(selector);
-        let page: kube::Result<Page<Value>> = self.writer.list_page(&POD_METRICS, namespace, &parameters).await;
+        let page: kube::Result<Page<Value>> =
+            self.writer.list_page(&POD_METRICS, namespace, &parameters).await;
         let page = page.map_err(|error| {
             let why = told(&error, "pods.metrics.k8s.io");
             format!("unable to fetch metrics from resource metrics API: {why}")

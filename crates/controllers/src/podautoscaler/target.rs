@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::{
     discovery::DiscoveryResult,
     resource::Resource,
-    writer::{ObjectRef, ApiWriter, has_status_code, error_message},
+    writer::{ApiWriter, ObjectRef, error_message, has_status_code},
 };
 
 /// How often a scale is written when somebody else is faster.
@@ -140,7 +140,9 @@ impl Target {
             self.scale["spec"]["replicas"] = replicas.into();
             match writer.update::<Value>(object_ref, &self.scale).await {
                 Ok(_) => return Ok(()),
-                Err(error) if has_status_code(&error, 409) && tries < TRIES => self.scale = writer.get(object_ref).await?,
+                Err(error) if has_status_code(&error, 409) && tries < TRIES => {
+                    self.scale = writer.get(object_ref).await?
+                }
                 Err(error) => return Err(error),
             }
         }

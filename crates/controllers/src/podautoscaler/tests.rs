@@ -12,7 +12,7 @@ use tokio::time::{Duration, sleep};
 use super::make;
 use crate::{
     resource::{DEPLOYMENTS, HORIZONTAL_POD_AUTOSCALERS, PODS, Resource},
-    testing::{TestCluster, Scenario},
+    testing::{Scenario, TestCluster},
 };
 
 static POD_METRICS: Resource = Resource::new("metrics.k8s.io", "v1beta1", "pods", "PodMetrics", true);

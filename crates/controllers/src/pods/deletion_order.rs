@@ -59,7 +59,12 @@ type DeletionRank = (
 /// The binary logarithm of an age in nanoseconds. What has no age is younger than all that has one.
 type LogAge = Option<i32>;
 
-fn deletion_rank(pod: &Pod, related_on_node: usize, first_uid_by_ready_time: &HashMap<Timestamp, Box<str>>, now: Timestamp) -> DeletionRank {
+fn deletion_rank(
+    pod: &Pod,
+    related_on_node: usize,
+    first_uid_by_ready_time: &HashMap<Timestamp, Box<str>>,
+    now: Timestamp,
+) -> DeletionRank {
     let phase = match pod.status.phase {
         PodPhase::Unknown => 1,
         PodPhase::Running => 2,
@@ -68,7 +73,9 @@ fn deletion_rank(pod: &Pod, related_on_node: usize, first_uid_by_ready_time: &Ha
     // Pods of nearly the same age are in the order of their uids, but those that became ready in the same moment are
     // compared further: as a group they are where the first of them is.
     let since = pod.ready_since();
-    let group = since.and_then(|since| first_uid_by_ready_time.get(&since)).cloned();
+    let group = since
+        .and_then(|since| first_uid_by_ready_time.get(&since))
+        .cloned();
     (
         (
             !pod.spec.node_name.is_empty(),
@@ -77,10 +84,7 @@ fn deletion_rank(pod: &Pod, related_on_node: usize, first_uid_by_ready_time: &Ha
             deletion_cost(pod),
             Reverse(related_on_node),
         ),
-        (
-            since.map(|since| log_age(since, now)),
-            group.unwrap_or_default(),
-        ),
+        (since.map(|since| log_age(since, now)), group.unwrap_or_default()),
         (Reverse(restarts(pod, false)), Reverse(restarts(pod, true))),
         (
             pod.metadata

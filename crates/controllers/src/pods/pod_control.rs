@@ -9,7 +9,10 @@ use crate::{
     event_message::EventMessage,
     objects::{Meta, Pod},
     resource::{PODS, Resource},
-    writer::{WrittenObject, ObjectRef, ApiWriter, has_status_code, is_namespace_terminating, delete_options_for_uid, error_message},
+    writer::{
+        ApiWriter, ObjectRef, WrittenObject, delete_options_for_uid, error_message, has_status_code,
+        is_namespace_terminating,
+    },
 };
 
 /// Makes and deletes the pods of one owner.
@@ -51,7 +54,11 @@ impl<'a> PodControl<'a> {
 
     /// Makes a pod. Fails with nothing if nothing can be done about it: the namespace goes.
     pub(crate) async fn create(&self, pod: &RawValue) -> Result<(), Option<kube::Error>> {
-        match self.writer.create::<WrittenObject>(&PODS, self.namespace, &pod).await {
+        match self
+            .writer
+            .create::<WrittenObject>(&PODS, self.namespace, &pod)
+            .await
+        {
             Ok(pod) => {
                 let note = format_args!("Created pod: {}", pod.metadata.name);
                 self.record(&EventMessage::normal("SuccessfulCreate", note));
@@ -69,7 +76,11 @@ impl<'a> PodControl<'a> {
     /// Deletes a pod. Says whether it was there to be deleted: if not, its going will not be seen.
     pub(crate) async fn delete(&self, pod: &Pod) -> kube::Result<bool> {
         let object_ref = ObjectRef::new(&PODS, self.namespace, &pod.metadata.name);
-        match self.writer.delete(object_ref, &delete_options_for_uid(&pod.metadata.uid)).await {
+        match self
+            .writer
+            .delete(object_ref, &delete_options_for_uid(&pod.metadata.uid))
+            .await
+        {
             Ok(()) => {
                 let note = format_args!("Deleted pod: {}", pod.metadata.name);
                 self.record(&EventMessage::normal("SuccessfulDelete", note));

@@ -106,7 +106,10 @@ mod tests {
             "spec": {"containers": [{"name": "c", "image": "i"}]},
         }));
         let template = template.unwrap();
-        let text = PodFromTemplate::new(&template, owner()).unwrap().to_raw().unwrap();
+        let text = PodFromTemplate::new(&template, owner())
+            .unwrap()
+            .to_raw()
+            .unwrap();
         let pod: Value = serde_json::from_str(text.get()).unwrap();
         assert_eq!(
             pod,

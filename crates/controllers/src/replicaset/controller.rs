@@ -16,17 +16,17 @@ use kubecontroller::{
 
 use super::status::{self, ObservedReplicaSet};
 use crate::{
-    status_throttle::StatusThrottle,
-    controller_ref_manager::{OwnerIndex, ControllerRefManager},
-    objects::{Pod, ReplicaSpec, ReplicaStatus, Selector, Projection},
+    controller_ref_manager::{ControllerRefManager, OwnerIndex},
+    objects::{Pod, Projection, ReplicaSpec, ReplicaStatus, Selector},
     pods::{
-        slow_start_batch::{self, BatchResult},
+        deletion_order,
         pod_control::PodControl,
         pod_from_template::PodFromTemplate,
-        deletion_order,
+        slow_start_batch::{self, BatchResult},
     },
     resource::{PODS, Resource},
-    writer::{WrittenObject, ObjectRef, ApiWriter, has_status_code, error_message},
+    status_throttle::StatusThrottle,
+    writer::{ApiWriter, ObjectRef, WrittenObject, error_message, has_status_code},
 };
 
 /// Pods created or deleted per sync.
@@ -128,10 +128,18 @@ impl<S: AsRef<Selector> + Send + Sync + 'static> ReplicaSetController<S> {
 
     /// Creates missing pods or deletes surplus ones.
     // upstream: pkg/controller/replicaset/replica_set.go manageReplicas
-    async fn manage_replicas(&self, request: &Request, set: &Set<S>, active: &[Arc<Pod>]) -> Option<SyncFailure> {
+    async fn manage_replicas(
+        &self,
+        request: &Request,
+        set: &Set<S>,
+        active: &[Arc<Pod>],
+    ) -> Option<SyncFailure> {
         let wanted = usize::try_from(set.spec.replicas).unwrap_or(0);
         match active.len().cmp(&wanted) {
-            Ordering::Less => self.create_pods(request, set, (wanted - active.len()).min(BURST)).await,
+            Ordering::Less => {
+                self.create_pods(request, set, (wanted - active.len()).min(BURST))
+                    .await
+            }
             Ordering::Greater => {
                 self.delete_pods(request, set, active, (active.len() - wanted).min(BURST))
                     .await
@@ -158,7 +166,8 @@ impl<S: AsRef<Selector> + Send + Sync + 'static> ReplicaSetController<S> {
         self.expectations.expect_creations(&request.key, count);
         let batch = slow_start_batch::slow_start_batch(count, || pod_control.create(&text)).await;
         // Events for pods that were not created will never arrive.
-        self.expectations.lower_creations(&request.key, count - batch.done);
+        self.expectations
+            .lower_creations(&request.key, count - batch.done);
         batch.error.flatten().map(|error| SyncFailure {
             message: error_message(&error),
             error: error.into(),
@@ -175,7 +184,12 @@ impl<S: AsRef<Selector> + Send + Sync + 'static> ReplicaSetController<S> {
         active: &[Arc<Pod>],
         count: usize,
     ) -> Option<SyncFailure> {
-        let chosen = deletion_order::pods_to_delete(active.to_vec(), &self.indirectly_related_pods(set), count, self.clock.now());
+        let chosen = deletion_order::pods_to_delete(
+            active.to_vec(),
+            &self.indirectly_related_pods(set),
+            count,
+            self.clock.now(),
+        );
         let uids = chosen.iter().map(|pod| &*pod.metadata.uid);
         self.expectations.expect_deletions(&request.key, uids);
         let pod_control = self.pod_control(set);
@@ -201,7 +215,12 @@ impl<S: AsRef<Selector> + Send + Sync + 'static> ReplicaSetController<S> {
         })
     }
 
-    async fn delete_pod(&self, request: &Request, pod_control: &PodControl<'_>, pod: &Pod) -> kube::Result<()> {
+    async fn delete_pod(
+        &self,
+        request: &Request,
+        pod_control: &PodControl<'_>,
+        pod: &Pod,
+    ) -> kube::Result<()> {
         let deleted = pod_control.delete(pod).await;
         if !matches!(deleted, Ok(true)) {
             self.expectations.deleted(&request.key, &pod.metadata.uid);
@@ -220,7 +239,8 @@ impl<S: AsRef<Selector> + Send + Sync + 'static> ReplicaSetController<S> {
         let pods = siblings
             .iter()
             .flat_map(|sibling| self.pods.children(&sibling.metadata.uid));
-        pods.filter(|pod| observed.insert(pod.metadata.uid.clone())).collect()
+        pods.filter(|pod| observed.insert(pod.metadata.uid.clone()))
+            .collect()
     }
 
     // --- events and status ---
@@ -237,9 +257,13 @@ impl<S: AsRef<Selector> + Send + Sync + 'static> ReplicaSetController<S> {
         status: &ReplicaStatus,
     ) -> kube::Result<()> {
         let patch = status::status_patch(status, &set.metadata.resource_version);
-        let object_ref =
-            ObjectRef::new(self.kind.resource, &set.metadata.namespace, &set.metadata.name).subresource("status");
-        match self.writer.update_with_merge::<WrittenObject>(object_ref, &patch).await {
+        let object_ref = ObjectRef::new(self.kind.resource, &set.metadata.namespace, &set.metadata.name)
+            .subresource("status");
+        match self
+            .writer
+            .update_with_merge::<WrittenObject>(object_ref, &patch)
+            .await
+        {
             Ok(written) => {
                 request.wrote_at(&self.sets, &written.metadata.resource_version);
                 self.status_throttle.wrote(&request.key);

@@ -13,12 +13,12 @@ use serde::de::DeserializeOwned;
 pub(crate) use self::controller::ReplicaSetKind;
 use self::controller::{ReplicaSetController, Set};
 use crate::{
-    status_throttle::StatusThrottle,
     context::{ControllerContext, Task},
     controller_ref_manager::OwnerIndex,
     objects::Selector,
     pods::event_handler::{self, PodEventHandler},
     resource::REPLICA_SETS,
+    status_throttle::StatusThrottle,
 };
 
 const WORKERS: usize = 8;
@@ -61,7 +61,9 @@ where
     let controller = context
         .controller(name)
         .for_(&sets)
-        .watches(&sets, move |delta| event_handler::forget_replaced_set(delta, &forget))
+        .watches(&sets, move |delta| {
+            event_handler::forget_replaced_set(delta, &forget)
+        })
         .watches(&pods, move |delta| event_handler.keys(delta))
         .workers(WORKERS);
     Box::new(controller.reconciler(reconciler))

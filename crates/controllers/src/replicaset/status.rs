@@ -30,7 +30,8 @@ impl<S: AsRef<Selector>> ObservedReplicaSet<'_, S> {
     // upstream: pkg/controller/replicaset/replica_set_utils.go calculateStatus
     pub(super) fn status(&self) -> ReplicaStatus {
         let labels = Selector::from_labels(&self.spec.template.labels());
-        let count = |is: &dyn Fn(&Pod) -> bool| saturating_count(self.active.iter().filter(|pod| is(pod)).count());
+        let count =
+            |is: &dyn Fn(&Pod) -> bool| saturating_count(self.active.iter().filter(|pod| is(pod)).count());
         ReplicaStatus {
             replicas: saturating_count(self.active.len()),
             fully_labeled_replicas: count(&|pod| labels.matches(&pod.metadata.labels)),

@@ -11,7 +11,7 @@ use super::make;
 use crate::{
     replication,
     resource::{PODS, REPLICA_SETS, REPLICATION_CONTROLLERS},
-    testing::{TestCluster, Scenario},
+    testing::{Scenario, TestCluster},
 };
 
 fn set(replicas: u32) -> Value {

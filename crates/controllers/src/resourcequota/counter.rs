@@ -18,7 +18,7 @@ use super::status::Counted;
 use crate::{
     context::ControllerContext,
     resource::{DEVICE_CLASSES, PODS, RESOURCE_CLAIMS, Resource},
-    writer::{Page, ApiWriter},
+    writer::{ApiWriter, Page},
 };
 
 /// How many objects are read at once.

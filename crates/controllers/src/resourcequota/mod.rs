@@ -37,7 +37,7 @@ use crate::{
     context::{ControllerContext, Task},
     objects::Projection,
     resource::{CUSTOM_RESOURCE_DEFINITIONS, RESOURCE_QUOTAS},
-    writer::{WrittenObject, ObjectRef, ApiWriter, has_status_code},
+    writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };
 
 /// Objects go in crowds, and a crowd is counted once.
@@ -122,7 +122,11 @@ impl Reconciler for Keeper {
         let changed = status::changed(&quota, &used);
         let is_changed = changed.is_some();
         if let Some(changed) = changed {
-            match self.writer.update::<WrittenObject>(object_ref.subresource("status"), &changed).await {
+            match self
+                .writer
+                .update::<WrittenObject>(object_ref.subresource("status"), &changed)
+                .await
+            {
                 Ok(made) => request.wrote_at(&self.quotas, &made.metadata.resource_version),
                 Err(error) if has_status_code(&error, 404) => return Ok(Outcome::Done),
                 Err(error) => return Err(error.into()),

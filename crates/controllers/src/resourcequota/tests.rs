@@ -8,7 +8,7 @@ use tokio::time::{Duration, sleep};
 use super::make;
 use crate::{
     resource::{DEPLOYMENTS, PERSISTENT_VOLUME_CLAIMS, PODS, RESOURCE_QUOTAS, Resource, SERVICES},
-    testing::{TestCluster, Scenario},
+    testing::{Scenario, TestCluster},
 };
 
 static CARTS: Resource = Resource::new("shop.example", "v1", "carts", "Cart", true);

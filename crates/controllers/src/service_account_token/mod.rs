@@ -26,7 +26,7 @@ use crate::{
     context::{Cluster, ControllerContext, Task, TokenSigner},
     objects::Projection,
     resource::{SECRETS, SERVICE_ACCOUNTS},
-    writer::{ObjectRef, ApiWriter, has_status_code, delete_options_for_uid},
+    writer::{ApiWriter, ObjectRef, delete_options_for_uid, has_status_code},
 };
 
 type Account = Projection<IgnoredAny>;
@@ -107,7 +107,11 @@ impl Reconciler for Filler {
         };
         let object_ref = ObjectRef::new(&SECRETS, request.key.namespace(), request.key.name());
         let Some(account) = self.account(&secret, name).await? else {
-            return match self.writer.delete(object_ref, &delete_options_for_uid(&secret.metadata.uid)).await {
+            return match self
+                .writer
+                .delete(object_ref, &delete_options_for_uid(&secret.metadata.uid))
+                .await
+            {
                 Err(error) if has_status_code(&error, 409) => Ok(Outcome::Done),
                 other => Ok(other.map(|()| Outcome::Done)?),
             };

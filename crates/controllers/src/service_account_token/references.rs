@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::secret::{ACCOUNT, Secret};
 use crate::{
     resource::SERVICE_ACCOUNTS,
-    writer::{ObjectRef, ApiWriter, has_status_code},
+    writer::{ApiWriter, ObjectRef, has_status_code},
 };
 
 /// The secrets that were deleted, by the account that they were for. Other secrets that an account names are its own matter,
@@ -89,7 +89,8 @@ impl Forgetter {
             return Ok(());
         }
         let version = &account["metadata"]["resourceVersion"];
-        let patch = json!({"metadata": {"resourceVersion": version}, "secrets": crate::patch_values::list(&kept)});
+        let patch =
+            json!({"metadata": {"resourceVersion": version}, "secrets": crate::patch_values::list(&kept)});
         self.writer.update_with_merge::<Value>(object_ref, &patch).await?;
         Ok(())
     }

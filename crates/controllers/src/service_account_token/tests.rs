@@ -7,7 +7,7 @@ use super::make_with;
 use crate::{
     context::{ControllerContext, Task, TokenSigner},
     resource::{SECRETS, SERVICE_ACCOUNTS},
-    testing::{TestCluster, Scenario},
+    testing::{Scenario, TestCluster},
 };
 
 fn make(context: &ControllerContext) -> Vec<Task> {

@@ -16,9 +16,9 @@ use super::plan::can_go;
 use crate::{
     event_message::EventMessage,
     objects::{Condition, ConditionStatus, IpAddress, ServiceCidr},
-    resource::SERVICE_CIDRS,
-    writer::{WrittenObject, ObjectRef, ApiWriter, has_status_code},
     patch_values,
+    resource::SERVICE_CIDRS,
+    writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };
 
 const FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";
@@ -114,11 +114,17 @@ impl Keeper {
             "metadata": {"name": cidr.metadata.name}, "status": {"conditions": [condition]},
         });
         let object_ref = place(cidr).subresource("status");
-        self.wrote(request, self.writer.server_side_apply(object_ref, MANAGER, &applied).await)
+        self.wrote(
+            request,
+            self.writer.server_side_apply(object_ref, MANAGER, &applied).await,
+        )
     }
 
     async fn patch(&self, request: &Request, object_ref: ObjectRef<'_>, patch: &Value) -> kube::Result<()> {
-        self.wrote(request, self.writer.strategic_merge_patch(object_ref, patch).await)
+        self.wrote(
+            request,
+            self.writer.strategic_merge_patch(object_ref, patch).await,
+        )
     }
 
     fn wrote(&self, request: &Request, written: kube::Result<WrittenObject>) -> kube::Result<()> {

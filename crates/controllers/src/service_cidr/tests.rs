@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::make;
 use crate::{
     resource::{IP_ADDRESSES, SERVICE_CIDRS},
-    testing::{TestCluster, Scenario},
+    testing::{Scenario, TestCluster},
 };
 
 fn put(cluster: &TestCluster, name: &str, cidr: &str) {

@@ -10,12 +10,12 @@
 //! trigger   when that happened which changed the endpoints of a service
 //! ```
 
+pub(crate) mod endpoint_key;
 #[cfg(test)]
 pub(crate) mod examples;
-pub(crate) mod endpoint_key;
-pub(crate) mod service_pods;
-pub(crate) mod port_order;
 pub(crate) mod port;
+pub(crate) mod port_order;
+pub(crate) mod service_pods;
 pub(crate) mod slice_writer;
 pub(crate) mod subsets;
 pub(crate) mod trigger_time;

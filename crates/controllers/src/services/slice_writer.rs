@@ -13,9 +13,12 @@ use serde_json::json;
 
 use crate::{
     objects::{Endpoint, EndpointSlice, Owner, SlicePort},
-    resource::ENDPOINT_SLICES,
-    writer::{WrittenObject, ObjectRef, ApiWriter, has_status_code, is_namespace_terminating, delete_options_for_uid, error_message},
     patch_values,
+    resource::ENDPOINT_SLICES,
+    writer::{
+        ApiWriter, ObjectRef, WrittenObject, delete_options_for_uid, error_message, has_status_code,
+        is_namespace_terminating,
+    },
 };
 
 /// The label that names the service of a slice.
@@ -97,7 +100,8 @@ impl SlicesByService {
         let by = store.shared_index("service", |slice| {
             let meta = &slice.metadata;
             let labels = meta.label(SERVICE_NAME).zip(meta.label(MANAGED_BY));
-            let object_ref = labels.map(|(service, manager)| slice_index_key(&meta.namespace, service, manager));
+            let object_ref =
+                labels.map(|(service, manager)| slice_index_key(&meta.namespace, service, manager));
             object_ref.into_iter().collect()
         });
         SlicesByService { by }
@@ -105,7 +109,9 @@ impl SlicesByService {
 
     /// The slices of a service that a manager looks after, in the order of their names. Those that are going do not count.
     pub(crate) fn get(&self, service: &Key, manager: &str) -> Vec<Arc<EndpointSlice>> {
-        let mut slices = self.by.get(&slice_index_key(service.namespace(), service.name(), manager));
+        let mut slices = self
+            .by
+            .get(&slice_index_key(service.namespace(), service.name(), manager));
         slices.retain(|slice| !slice.metadata.is_going());
         slices
     }
@@ -166,7 +172,11 @@ impl EndpointSliceWriter<'_> {
     pub(crate) async fn delete(&self, slice: &EndpointSlice) -> Result<(), EndpointSliceWriteError> {
         let meta = &slice.metadata;
         let object_ref = ObjectRef::new(&ENDPOINT_SLICES, &meta.namespace, &meta.name);
-        match self.writer.delete(object_ref, &delete_options_for_uid(&meta.uid)).await {
+        match self
+            .writer
+            .delete(object_ref, &delete_options_for_uid(&meta.uid))
+            .await
+        {
             // Another one has the name: this one is gone.
             Err(error) if !has_status_code(&error, 409) => {
                 Err(self.undone(&format!("delete {} EndpointSlice", meta.name), error))

@@ -34,7 +34,12 @@ struct TriggerTimes {
 
 impl TriggerTimeTracker {
     /// A service is looked at. Says when that happened which is new.
-    pub(crate) fn compute_trigger_time(&self, key: &Key, service: &Service, pods: &[Arc<Pod>]) -> Option<Timestamp> {
+    pub(crate) fn compute_trigger_time(
+        &self,
+        key: &Key,
+        service: &Service,
+        pods: &[Arc<Pod>],
+    ) -> Option<Timestamp> {
         let made = service.metadata.creation_timestamp;
         let now = TriggerTimes {
             service: made,
@@ -97,7 +102,9 @@ mod tests {
         };
         let (triggers, key) = (TriggerTimeTracker::default(), Key::new("shop", "web"));
         let compute_trigger_time = |service: &Service, pods: &[Arc<Pod>]| {
-            triggers.compute_trigger_time(&key, service, pods).map(|time| time.to_string())
+            triggers
+                .compute_trigger_time(&key, service, pods)
+                .map(|time| time.to_string())
         };
         assert_eq!(compute_trigger_time(&service(5), &[pod("a", 7)]), Some(at(5)));
         assert_eq!(compute_trigger_time(&service(5), &[pod("a", 7)]), None);

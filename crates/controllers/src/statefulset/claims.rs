@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 
 use super::pod_identity;
 use crate::{
-    objects::{ClaimTemplate, ClaimRetention, Meta, Owner, PersistentVolumeClaim, ClaimRetentionPolicy, StatefulSet},
+    objects::{
+        ClaimRetention, ClaimRetentionPolicy, ClaimTemplate, Meta, Owner, PersistentVolumeClaim, StatefulSet,
+    },
     resource::{PODS, Resource, STATEFUL_SETS},
 };
 
@@ -97,7 +99,10 @@ impl ClaimWork {
 
     /// Whether there is nothing to do or to report.
     pub(super) fn is_empty(&self) -> bool {
-        self.missing.is_empty() && self.terminating.is_empty() && self.foreign.is_empty() && self.owned.is_empty()
+        self.missing.is_empty()
+            && self.terminating.is_empty()
+            && self.foreign.is_empty()
+            && self.owned.is_empty()
     }
 }
 
@@ -132,7 +137,8 @@ fn body(set: &StatefulSet, template: &ClaimTemplate, name: &str) -> Value {
         match_labels: BTreeMap<Box<str>, Box<str>>,
     }
     let mut claim: Value = serde_json::from_str(template.text.get()).unwrap_or_default();
-    let selector: MatchLabels = kubecontroller::decode::from_str(set.spec.selector.text.get()).unwrap_or_default();
+    let selector: MatchLabels =
+        kubecontroller::decode::from_str(set.spec.selector.text.get()).unwrap_or_default();
     claim["apiVersion"] = "v1".into();
     claim["kind"] = "PersistentVolumeClaim".into();
     claim["metadata"]["name"] = name.into();
@@ -199,8 +205,8 @@ impl ClaimOwnership<'_> {
     /// Whether the set, and whether the pod, should own the claim.
     fn desired_owners(&self) -> (bool, bool) {
         let retention = self.set.spec.persistent_volume_claim_retention_policy;
-        let is_wanted =
-            pod_identity::ordinal(self.pod).is_some_and(|ordinal| pod_identity::ordinal_position(self.set, ordinal).is_some());
+        let is_wanted = pod_identity::ordinal(self.pod)
+            .is_some_and(|ordinal| pod_identity::ordinal_position(self.set, ordinal).is_some());
         match (retention.when_scaled, retention.when_deleted) {
             (ClaimRetention::Retain, deleted) => (deleted == ClaimRetention::Delete, false),
             (ClaimRetention::Delete, deleted) => (deleted == ClaimRetention::Delete && is_wanted, !is_wanted),
@@ -211,7 +217,9 @@ impl ClaimOwnership<'_> {
     // upstream: pkg/controller/statefulset/stateful_set_utils.go updateClaimOwnerRefForSetAndPod
     fn owners(&self) -> Vec<Owner> {
         let (set, pod) = (&self.set.metadata, self.pod);
-        let is_other = |owner: &&Owner| !owner_ref_matches(owner, set, &STATEFUL_SETS) && !owner_ref_matches(owner, pod, &PODS);
+        let is_other = |owner: &&Owner| {
+            !owner_ref_matches(owner, set, &STATEFUL_SETS) && !owner_ref_matches(owner, pod, &PODS)
+        };
         let mut owners: Vec<_> = self
             .claim
             .owner_references

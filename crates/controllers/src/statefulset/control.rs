@@ -13,8 +13,8 @@ use super::{
     pod_identity,
 };
 use crate::objects::{
-    IntOrPercent, PodManagementPolicy, Meta, PersistentVolumeClaim, Pod, PodPhase, UpdateStrategyKind, StatefulSet,
-    StatefulStatus,
+    IntOrPercent, Meta, PersistentVolumeClaim, Pod, PodManagementPolicy, PodPhase, StatefulSet,
+    StatefulStatus, UpdateStrategyKind,
 };
 
 /// Pods created per sync.
@@ -105,7 +105,11 @@ impl StatefulSetPlan {
 /// The status after `deleted_for_rollout` pods were deleted because of their revision. A rollout is complete when all pods have the update
 /// revision and are ready.
 // upstream: pkg/controller/statefulset/stateful_set_utils.go completeUpdate
-pub(super) fn complete_update(set: &StatefulSet, mut status: StatefulStatus, deleted_for_rollout: usize) -> StatefulStatus {
+pub(super) fn complete_update(
+    set: &StatefulSet,
+    mut status: StatefulStatus,
+    deleted_for_rollout: usize,
+) -> StatefulStatus {
     let deleted_for_rollout = i32::try_from(deleted_for_rollout).unwrap_or(i32::MAX);
     status.current_replicas = status.current_replicas.saturating_sub(deleted_for_rollout).max(0);
     let counts = [status.updated_replicas, status.ready_replicas, status.replicas];
@@ -162,7 +166,9 @@ impl<L: Fn(&str) -> Option<Arc<PersistentVolumeClaim>>> ObservedStatefulSet<'_, 
         let mut steps = Vec::new();
         let next = self.process_condemned(condemned, &mut steps);
         stages.push(steps);
-        if matches!(next, PlanProgress::Stop) || self.set.spec.update_strategy.kind == UpdateStrategyKind::OnDelete {
+        if matches!(next, PlanProgress::Stop)
+            || self.set.spec.update_strategy.kind == UpdateStrategyKind::OnDelete
+        {
             return stages;
         }
         let chosen: HashSet<_> = stages
@@ -175,7 +181,10 @@ impl<L: Fn(&str) -> Option<Arc<PersistentVolumeClaim>>> ObservedStatefulSet<'_, 
             .collect();
         let mut steps = self.pods_to_update(wanted);
         steps.retain(|pod| !chosen.contains(&pod.metadata.uid));
-        let steps = steps.into_iter().map(|pod| Step::Delete { pod, for_rollout: true });
+        let steps = steps.into_iter().map(|pod| Step::Delete {
+            pod,
+            for_rollout: true,
+        });
         stages.push(steps.collect());
         stages
     }
@@ -249,9 +258,16 @@ impl<L: Fn(&str) -> Option<Arc<PersistentVolumeClaim>>> ObservedStatefulSet<'_, 
         let strategy = &self.set.spec.update_strategy;
         let is_current = match &strategy.rolling_update {
             Some(bounds) => position < bounds.partition,
-            None => strategy.kind == UpdateStrategyKind::RollingUpdate && position < self.set.status.current_replicas,
+            None => {
+                strategy.kind == UpdateStrategyKind::RollingUpdate
+                    && position < self.set.status.current_replicas
+            }
         };
-        if is_current { RevisionChoice::Current } else { RevisionChoice::Update }
+        if is_current {
+            RevisionChoice::Current
+        } else {
+            RevisionChoice::Update
+        }
     }
 
     fn keep(&self, pod: &Arc<Pod>, steps: &mut Vec<Step>) -> PlanProgress {
@@ -284,7 +300,11 @@ impl<L: Fn(&str) -> Option<Arc<PersistentVolumeClaim>>> ObservedStatefulSet<'_, 
         let changes = lacks_storage || !pod_identity::has_identity(self.set, pod);
         if changes || !claims.owned.is_empty() {
             // Claims of a pod that is being deleted are not created.
-            let claims = if lacks_storage { claims } else { claims.only_owner_updates() };
+            let claims = if lacks_storage {
+                claims
+            } else {
+                claims.only_owner_updates()
+            };
             steps.push(Step::Correct {
                 pod: Arc::clone(pod),
                 ordinal,
@@ -320,7 +340,9 @@ impl<L: Fn(&str) -> Option<Arc<PersistentVolumeClaim>>> ObservedStatefulSet<'_, 
         let first = unavailable.next().map(|(_, pod)| &pod.metadata.uid);
         for (_, pod) in condemned {
             let waits = pod.metadata.is_going()
-                || self.is_ordered() && !self.is_running_and_available(pod) && first != Some(&pod.metadata.uid);
+                || self.is_ordered()
+                    && !self.is_running_and_available(pod)
+                    && first != Some(&pod.metadata.uid);
             if !waits {
                 steps.push(Step::Delete {
                     pod: Arc::clone(pod),

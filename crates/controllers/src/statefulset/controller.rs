@@ -23,19 +23,23 @@ use serde_json::{Value, json};
 
 use super::{
     claims::{ClaimOwnerUpdate, ClaimWork},
-    pod_identity,
-    control::{StatefulSetPlan, ObservedStatefulSet, Step, RevisionChoice, complete_update},
-    status,
+    control::{ObservedStatefulSet, RevisionChoice, StatefulSetPlan, Step, complete_update},
+    pod_identity, status,
 };
 use crate::{
-    status_throttle::StatusThrottle,
-    controller_ref_manager::{OwnerIndex, ControllerRefManager},
-    history::{RevisionStore, RevisionList, NewRevision, LatestRevision, beyond_limit},
+    controller_ref_manager::{ControllerRefManager, OwnerIndex},
     event_message::EventMessage,
-    objects::{ControllerRevision, PodManagementPolicy, PersistentVolumeClaim, Pod, StatefulSet, StatefulStatus},
+    history::{LatestRevision, NewRevision, RevisionList, RevisionStore, beyond_limit},
+    objects::{
+        ControllerRevision, PersistentVolumeClaim, Pod, PodManagementPolicy, StatefulSet, StatefulStatus,
+    },
     pods::slow_start_batch,
     resource::{PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS},
-    writer::{WrittenObject, ObjectRef, ApiWriter, has_status_code, is_namespace_terminating, is_already_exists, delete_options_for_uid, error_message},
+    status_throttle::StatusThrottle,
+    writer::{
+        ApiWriter, ObjectRef, WrittenObject, delete_options_for_uid, error_message, has_status_code,
+        is_already_exists, is_namespace_terminating,
+    },
 };
 
 const HASH: &str = "controller.kubernetes.io/hash";
@@ -142,7 +146,8 @@ impl StatefulSetController {
             children: &PODS,
         };
         let selector = &set.spec.selector.selector;
-        let matches = |pod: &Pod| selector.matches(&pod.metadata.labels) && pod_identity::is_member(meta, pod);
+        let matches =
+            |pod: &Pod| selector.matches(&pod.metadata.labels) && pod_identity::is_member(meta, pod);
         parent.claim(&self.writer, pods, matches).await
     }
 
@@ -178,7 +183,12 @@ impl StatefulSetController {
 
     /// Deletes revisions beyond revisionHistoryLimit. Revisions in use are kept and not counted.
     // upstream: pkg/controller/statefulset/stateful_set_control.go truncateHistory
-    async fn truncate_history(&self, sync: &StatefulSetSync<'_>, history: &RevisionList, pods: &[Arc<Pod>]) -> kube::Result<()> {
+    async fn truncate_history(
+        &self,
+        sync: &StatefulSetSync<'_>,
+        history: &RevisionList,
+        pods: &[Arc<Pod>],
+    ) -> kube::Result<()> {
         let live = [&sync.current, &sync.update].map(|revision| &*revision.metadata.name);
         let lives = |revision: &ControllerRevision| {
             let name = &*revision.metadata.name;
@@ -199,7 +209,11 @@ impl StatefulSetController {
     }
 
     /// Writes the status if it differs from the stored one; returns the remaining time if it was written a moment ago.
-    async fn write_status(&self, sync: &StatefulSetSync<'_>, status: StatefulStatus) -> kube::Result<Option<Duration>> {
+    async fn write_status(
+        &self,
+        sync: &StatefulSetSync<'_>,
+        status: StatefulStatus,
+    ) -> kube::Result<Option<Duration>> {
         let (set, key) = (sync.set, &sync.request.key);
         let status = complete_update(set, status, sync.deleted_for_rollout.load(Ordering::Relaxed));
         if status == set.status {
@@ -209,10 +223,16 @@ impl StatefulSetController {
             return Ok(Some(left));
         }
         let patch = status::status_patch(&status, &set.metadata.resource_version);
-        let pod_ref = ObjectRef::new(&STATEFUL_SETS, &set.metadata.namespace, &set.metadata.name).subresource("status");
-        match self.writer.update_with_merge::<WrittenObject>(pod_ref, &patch).await {
+        let pod_ref =
+            ObjectRef::new(&STATEFUL_SETS, &set.metadata.namespace, &set.metadata.name).subresource("status");
+        match self
+            .writer
+            .update_with_merge::<WrittenObject>(pod_ref, &patch)
+            .await
+        {
             Ok(written) => {
-                sync.request.wrote_at(&self.sets, &written.metadata.resource_version);
+                sync.request
+                    .wrote_at(&self.sets, &written.metadata.resource_version);
                 self.status_throttle.wrote(key);
                 Ok(None)
             }
@@ -247,8 +267,9 @@ impl StatefulSetSync<'_> {
         // A pod that was not deleted, or was deleted before the expectation was set, sends no event.
         for pod in plan.deleted() {
             let observed = self.controller.pods.store().get(&pod_key(pod));
-            let is_there =
-                observed.is_some_and(|observed| observed.metadata.uid == pod.metadata.uid && !observed.metadata.is_going());
+            let is_there = observed.is_some_and(|observed| {
+                observed.metadata.uid == pod.metadata.uid && !observed.metadata.is_going()
+            });
             if !is_there || followed.is_err() {
                 expectations.deleted(key, &pod.metadata.uid);
             }
@@ -285,7 +306,11 @@ impl StatefulSetSync<'_> {
                 which,
                 claims,
             } => self.create_pod(*ordinal, *which, claims).await,
-            Step::Claims { pod, claims, records_event } => {
+            Step::Claims {
+                pod,
+                claims,
+                records_event,
+            } => {
                 self.create_claims(&pod.metadata.name, claims).await?;
                 let owned = self.update_claim_owners(claims).await;
                 if *records_event && let Err(message) = &owned {
@@ -310,7 +335,12 @@ impl StatefulSetSync<'_> {
     // --- pods ---
 
     // upstream: pkg/controller/statefulset/stateful_pod_control.go CreateStatefulPod
-    async fn create_pod(&self, ordinal: i32, which: RevisionChoice, claims: &ClaimWork) -> Result<(), StepError> {
+    async fn create_pod(
+        &self,
+        ordinal: i32,
+        which: RevisionChoice,
+        claims: &ClaimWork,
+    ) -> Result<(), StepError> {
         let name = pod_identity::pod_name(self.set, ordinal);
         if let Err(message) = self.create_claims(&name, claims).await {
             self.record_failure_event("Create", &name, &message);
@@ -320,17 +350,20 @@ impl StatefulSetSync<'_> {
             RevisionChoice::Current => &self.current,
             RevisionChoice::Update => &self.update,
         };
-        let pod = revision
-            .template()
-            .map_err(Into::into)
-            .and_then(|template| pod_identity::new_pod(self.set, &template, ordinal, &revision.metadata.name));
+        let pod = revision.template().map_err(Into::into).and_then(|template| {
+            pod_identity::new_pod(self.set, &template, ordinal, &revision.metadata.name)
+        });
         let pod = pod.map_err(|unmakeable| {
             let message = unmakeable.to_string();
             self.record_failure_event("Create", &name, &message);
             message
         })?;
         let namespace = &self.set.metadata.namespace;
-        let written = self.controller.writer.create::<WrittenObject>(&PODS, namespace, &pod).await;
+        let written = self
+            .controller
+            .writer
+            .create::<WrittenObject>(&PODS, namespace, &pod)
+            .await;
         let written = match written {
             Ok(written) => written,
             // The namespace is terminating: nothing to retry.
@@ -354,7 +387,13 @@ impl StatefulSetSync<'_> {
     }
 
     // upstream: pkg/controller/statefulset/stateful_pod_control.go UpdateStatefulPod
-    async fn update_pod(&self, pod: &Pod, ordinal: i32, claims: &ClaimWork, changes: bool) -> Result<(), StepError> {
+    async fn update_pod(
+        &self,
+        pod: &Pod,
+        ordinal: i32,
+        claims: &ClaimWork,
+        changes: bool,
+    ) -> Result<(), StepError> {
         self.create_claims(&pod.metadata.name, claims).await?;
         self.update_claim_owners(claims).await?;
         if !changes {
@@ -376,7 +415,11 @@ impl StatefulSetSync<'_> {
     // upstream: pkg/controller/statefulset/stateful_pod_control.go DeleteStatefulPod
     async fn delete_pod(&self, pod: &Pod, for_rollout: bool) -> Result<(), StepError> {
         let pod_ref = ObjectRef::new(&PODS, &pod.metadata.namespace, &pod.metadata.name);
-        let deleted = self.controller.writer.delete(pod_ref, &delete_options_for_uid(&pod.metadata.uid)).await;
+        let deleted = self
+            .controller
+            .writer
+            .delete(pod_ref, &delete_options_for_uid(&pod.metadata.uid))
+            .await;
         match deleted {
             // Another pod has the name: this one is already deleted.
             Err(error) if has_status_code(&error, 409) => {
@@ -458,7 +501,12 @@ impl StatefulSetSync<'_> {
             let patch = json!({"metadata": {
                 "uid": meta.uid, "resourceVersion": meta.resource_version, "ownerReferences": owners,
             }});
-            match self.controller.writer.update_with_merge::<WrittenObject>(pod_ref, &patch).await {
+            match self
+                .controller
+                .writer
+                .update_with_merge::<WrittenObject>(pod_ref, &patch)
+                .await
+            {
                 Ok(written) => {
                     let version = &written.metadata.resource_version;
                     self.request.wrote_at(&self.controller.claims, version);

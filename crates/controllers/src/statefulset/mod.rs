@@ -8,9 +8,9 @@
 //! ```
 
 mod claims;
+mod control;
 mod controller;
 mod pod_identity;
-mod control;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -21,13 +21,13 @@ use kubecontroller::{Key, expectations::Expectations, informer::Delta};
 
 use self::controller::StatefulSetController;
 use crate::{
-    status_throttle::StatusThrottle,
     context::{ControllerContext, Task},
     controller_ref_manager::OwnerIndex,
     history::{self, RevisionStore},
     objects::{PersistentVolumeClaim, Pod, StatefulSet},
     pods::event_handler::{self, PodEventHandler},
     resource::{PERSISTENT_VOLUME_CLAIMS, STATEFUL_SETS},
+    status_throttle::StatusThrottle,
 };
 
 const WORKERS: usize = 8;
@@ -62,7 +62,9 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let controller = context
         .controller("statefulset")
         .for_(&sets)
-        .watches(&sets, move |delta| event_handler::forget_replaced_set(delta, &forget))
+        .watches(&sets, move |delta| {
+            event_handler::forget_replaced_set(delta, &forget)
+        })
         .watches(&pods, move |delta| event_handler.keys(delta))
         .watches(&revisions, |delta| history::sets_to_sync(&STATEFUL_SETS, delta))
         .watches(&claims, sets_waiting_for_claim)

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::Migrated;
 use crate::{
     resource::CUSTOM_RESOURCE_DEFINITIONS,
-    writer::{ObjectRef, ApiWriter, has_status_code},
+    writer::{ApiWriter, ObjectRef, has_status_code},
 };
 
 const MIGRATING: &str = "StorageMigrating";
@@ -64,7 +64,9 @@ async fn tell(
         "apiVersion": CUSTOM_RESOURCE_DEFINITIONS.api_version(), "kind": CUSTOM_RESOURCE_DEFINITIONS.kind,
         "metadata": {"name": name, "resourceVersion": version}, "status": status(&definition),
     });
-    let _: Value = writer.server_side_apply(object_ref.subresource("status"), MANAGER, &applied).await?;
+    let _: Value = writer
+        .server_side_apply(object_ref.subresource("status"), MANAGER, &applied)
+        .await?;
     Ok(())
 }
 

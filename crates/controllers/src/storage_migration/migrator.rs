@@ -23,9 +23,9 @@ use crate::{
     context::ControllerContext,
     discovery::{DiscoveryResult, ServedResource},
     objects::Projection,
-    resource::{Resource, STORAGE_VERSION_MIGRATIONS},
-    writer::{WrittenObject, Page, ObjectRef, ApiWriter, has_status_code, error_message},
     patch_values::truncate_to_second,
+    resource::{Resource, STORAGE_VERSION_MIGRATIONS},
+    writer::{ApiWriter, ObjectRef, Page, WrittenObject, error_message, has_status_code},
 };
 
 const MERGE: &str = "application/merge-patch+json";
@@ -106,7 +106,10 @@ impl Migrator {
         };
         let can = |verb: &str| served.verbs.iter().any(|own| **own == *verb);
         if !VERBS.into_iter().all(can) {
-            let (named, verbs) = (go::quote(&served.resource.group_version_resource_text()), VERBS.join(" "));
+            let (named, verbs) = (
+                go::quote(&served.resource.group_version_resource_text()),
+                VERBS.join(" "),
+            );
             let why = format!("resource {named} does not support discovery operations: [{verbs}]");
             return self.fail(request, migration, &why).await;
         }
@@ -293,7 +296,11 @@ impl Migrator {
         if !status.resource_version.is_empty() {
             object["status"]["resourceVersion"] = (&*status.resource_version).into();
         }
-        match self.writer.update::<WrittenObject>(object_ref.subresource("status"), &object).await {
+        match self
+            .writer
+            .update::<WrittenObject>(object_ref.subresource("status"), &object)
+            .await
+        {
             Ok(made) => {
                 request.wrote_at(&self.migrations, &made.metadata.resource_version);
                 Ok(Outcome::Done)

@@ -28,7 +28,11 @@ pub(super) enum Step<'a> {
 
 /// What comes next for a resource, of which these are all migrations.
 pub(super) fn next(migrations: &[Arc<Migration>]) -> Step<'_> {
-    let running = || migrations.iter().filter(|migration| has_status_code(migration, RUNNING));
+    let running = || {
+        migrations
+            .iter()
+            .filter(|migration| has_status_code(migration, RUNNING))
+    };
     if let Some(ended) = running().find(|migration| has_ended(migration)) {
         return Step::Finish(ended);
     }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::make;
 use crate::{
     resource::{CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, Resource, STORAGE_VERSION_MIGRATIONS},
-    testing::{TestCluster, Scenario},
+    testing::{Scenario, TestCluster},
 };
 
 static CARTS: Resource = Resource::new("shop.example", "v2", "carts", "Cart", true);

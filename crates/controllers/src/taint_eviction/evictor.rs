@@ -21,9 +21,9 @@ use crate::{
     context::ControllerContext,
     event_message::EventMessage,
     objects::{Condition, ConditionStatus, Node, Pod},
-    resource::PODS,
-    writer::{ObjectRef, ApiWriter, has_status_code, delete_options_for_uid},
     patch_values::truncate_to_second,
+    resource::PODS,
+    writer::{ApiWriter, ObjectRef, delete_options_for_uid, has_status_code},
 };
 
 const REASON: &str = "DeletionByTaintManager";
@@ -163,13 +163,19 @@ impl Evictor {
                 condition["lastTransitionTime"] = json!(truncate_to_second(self.clock.now()));
             }
             let patch = json!({"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}});
-            let marked = self.writer.strategic_merge_patch::<Value>(object_ref.subresource("status"), &patch);
+            let marked = self
+                .writer
+                .strategic_merge_patch::<Value>(object_ref.subresource("status"), &patch);
             match marked.await {
                 Err(error) if is_gone(&error) => return Ok(()),
                 other => other?,
             };
         }
-        match self.writer.delete(object_ref, &delete_options_for_uid(&pod.metadata.uid)).await {
+        match self
+            .writer
+            .delete(object_ref, &delete_options_for_uid(&pod.metadata.uid))
+            .await
+        {
             Err(error) if is_gone(&error) => Ok(()),
             other => Ok(other?),
         }

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 use super::make;
 use crate::{
     resource::{NODES, PODS},
-    testing::{TestCluster, Scenario},
+    testing::{Scenario, TestCluster},
 };
 
 fn put_node(cluster: &TestCluster, name: &str, taints: &[&str]) {

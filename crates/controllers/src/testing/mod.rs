@@ -11,4 +11,4 @@ mod kubelet;
 mod null_fields;
 mod scenario;
 
-pub(crate) use self::scenario::{TestCluster, Scenario};
+pub(crate) use self::scenario::{Scenario, TestCluster};

@@ -79,7 +79,11 @@ impl TestCluster {
     }
 
     /// Starts a copy of controllers, whose requests are told from others by its name.
-    pub(crate) fn start(&self, name: &str, make: impl FnOnce(&ControllerContext) -> Vec<Task>) -> RunningControllers {
+    pub(crate) fn start(
+        &self,
+        name: &str,
+        make: impl FnOnce(&ControllerContext) -> Vec<Task>,
+    ) -> RunningControllers {
         let (informers, events, made) = self.make(name, make);
         let mut tasks = JoinSet::new();
         for task in made {

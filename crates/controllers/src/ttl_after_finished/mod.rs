@@ -18,7 +18,7 @@ use crate::{
     context::{ControllerContext, Task},
     objects::Job,
     resource::JOBS,
-    writer::{ObjectRef, ApiWriter, has_status_code},
+    writer::{ApiWriter, ObjectRef, has_status_code},
 };
 
 /// How long jobs stayed after their time was over.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::make;
 use crate::{
     resource::JOBS,
-    testing::{TestCluster, Scenario},
+    testing::{Scenario, TestCluster},
 };
 
 fn put(cluster: &TestCluster, name: &str, ttl: Option<i32>, condition: &str) {

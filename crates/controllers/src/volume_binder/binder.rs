@@ -15,9 +15,9 @@ use crate::{
     context::ControllerContext,
     event_message::EventMessage,
     objects::{ClaimPhase, PersistentVolume, PersistentVolumeClaim, Pod, Storage, StorageClass, VolumePhase},
-    resource::{PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, Resource, STORAGE_CLASSES},
-    writer::{ObjectRef, ApiWriter, has_status_code},
     patch_values::list,
+    resource::{PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, Resource, STORAGE_CLASSES},
+    writer::{ApiWriter, ObjectRef, has_status_code},
 };
 
 /// How events of this controller are signed.
@@ -228,7 +228,9 @@ impl Binder {
             return Ok(volume);
         };
         let object_ref = ObjectRef::new(&PERSISTENT_VOLUMES, "", &volume.metadata.name).subresource(part);
-        Ok(self.volumes.wrote(self.writer.update_with_merge(object_ref, &patch).await?))
+        Ok(self
+            .volumes
+            .wrote(self.writer.update_with_merge(object_ref, &patch).await?))
     }
 
     /// The same with a claim.
@@ -242,8 +244,11 @@ impl Binder {
         let Some(patch) = guarded(patch, &meta.resource_version) else {
             return Ok(claim);
         };
-        let object_ref = ObjectRef::new(&PERSISTENT_VOLUME_CLAIMS, &meta.namespace, &meta.name).subresource(part);
-        Ok(self.claims.wrote(self.writer.update_with_merge(object_ref, &patch).await?))
+        let object_ref =
+            ObjectRef::new(&PERSISTENT_VOLUME_CLAIMS, &meta.namespace, &meta.name).subresource(part);
+        Ok(self
+            .claims
+            .wrote(self.writer.update_with_merge(object_ref, &patch).await?))
     }
 
     /// Asks the server for a claim.

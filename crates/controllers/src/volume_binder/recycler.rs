@@ -13,7 +13,7 @@ use crate::{
     event_message::EventMessage,
     objects::{PersistentVolume, Pod, PodPhase, VolumePhase},
     resource::{PERSISTENT_VOLUMES, PODS},
-    writer::{ObjectRef, is_already_exists, delete_options_for_uid, error_message},
+    writer::{ObjectRef, delete_options_for_uid, error_message, is_already_exists},
 };
 
 /// Where the pods are.
@@ -53,9 +53,14 @@ impl Binder {
             return Ok(Outcome::Done);
         }
         let object_ref = ObjectRef::new(&PODS, NAMESPACE, &name);
-        self.writer.delete(object_ref, &delete_options_for_uid(&pod.metadata.uid)).await?;
+        self.writer
+            .delete(object_ref, &delete_options_for_uid(&pod.metadata.uid))
+            .await?;
         if pod.status.phase == PodPhase::Succeeded {
-            self.tell_of_volume(&volume, &EventMessage::normal("VolumeRecycled", "Volume recycled"));
+            self.tell_of_volume(
+                &volume,
+                &EventMessage::normal("VolumeRecycled", "Volume recycled"),
+            );
             self.unbind(volume).await?;
             return Ok(Outcome::Done);
         }
@@ -72,7 +77,9 @@ impl Binder {
         match self.pods.get(&Key::new(NAMESPACE, &name)) {
             Some(pod) if !pod.metadata.is_going() => {
                 let object_ref = ObjectRef::new(&PODS, NAMESPACE, &name);
-                self.writer.delete(object_ref, &delete_options_for_uid(&pod.metadata.uid)).await
+                self.writer
+                    .delete(object_ref, &delete_options_for_uid(&pod.metadata.uid))
+                    .await
             }
             _ => Ok(()),
         }
@@ -91,7 +98,10 @@ impl Binder {
             Ok(_) => Ok(Outcome::Done),
             Err(error) if is_already_exists(&error) => Ok(Outcome::After(AGAIN)),
             Err(error) => {
-                let why = format!("unexpected error creating recycler pod:  {}", error_message(&error));
+                let why = format!(
+                    "unexpected error creating recycler pod:  {}",
+                    error_message(&error)
+                );
                 self.failed(volume.clone(), &why).await
             }
         }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::make;
 use crate::{
     resource::{PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES},
-    testing::{TestCluster, Scenario},
+    testing::{Scenario, TestCluster},
 };
 
 fn volume(cluster: &TestCluster, name: &str, size: &str, more: Value) {
@@ -97,7 +97,12 @@ const BINDING: Scenario = Scenario {
     },
     play: |cluster| {
         let seconds = cluster.now().as_second() - 1_767_225_630;
-        if seconds >= 20 && cluster.api.get::<PersistentVolumeClaim>("shop", "small").is_some() {
+        if seconds >= 20
+            && cluster
+                .api
+                .get::<PersistentVolumeClaim>("shop", "small")
+                .is_some()
+        {
             cluster.api.remove::<PersistentVolumeClaim>("shop", "small");
             cluster.api.remove::<PersistentVolume>("", "v-doomed");
         }

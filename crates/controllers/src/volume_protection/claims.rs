@@ -14,9 +14,9 @@ use super::{Hold, write};
 use crate::{
     context::{ControllerContext, Task},
     objects::{ClaimPhase, Condition, ConditionStatus, PersistentVolumeClaim, Pod},
-    resource::{PERSISTENT_VOLUME_CLAIMS, PODS},
-    writer::{ObjectRef, ApiWriter},
     patch_values::truncate_to_second,
+    resource::{PERSISTENT_VOLUME_CLAIMS, PODS},
+    writer::{ApiWriter, ObjectRef},
 };
 
 const FINALIZER: &str = "kubernetes.io/pvc-protection";
@@ -79,7 +79,9 @@ impl Reconciler for Guard {
                 "status": {"conditions": conditions},
             });
             let object_ref = ObjectRef::new(&PERSISTENT_VOLUME_CLAIMS, &meta.namespace, &meta.name);
-            self.writer.update_with_merge::<Value>(object_ref.subresource("status"), &patch).await?;
+            self.writer
+                .update_with_merge::<Value>(object_ref.subresource("status"), &patch)
+                .await?;
             return Ok(Outcome::Done);
         }
         let is_held = match Hold::of(&*claim, FINALIZER) {

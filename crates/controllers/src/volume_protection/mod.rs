@@ -16,7 +16,7 @@ pub(crate) use self::{
 use crate::{
     objects::Meta,
     resource::Resource,
-    writer::{ObjectRef, ApiWriter, has_status_code},
+    writer::{ApiWriter, ObjectRef, has_status_code},
 };
 
 /// What is to be done with the finalizer of an object.

@@ -14,7 +14,7 @@ use super::{make_for_claims, make_for_classes, make_for_volumes};
 use crate::{
     context::{ControllerContext, Task},
     resource::{PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, VOLUME_ATTRIBUTES_CLASSES},
-    testing::{TestCluster, Scenario},
+    testing::{Scenario, TestCluster},
 };
 
 fn make(context: &ControllerContext) -> Vec<Task> {

@@ -101,7 +101,10 @@ fn documents(text: &str) -> Vec<String> {
 }
 
 /// Makes the kinds known, and waits until all can be used.
-pub(super) async fn install(client: &Client, definitions: Vec<CustomResourceDefinition>) -> Result<(), Failure> {
+pub(super) async fn install(
+    client: &Client,
+    definitions: Vec<CustomResourceDefinition>,
+) -> Result<(), Failure> {
     let mut names = Vec::new();
     for CustomResourceDefinition { file, text } in definitions {
         let request = Request::post(PATH)

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 
 use crate::{
     daemonset::{
-        pod_template::TemplateRevision,
-        placement::NodeEligibility,
         manage::{DaemonSetPlan, ObservedDaemonSet},
+        placement::NodeEligibility,
+        pod_template::TemplateRevision,
     },
     objects::{DaemonSet, Pod},
 };
@@ -49,10 +49,21 @@ fn pod(name: &str, node: &str, hash: &str, what: &str) -> Arc<Pod> {
 }
 
 /// Why, the bounds, the node, the pods, and what is done.
-type Case<'a> = (&'a str, Value, (&'a str, NodeEligibility), Pods<'a>, &'a [&'a str]);
+type Case<'a> = (
+    &'a str,
+    Value,
+    (&'a str, NodeEligibility),
+    Pods<'a>,
+    &'a [&'a str],
+);
 type Pods<'a> = &'a [(&'a str, &'a str, &'a str, &'a str)];
 
-fn with<T>(bounds: &Value, nodes: &[(&str, NodeEligibility)], pods: Pods<'_>, then: impl FnOnce(&ObservedDaemonSet<'_>) -> T) -> T {
+fn with<T>(
+    bounds: &Value,
+    nodes: &[(&str, NodeEligibility)],
+    pods: Pods<'_>,
+    then: impl FnOnce(&ObservedDaemonSet<'_>) -> T,
+) -> T {
     let set = set(bounds);
     let revision = TemplateRevision::new(&set, "new");
     let nodes = nodes
@@ -90,7 +101,11 @@ const PLAIN: fn() -> Value = || json!({"maxSurge": 0, "maxUnavailable": 1});
 
 #[test]
 fn there_is_one_pod_where_one_should_be() {
-    let (runs, stays, no) = (("n1", NodeEligibility::ShouldRun), ("n1", NodeEligibility::ShouldContinueRunning), ("n1", NodeEligibility::Neither));
+    let (runs, stays, no) = (
+        ("n1", NodeEligibility::ShouldRun),
+        ("n1", NodeEligibility::ShouldContinueRunning),
+        ("n1", NodeEligibility::Neither),
+    );
     let cases: [Case<'_>; 15] = [
         ("missing", PLAIN(), runs, &[], &["make n1"]),
         ("none is sent", PLAIN(), stays, &[], &[]),
@@ -185,23 +200,38 @@ fn pods_that_wait_for_a_node_that_is_gone_are_deleted() {
 fn a_failed_pod_is_left_alone_for_a_while() {
     let pods: Pods<'_> = &[("a", "n1", "new", "failed")];
     let pause = Duration::from_secs(4);
-    let plan = with(&PLAIN(), &[("n1", NodeEligibility::ShouldRun)], pods, |observed| {
-        observed.manage(|_| Some(pause))
-    });
+    let plan = with(
+        &PLAIN(),
+        &[("n1", NodeEligibility::ShouldRun)],
+        pods,
+        |observed| observed.manage(|_| Some(pause)),
+    );
     assert!(plan.is_empty() && plan.events.is_empty() && plan.failed.is_empty());
     assert_eq!(plan.requeue_after, Some(pause));
-    let plan = with(&PLAIN(), &[("n1", NodeEligibility::ShouldRun)], pods, |observed| observed.manage(|_| None));
+    let plan = with(
+        &PLAIN(),
+        &[("n1", NodeEligibility::ShouldRun)],
+        pods,
+        |observed| observed.manage(|_| None),
+    );
     assert_eq!(plan.failed, ["n1".into()]);
     let message = "Found failed daemon pod shop/a on node n1, will try to kill it";
     assert_eq!(
         plan.events,
-        [crate::event_message::EventMessage::warning("FailedDaemonPod", message)]
+        [crate::event_message::EventMessage::warning(
+            "FailedDaemonPod",
+            message
+        )]
     );
 }
 
 #[test]
 fn old_pods_are_replaced_within_bounds() {
-    let three = [("n1", NodeEligibility::ShouldRun), ("n2", NodeEligibility::ShouldRun), ("n3", NodeEligibility::ShouldRun)];
+    let three = [
+        ("n1", NodeEligibility::ShouldRun),
+        ("n2", NodeEligibility::ShouldRun),
+        ("n3", NodeEligibility::ShouldRun),
+    ];
     let old: Pods<'_> = &[
         ("a", "n1", "old", "ready"),
         ("b", "n2", "old", "ready"),
@@ -266,15 +296,25 @@ fn old_pods_are_replaced_within_bounds() {
         ),
     ];
     for (why, bounds, pods, expectations) in cases {
-        assert_eq!(told(&with(&bounds, &three, pods, rolling_update)), expectations, "{why}");
+        assert_eq!(
+            told(&with(&bounds, &three, pods, rolling_update)),
+            expectations,
+            "{why}"
+        );
     }
 }
 
 #[test]
 fn where_pods_are_no_longer_to_run_they_go_when_others_work() {
-    let nodes = [("n1", NodeEligibility::ShouldContinueRunning), ("n2", NodeEligibility::ShouldRun)];
+    let nodes = [
+        ("n1", NodeEligibility::ShouldContinueRunning),
+        ("n2", NodeEligibility::ShouldRun),
+    ];
     let alone: Pods<'_> = &[("a", "n1", "old", "ready"), ("b", "n2", "new", "pending")];
-    assert_eq!(told(&with(&SURGE(), &nodes, alone, rolling_update)), Vec::<String>::new());
+    assert_eq!(
+        told(&with(&SURGE(), &nodes, alone, rolling_update)),
+        Vec::<String>::new()
+    );
     let both: Pods<'_> = &[("a", "n1", "old", "ready"), ("b", "n2", "new", "ready")];
     assert_eq!(told(&with(&SURGE(), &nodes, both, rolling_update)), ["delete a"]);
 }

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use crate::{
     daemonset::make,
     resource::{CONTROLLER_REVISIONS, DAEMON_SETS, NODES, PODS},
-    testing::{TestCluster, Scenario},
+    testing::{Scenario, TestCluster},
 };
 
 const HASH: &str = "controller-revision-hash";
@@ -235,7 +235,9 @@ async fn old_pods_stay_until_they_are_deleted_if_that_is_asked_for() {
     let pods = cluster.pods();
     let on_first = pods.iter().find(|pod| pod["spec"]["nodeName"] == "n1").unwrap();
     let name = on_first["metadata"]["name"].as_str().unwrap();
-    cluster.api.remove::<k8s_openapi::api::core::v1::Pod>("shop", name);
+    cluster
+        .api
+        .remove::<k8s_openapi::api::core::v1::Pod>("shop", name);
     rest(&cluster, 20).await;
     assert_eq!(images(&cluster), [json!(["n1", "two"]), json!(["n2", "one"])]);
 }

@@ -1,2 +1,2 @@
-mod sync;
 mod scenario;
+mod sync;

@@ -11,7 +11,7 @@ use crate::{
     context::{ControllerContext, Task},
     deployment, replicaset,
     resource::{DEPLOYMENTS, REPLICA_SETS},
-    testing::{TestCluster, Scenario},
+    testing::{Scenario, TestCluster},
 };
 
 fn make(context: &ControllerContext) -> Vec<Task> {
@@ -300,7 +300,9 @@ async fn history_is_limited_and_rest_is_silent() {
         set_image(&cluster, image);
         cluster.until(|| complete(&cluster, image, 3)).await;
     }
-    cluster.until(|| cluster.api.list::<ReplicaSet>().len() == 2).await;
+    cluster
+        .until(|| cluster.api.list::<ReplicaSet>().len() == 2)
+        .await;
     cluster.rest(Duration::from_secs(1)).await;
     cluster.api.forget_requests();
     cluster.rest(Duration::from_mins(1)).await;

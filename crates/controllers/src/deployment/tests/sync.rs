@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::super::{
     condition::{AVAILABLE, PROGRESSING, REPLICA_FAILURE},
-    sync::{SyncPlan, plan},
     replica_set::{REVISION, ROLLBACK_TO},
+    sync::{SyncPlan, plan},
 };
 use crate::objects::{Condition, Deployment, DeploymentStatus, ReplicaSet};
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::{
     objects::{PersistentVolumeClaim, Pod, StatefulSet},
-    statefulset::control::{StatefulSetPlan, ObservedStatefulSet, Step, RevisionChoice, complete_update},
+    statefulset::control::{ObservedStatefulSet, RevisionChoice, StatefulSetPlan, Step, complete_update},
 };
 
 const NOW: &str = "2026-01-01T00:01:00Z";
@@ -72,7 +72,11 @@ fn steps(set: &StatefulSet, pods: &[(i32, &str, &str)]) -> Vec<String> {
     let plan = plan(set, pods);
     let steps = plan.stages.iter().flatten().map(|step| match step {
         Step::Create { ordinal, which, .. } => {
-            let which = if *which == RevisionChoice::Current { "old" } else { "new" };
+            let which = if *which == RevisionChoice::Current {
+                "old"
+            } else {
+                "new"
+            };
             format!("make {ordinal} {which}")
         }
         Step::Claims { pod, .. } => format!("claims {}", pod.metadata.name),

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use crate::{
     resource::{CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS},
     statefulset::make,
-    testing::{TestCluster, Scenario},
+    testing::{Scenario, TestCluster},
 };
 
 fn put_set(cluster: &TestCluster, more: &Value) {
@@ -116,7 +116,9 @@ const ROLLED: Scenario = Scenario {
         cluster.run_pods(|_| false);
         match set(cluster)["metadata"]["generation"].as_i64() {
             Some(1) if complete(cluster, "one").is_some() => edit(cluster, |spec| set_image(spec, "two")),
-            Some(2) if complete(cluster, "two").is_some() => edit(cluster, |spec| spec["replicas"] = 1.into()),
+            Some(2) if complete(cluster, "two").is_some() => {
+                edit(cluster, |spec| spec["replicas"] = 1.into())
+            }
             _ => {}
         }
     },
@@ -390,7 +392,10 @@ async fn a_set_that_is_made_again_goes_on_with_what_is_there() {
     cluster.api.remove::<StatefulSet>("shop", "db");
     put_set(&cluster, &json!({}));
     let uids = || {
-        let uids = cluster.pods().into_iter().map(|pod| pod["metadata"]["uid"].clone());
+        let uids = cluster
+            .pods()
+            .into_iter()
+            .map(|pod| pod["metadata"]["uid"].clone());
         uids.collect::<Vec<_>>()
     };
     let before = uids();
