@@ -54,7 +54,7 @@ impl Rules for CustomResourceDefinition {
             .and_then(|conversion| conversion.at_mut("webhook"))
             .and_then(|webhook| webhook.at_mut("clientConfig"));
         if let Some(config) = config {
-            webhook_client::default(config);
+            webhook_client::set_defaults_service_reference(config);
         }
         if object.at("status").items("storedVersions").is_empty() {
             store(object);
@@ -132,7 +132,8 @@ impl Rules for CustomResourceDefinition {
     }
 
     fn row(&self, object: &Value, _now: Time) -> Row {
-        let (metadata, spec) = (object.at("metadata"), object.at("spec"));
+        let metadata = object.at("metadata");
+        let spec = object.at("spec");
         let names = spec.at("names");
         let mut versions: Vec<_> = spec
             .items("versions")
@@ -181,7 +182,8 @@ fn is_established(object: &Value) -> bool {
 }
 
 fn judge_name(object: &Value, errors: &mut Errors) {
-    let (metadata, spec) = (object.at("metadata"), object.at("spec"));
+    let metadata = object.at("metadata");
+    let spec = object.at("spec");
     let wanted = format!("{}.{}", spec.at("names").text("plural"), spec.text("group"));
     let at = Path::new("metadata");
     for field in ["generateName", "name"] {
@@ -201,7 +203,8 @@ fn judge_change(new: &Value, old: &Value, established: bool, errors: &mut Errors
             errors.push(Error::invalid(&at.child(field), new.text(field), IMMUTABLE));
         }
     };
-    let (names, old_names) = (new.at("names"), old.at("names"));
+    let names = new.at("names");
+    let old_names = old.at("names");
     if established {
         same(new, old, "scope", &at);
         same(names, old_names, "kind", &names_at);

@@ -64,7 +64,7 @@ impl<'o> Stored<'o> {
         }
         let weight = match regexp::weigh(pattern) {
             Ok(weight) => self.weight.get().saturating_add(weight),
-            Err(fault) => return Some(fault),
+            Err(msg) => return Some(msg),
         };
         self.weight.set(weight);
         if weight > MOST_WEIGHT {
@@ -89,10 +89,10 @@ mod tests {
             "error parsing regexp: missing closing ): `a(b`"
         );
         let large = r"(\pL{500}){2}".repeat(8);
-        let fault = stored.pattern_fault(&large).unwrap();
+        let msg = stored.pattern_fault(&large).unwrap();
         assert!(
-            fault.starts_with("error parsing regexp: expression too large: "),
-            "{fault}"
+            msg.starts_with("error parsing regexp: expression too large: "),
+            "{msg}"
         );
     }
 

@@ -6,7 +6,7 @@ use crate::{
     base64,
     field::{Error, Path},
     go,
-    kinds::demand,
+    kinds::field_checks,
     name::{self, Rule},
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
@@ -130,16 +130,17 @@ fn judge_name(metadata: &Value, spec: &Value, errors: &mut Errors) {
 }
 
 fn judge_version(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let (group, version) = (spec.text("group"), spec.text("version"));
-    let place = at.child("group");
+    let group = spec.text("group");
+    let version = spec.text("version");
+    let field_path = at.child("group");
     if !group.is_empty() {
-        demand::tell(group, name::dns1123_subdomain(group), &place, errors);
+        field_checks::push_invalid(group, name::dns1123_subdomain(group), &field_path, errors);
     } else if version != "v1" {
         let detail = "only v1 may have an empty group and it better be legacy kube";
-        errors.push(Error::required(&place, detail));
+        errors.push(Error::required(&field_path, detail));
     }
-    let place = at.child("version");
-    demand::tell(version, name::dns1035_label(version), &place, errors);
+    let field_path = at.child("version");
+    field_checks::push_invalid(version, name::dns1035_label(version), &field_path, errors);
 }
 
 fn judge_service(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
@@ -159,17 +160,17 @@ fn judge_service(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         return;
     }
     let service = spec.at("service");
-    let place = at.child("service");
+    let field_path = at.child("service");
     for field in ["namespace", "name"] {
         if service.text(field).is_empty() {
-            errors.push(Error::required(&place.child(field), ""));
+            errors.push(Error::required(&field_path.child(field), ""));
         }
     }
     let port = service.int("port").unwrap_or_default();
-    let faults = name::port_number(port);
-    if !faults.is_empty() {
-        let detail = format!("port is not valid: {}", faults.join(", "));
-        errors.push(Error::invalid(&place.child("port"), port, detail));
+    let msgs = name::port_number(port);
+    if !msgs.is_empty() {
+        let detail = format!("port is not valid: {}", msgs.join(", "));
+        errors.push(Error::invalid(&field_path.child("port"), port, detail));
     }
     if insecure && bundle > 0 {
         let detail = "may not be true if caBundle is present";

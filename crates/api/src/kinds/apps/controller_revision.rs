@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     field::{Error, Path},
-    kinds::{count, immutable},
+    kinds::{counts, immutable},
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
     time::Time,
 };
@@ -21,18 +21,18 @@ const COLUMNS: &[Column] = &[
 
 impl Rules for ControllerRevision {
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        count::nonnegative(object, &["revision"], &Path::NOWHERE, errors);
-        let place = Path::new("data");
+        counts::validate_nonnegative_fields(object, &["revision"], &Path::NOWHERE, errors);
+        let field_path = Path::new("data");
         match object.at("data") {
             Value::Object(_) => {}
-            Value::Null => errors.push(Error::required(&place, "data is mandatory")),
-            _ => errors.push(Error::required(&place, "data must be a valid JSON object")),
+            Value::Null => errors.push(Error::required(&field_path, "data is mandatory")),
+            _ => errors.push(Error::required(&field_path, "data must be a valid JSON object")),
         }
     }
 
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        count::nonnegative(new, &["revision"], &Path::NOWHERE, errors);
-        immutable::unchanged(new, old, &["data"], &Path::NOWHERE, errors);
+        counts::validate_nonnegative_fields(new, &["revision"], &Path::NOWHERE, errors);
+        immutable::validate_immutable_fields(new, old, &["data"], &Path::NOWHERE, errors);
     }
 
     fn columns(&self) -> &'static [Column] {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::{
     apply::{FieldSet, managed::Reset},
     field::{Error, Path},
-    kinds::{core::pod, count, immutable, int_or_percent, pod_template, printed},
+    kinds::{core::pod, counts, go_values, immutable, int_or_string, pod_template},
     rules::{self, Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     selector::label::Selector,
     time::Time,
@@ -48,12 +48,12 @@ impl Rules for Deployment {
 
     fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
         rules::reset_status(object, at.kind);
-        pod_template::drop_disabled(object, &Value::Null);
+        pod_template::drop_disabled_template_fields(object, &Value::Null);
     }
 
     fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
         rules::keep_status(new, old, at.kind);
-        pod_template::drop_disabled(new, old);
+        pod_template::drop_disabled_template_fields(new, old);
     }
 
     fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
@@ -67,11 +67,12 @@ impl Rules for Deployment {
 
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         validate(new, Some(old.at("spec")), errors);
-        immutable::selector(new.at("spec"), old.at("spec"), &Path::new("spec"), errors);
+        immutable::validate_immutable_selector(new.at("spec"), old.at("spec"), &Path::new("spec"), errors);
     }
 
     fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let (status, at) = (new.at("status"), Path::new("status"));
+        let status = new.at("status");
+        let at = Path::new("status");
         let counts = [
             "observedGeneration",
             "replicas",
@@ -82,9 +83,9 @@ impl Rules for Deployment {
             "terminatingReplicas",
             "collisionCount",
         ];
-        count::nonnegative(status, &counts, &at, errors);
+        counts::validate_nonnegative_fields(status, &counts, &at, errors);
         let parts = ["updatedReplicas", "readyReplicas", "availableReplicas"];
-        count::at_most(
+        counts::validate_not_greater_than(
             status,
             &parts,
             "replicas",
@@ -92,7 +93,7 @@ impl Rules for Deployment {
             &at,
             errors,
         );
-        count::at_most(
+        counts::validate_not_greater_than(
             status,
             &["availableReplicas"],
             "readyReplicas",
@@ -100,12 +101,12 @@ impl Rules for Deployment {
             &at,
             errors,
         );
-        count::collisions(status, old.at("status"), &at, errors);
+        counts::validate_collision_count(status, old.at("status"), &at, errors);
     }
 
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         let name = if old.is_none() {
-            pod_template::name_warning(new)
+            pod_template::warn_about_pod_name_prefix(new)
         } else {
             None
         };
@@ -132,7 +133,8 @@ impl Rules for Deployment {
     }
 
     fn row(&self, object: &Value, now: Time) -> Row {
-        let (spec, status) = (object.at("spec"), object.at("status"));
+        let spec = object.at("spec");
+        let status = object.at("status");
         let count = |tree: &Value, name: &str| tree.int(name).unwrap_or_default();
         let selector = match Selector::from_object(spec.get("selector")) {
             Ok(selector) => selector.to_string(),
@@ -151,28 +153,30 @@ impl Rules for Deployment {
                 json!(count(status, "availableReplicas")),
             ],
         );
-        row.cells.extend(pod_template::cells(spec.at("template")));
+        row.cells
+            .extend(pod_template::layout_container_cells(spec.at("template")));
         row.cells.push(json!(selector));
         row
     }
 }
 
 fn validate(object: &Value, old: Option<&Value>, errors: &mut Errors) {
-    let (spec, at) = (object.at("spec"), Path::new("spec"));
-    count::nonnegative(spec, &["replicas"], &at, errors);
-    pod_template::replicated(spec, old, &at, errors);
+    let spec = object.at("spec");
+    let at = Path::new("spec");
+    counts::validate_nonnegative_fields(spec, &["replicas"], &at, errors);
+    pod_template::validate_selector_and_template(spec, old, &at, errors);
     strategy(spec.at("strategy"), &at.child("strategy"), errors);
-    count::nonnegative(spec, &["minReadySeconds", "revisionHistoryLimit"], &at, errors);
+    counts::validate_nonnegative_fields(spec, &["minReadySeconds", "revisionHistoryLimit"], &at, errors);
     let rollback = object.at("metadata").at("annotations").text(ROLLBACK);
     if let Some(revision) = rollback.parse::<i64>().ok().filter(|revision| *revision < 0) {
-        let place = at.child("rollback");
+        let field_path = at.child("rollback");
         errors.push(Error::invalid(
-            &place.child("version"),
+            &field_path.child("version"),
             revision,
-            count::NOT_NEGATIVE,
+            counts::NOT_NEGATIVE,
         ));
     }
-    count::nonnegative(spec, &["progressDeadlineSeconds"], &at, errors);
+    counts::validate_nonnegative_fields(spec, &["progressDeadlineSeconds"], &at, errors);
     if let Some(deadline) = spec.int("progressDeadlineSeconds")
         && deadline <= spec.int("minReadySeconds").unwrap_or_default()
     {
@@ -187,33 +191,36 @@ fn validate(object: &Value, old: Option<&Value>, errors: &mut Errors) {
 
 fn strategy(strategy: &Value, at: &Path<'_>, errors: &mut Errors) {
     let rolling = strategy.at("rollingUpdate");
-    let place = at.child("rollingUpdate");
+    let field_path = at.child("rollingUpdate");
     match strategy.text("type") {
         "Recreate" if rolling.is_null() => {}
         "Recreate" => {
             let detail = "may not be specified when strategy `type` is 'Recreate'";
-            errors.push(Error::forbidden(&place, detail));
+            errors.push(Error::forbidden(&field_path, detail));
         }
         "RollingUpdate" if rolling.is_null() => {
             errors.push(Error::required(
-                &place,
+                &field_path,
                 "this should be defaulted and never be nil",
             ));
         }
         "RollingUpdate" => {
-            let (unavailable, surge) = (rolling.at("maxUnavailable"), rolling.at("maxSurge"));
-            let unavailable_at = place.child("maxUnavailable");
-            int_or_percent::positive(unavailable, &unavailable_at, errors);
-            int_or_percent::positive(surge, &place.child("maxSurge"), errors);
-            if int_or_percent::number(unavailable) == 0 && int_or_percent::number(surge) == 0 {
+            let unavailable = rolling.at("maxUnavailable");
+            let surge = rolling.at("maxSurge");
+            let unavailable_at = field_path.child("maxUnavailable");
+            int_or_string::validate_positive_int_or_percent(unavailable, &unavailable_at, errors);
+            int_or_string::validate_positive_int_or_percent(surge, &field_path.child("maxSurge"), errors);
+            if int_or_string::get_int_or_percent_value(unavailable) == 0
+                && int_or_string::get_int_or_percent_value(surge) == 0
+            {
                 let detail = "may not be 0 when `maxSurge` is 0";
                 errors.push(Error::invalid(&unavailable_at, unavailable, detail));
             }
-            int_or_percent::within_all(unavailable, &unavailable_at, errors);
+            int_or_string::validate_not_more_than_100_percent(unavailable, &unavailable_at, errors);
         }
         _ => errors.push(Error::not_supported(
             at,
-            printed::shown("apps", "DeploymentStrategy", strategy),
+            go_values::internal_value("apps", "DeploymentStrategy", strategy),
             ["Recreate", "RollingUpdate"],
         )),
     }

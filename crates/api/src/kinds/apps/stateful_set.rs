@@ -9,7 +9,7 @@ use crate::{
     field::{Error, Path, Shown},
     kinds::{
         core::{persistent_volume_claim as claim, pod},
-        count, immutable, int_or_percent, label_selector, pod_template, printed, reset,
+        counts, go_values, immutable, int_or_string, label_selector, pod_template, reset_fields,
     },
     name::{self, Rule},
     rules::{self, Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
@@ -73,12 +73,12 @@ impl Rules for StatefulSet {
 
     fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
         rules::reset_status(object, at.kind);
-        pod_template::drop_disabled(object, &Value::Null);
+        pod_template::drop_disabled_template_fields(object, &Value::Null);
     }
 
     fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
         rules::keep_status(new, old, at.kind);
-        pod_template::drop_disabled(new, old);
+        pod_template::drop_disabled_template_fields(new, old);
     }
 
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
@@ -86,7 +86,8 @@ impl Rules for StatefulSet {
     }
 
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let (spec, before) = (new.at("spec"), old.at("spec"));
+        let spec = new.at("spec");
+        let before = old.at("spec");
         let mut known = Errors::new();
         let judged = |template: bool| Judged::Changed {
             old: before,
@@ -95,12 +96,12 @@ impl Rules for StatefulSet {
         validate(before, judged(true), &mut known);
         validate(spec, judged(known.is_empty()), errors);
         let at = Path::new("spec");
-        immutable::selector(spec, before, &at, errors);
+        immutable::validate_immutable_selector(spec, before, &at, errors);
         if spec.at("volumeClaimTemplates") != before.at("volumeClaimTemplates") {
             let claims = spec.items("volumeClaimTemplates");
             let shown = Shown::Json(Value::Array(claims.to_vec()));
-            let place = at.child("volumeClaimTemplates");
-            errors.push(Error::invalid(&place, shown, immutable::IMMUTABLE));
+            let field_path = at.child("volumeClaimTemplates");
+            errors.push(Error::invalid(&field_path, shown, immutable::IMMUTABLE));
         }
         for name in ["serviceName", "podManagementPolicy"] {
             if spec.text(name) != before.text(name) {
@@ -111,7 +112,8 @@ impl Rules for StatefulSet {
     }
 
     fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let (status, at) = (new.at("status"), Path::new("status"));
+        let status = new.at("status");
+        let at = Path::new("status");
         let counts = [
             "replicas",
             "readyReplicas",
@@ -121,11 +123,11 @@ impl Rules for StatefulSet {
             "observedGeneration",
             "collisionCount",
         ];
-        count::nonnegative(status, &counts, &at, errors);
+        counts::validate_nonnegative_fields(status, &counts, &at, errors);
         let all = "cannot be greater than status.replicas";
-        count::at_most(status, &counts[1..5], "replicas", all, &at, errors);
+        counts::validate_not_greater_than(status, &counts[1..5], "replicas", all, &at, errors);
         let ready = "cannot be greater than status.readyReplicas";
-        count::at_most(
+        counts::validate_not_greater_than(
             status,
             &["availableReplicas"],
             "readyReplicas",
@@ -133,19 +135,20 @@ impl Rules for StatefulSet {
             &at,
             errors,
         );
-        count::collisions(status, old.at("status"), &at, errors);
+        counts::validate_collision_count(status, old.at("status"), &at, errors);
     }
 
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         let mut warnings = pod_template::warnings(new, old);
-        let (spec, at) = (new.at("spec"), Path::new("spec"));
+        let spec = new.at("spec");
+        let at = Path::new("spec");
         let claims = at.child("volumeClaimTemplates");
         for (index, claim) in spec.items("volumeClaimTemplates").iter().enumerate() {
-            let place = claims.index(index);
+            let field_path = claims.index(index);
             // Of changes it is told where it stands, nearly.
-            let changed_at = place.child("Spec");
-            let place = if old.is_none() { &place } else { &changed_at };
-            claim::spec_warnings(claim.at("spec"), place, &mut warnings);
+            let changed_at = field_path.child("Spec");
+            let field_path = if old.is_none() { &field_path } else { &changed_at };
+            claim::spec_warnings(claim.at("spec"), field_path, &mut warnings);
         }
         if spec.int("revisionHistoryLimit").is_some_and(|limit| limit < 0) {
             let text = "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is \
@@ -160,7 +163,7 @@ impl Rules for StatefulSet {
     }
 
     fn reset(&self, subresource: &str) -> Option<Reset> {
-        reset::spec(subresource)
+        reset_fields::spec_reset_by_status(subresource)
     }
 
     fn columns(&self) -> &'static [Column] {
@@ -168,37 +171,37 @@ impl Rules for StatefulSet {
     }
 
     fn row(&self, object: &Value, now: Time) -> Row {
-        let (spec, status) = (object.at("spec"), object.at("status"));
+        let spec = object.at("spec");
+        let status = object.at("status");
         let count = |tree: &Value, name: &str| tree.int(name).unwrap_or_default();
         let ready = format!("{}/{}", count(status, "readyReplicas"), count(spec, "replicas"));
         let mut row = named_row(object, now, [json!(ready)]);
-        row.cells.extend(pod_template::cells(spec.at("template")));
+        row.cells
+            .extend(pod_template::layout_container_cells(spec.at("template")));
         row
     }
 }
 
 fn validate(spec: &Value, judged: Judged<'_>, errors: &mut Errors) {
     let at = Path::new("spec");
-    let place = at.child("podManagementPolicy");
+    let field_path = at.child("podManagementPolicy");
     match spec.text("podManagementPolicy") {
-        "" => errors.push(Error::required(&place, "")),
+        "" => errors.push(Error::required(&field_path, "")),
         "OrderedReady" | "Parallel" => {}
         other => errors.push(Error::invalid(
-            &place,
+            &field_path,
             other,
             "must be 'OrderedReady' or 'Parallel'",
         )),
     }
     strategy(spec.at("updateStrategy"), &at.child("updateStrategy"), errors);
-    let (retention, place) = (
-        spec.at("persistentVolumeClaimRetentionPolicy"),
-        at.child("persistentVolumeClaimRetentionPolicy"),
-    );
+    let retention = spec.at("persistentVolumeClaimRetentionPolicy");
+    let field_path = at.child("persistentVolumeClaimRetentionPolicy");
     for name in ["whenDeleted", "whenScaled"] {
         let policy = retention.text(name);
         if !retention.is_null() && !matches!(policy, "Retain" | "Delete") {
             errors.push(Error::not_supported(
-                &place.child(name),
+                &field_path.child(name),
                 policy,
                 ["Retain", "Delete"],
             ));
@@ -206,96 +209,103 @@ fn validate(spec: &Value, judged: Judged<'_>, errors: &mut Errors) {
     }
     let new = matches!(judged, Judged::New);
     if new {
-        let place = at.child("volumeClaimTemplates");
+        let field_path = at.child("volumeClaimTemplates");
         for (index, claim) in spec.items("volumeClaimTemplates").iter().enumerate() {
-            let place = place.index(index);
+            let field_path = field_path.index(index);
             let lenient = claim::Leniency::default();
-            claim::validate_claim_spec(claim.at("spec"), lenient, &place.child("spec"), errors);
+            claim::validate_claim_spec(claim.at("spec"), lenient, &field_path.child("spec"), errors);
         }
     }
-    count::nonnegative(spec, &["replicas", "minReadySeconds"], &at, errors);
+    counts::validate_nonnegative_fields(spec, &["replicas", "minReadySeconds"], &at, errors);
     if let Some(start) = spec.at("ordinals").int("start").filter(|start| *start < 0) {
         errors.push(Error::invalid(
             &at.child("ordinals.start"),
             start,
-            count::NOT_NEGATIVE,
+            counts::NOT_NEGATIVE,
         ));
     }
     let service = spec.text("serviceName");
     if new && !service.is_empty() {
-        let place = at.child("serviceName");
-        let faults = name::dns1123_label(service).into_iter();
-        errors.extend(faults.map(|fault| Error::invalid(&place, service, fault)));
+        let field_path = at.child("serviceName");
+        let msgs = name::dns1123_label(service).into_iter();
+        errors.extend(msgs.map(|msg| Error::invalid(&field_path, service, msg)));
     }
     template(spec, judged, &at, errors);
 }
 
 fn strategy(strategy: &Value, at: &Path<'_>, errors: &mut Errors) {
     let rolling = strategy.at("rollingUpdate");
-    let place = at.child("rollingUpdate");
+    let field_path = at.child("rollingUpdate");
     match strategy.text("type") {
         "" => errors.push(Error::required(at, "")),
         "OnDelete" if rolling.is_null() => {}
         "OnDelete" => {
             let detail = "only allowed for updateStrategy 'RollingUpdate'";
             errors.push(Error::invalid(
-                &place,
-                printed::shown("apps", "RollingUpdateStatefulSetStrategy", rolling),
+                &field_path,
+                go_values::internal_value("apps", "RollingUpdateStatefulSetStrategy", rolling),
                 detail,
             ));
         }
         "RollingUpdate" => {
-            count::nonnegative(rolling, &["partition"], &place, errors);
-            let (unavailable, place) = (rolling.at("maxUnavailable"), place.child("maxUnavailable"));
+            counts::validate_nonnegative_fields(rolling, &["partition"], &field_path, errors);
+            let unavailable = rolling.at("maxUnavailable");
+            let field_path = field_path.child("maxUnavailable");
             if !unavailable.is_null() {
-                int_or_percent::positive(unavailable, &place, errors);
-                if int_or_percent::number(unavailable) == 0 {
-                    errors.push(Error::invalid(&place, unavailable, "cannot be 0"));
+                int_or_string::validate_positive_int_or_percent(unavailable, &field_path, errors);
+                if int_or_string::get_int_or_percent_value(unavailable) == 0 {
+                    errors.push(Error::invalid(&field_path, unavailable, "cannot be 0"));
                 }
-                int_or_percent::within_all(unavailable, &place, errors);
+                int_or_string::validate_not_more_than_100_percent(unavailable, &field_path, errors);
             }
         }
         _ => errors.push(Error::invalid(
             at,
-            printed::shown("apps", "StatefulSetUpdateStrategy", strategy),
+            go_values::internal_value("apps", "StatefulSetUpdateStrategy", strategy),
             "must be 'RollingUpdate' or 'OnDelete'",
         )),
     }
 }
 
 fn template(spec: &Value, judged: Judged<'_>, at: &Path<'_>, errors: &mut Errors) {
-    pod_template::required_selector(spec, "empty selector is invalid for statefulset", at, errors);
-    let (template, place) = (spec.at("template"), at.child("template"));
+    pod_template::validate_required_selector(spec, "empty selector is invalid for statefulset", at, errors);
+    let template = spec.at("template");
+    let field_path = at.child("template");
     if let Ok(selector) = Selector::from_object(spec.get("selector")) {
         if !selector.is_everything() {
-            pod_template::found(&selector, template, &place, errors);
+            pod_template::validate_labels_match(&selector, template, &field_path, errors);
         }
         let (old, asked) = match judged {
             Judged::New => (None, true),
             Judged::Changed { old, template } => (Some(old), template),
         };
         if asked {
-            let (options, completed) = (pod_template::options(old), completed(spec));
+            let options = pod_template::template_validation_options(old);
+            let completed = completed(spec);
             let template = completed.as_ref().unwrap_or(template);
-            pod::validate_template_with(template, &options, &place, errors);
+            pod::validate_template_with(template, &options, &field_path, errors);
         }
         let metadata = template.at("metadata");
-        errors.extend(name::labels(&place.child("labels"), metadata.entries("labels")));
+        errors.extend(name::labels(
+            &field_path.child("labels"),
+            metadata.entries("labels"),
+        ));
         errors.extend(name::annotations(
-            &place.child("annotations"),
+            &field_path.child("annotations"),
             metadata.entries("annotations"),
         ));
     } else {
-        let shown = label_selector::shown(spec.at("selector"));
+        let shown = label_selector::error_value(spec.at("selector"));
         errors.push(Error::invalid(&at.child("selector"), shown, ""));
     }
-    pod_template::restarted_for_ever(template, "StatefulSet", &place, errors);
+    pod_template::validate_restarted_always(template, "StatefulSet", &field_path, errors);
 }
 
 /// The template as pods will have it, as far as that matters, if it is not as it stands: the set gives each pod its
 /// host name, its subdomain, and the volumes of its claims.
 fn completed(spec: &Value) -> Option<Value> {
-    let (claims, pod) = (spec.items("volumeClaimTemplates"), spec.at("template").at("spec"));
+    let claims = spec.items("volumeClaimTemplates");
+    let pod = spec.at("template").at("spec");
     if claims.is_empty() && !pod.has("hostname") && !pod.has("subdomain") {
         return None;
     }

@@ -52,8 +52,10 @@ const MANAGED: [&str; 7] = [
 
 impl Rules for Review {
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let (at, spec) = (Path::new("spec"), object.at("spec"));
-        let (resource, other) = (spec.at("resourceAttributes"), spec.at("nonResourceAttributes"));
+        let at = Path::new("spec");
+        let spec = object.at("spec");
+        let resource = spec.at("resourceAttributes");
+        let other = spec.at("nonResourceAttributes");
         if resource.is_null() == other.is_null() {
             errors.push(Error::invalid(
                 &at,
@@ -122,7 +124,8 @@ fn validate_selector(attributes: &Value, field: &str, at: &Path<'_>, errors: &mu
         return;
     }
     let at = at.child(field);
-    let (raw, requirements) = (selector.text("rawSelector"), selector.items("requirements"));
+    let raw = selector.text("rawSelector");
+    let requirements = selector.items("requirements");
     match (raw.is_empty(), requirements.is_empty()) {
         (false, false) => errors.push(Error::invalid(
             &at.child("rawSelector"),
@@ -255,11 +258,11 @@ mod tests {
     #[test]
     fn selectors_are_raw_or_required_and_unknown_operators_are_taken() {
         let object = |selector: Value| json!({"spec": {"resourceAttributes": {"fieldSelector": selector.clone(), "labelSelector": selector}}});
-        let place = "spec.resourceAttributes";
+        let field_path = "spec.resourceAttributes";
         assert_eq!(
             errors(Review::Own, &object(json!({}))),
             ["fieldSelector", "labelSelector"].map(|field| format!(
-                "{place}.{field}.requirements: Required value: when {place}.{field} is specified, requirements or \
+                "{field_path}.{field}.requirements: Required value: when {field_path}.{field} is specified, requirements or \
                  rawSelector is required"
             ))
         );

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{
     go,
-    kinds::{label_selector, printed},
+    kinds::{go_values, label_selector},
     quantity::Quantity,
     rules::{Tree, TreeMut},
 };
@@ -163,7 +163,7 @@ pub(super) fn to_first(metric: &Value, sorts: Sorts) -> String {
             .filter_map(|(name, way, zero)| match details.way(way) {
                 Value::Null => zero.map(|zero| member(name, zero)),
                 value if *way == "describedObject" => Some(member(name, &reference(value))),
-                value if *way == "metric.selector" => Some(member(name, &label_selector::printed(value))),
+                value if *way == "metric.selector" => Some(member(name, &label_selector::to_go_json(value))),
                 value => Some(member(name, &go::json(value))),
             })
             .collect();
@@ -226,7 +226,7 @@ fn aim(sort: &str, target: &mut Value) {
 
 /// The behavior, as it is kept.
 pub(super) fn behavior(behavior: &Value) -> String {
-    printed::go_struct("autoscaling", "HorizontalPodAutoscalerBehavior", behavior)
+    go_values::internal_json("autoscaling", "HorizontalPodAutoscalerBehavior", behavior)
 }
 
 /// A behavior that was kept; `None` if it says nothing.

@@ -17,7 +17,8 @@ use crate::{
 /// An autoscaler of the first version as one of the second.
 pub fn to_v2(first: &Value) -> Value {
     let mut second = with_parts(first, "autoscaling/v2");
-    let (spec, status) = (first.at("spec"), first.at("status"));
+    let spec = first.at("spec");
+    let status = first.at("status");
     let annotations = first.at("metadata").entries("annotations");
     let kept = |name: &str| annotations.get(name).and_then(Value::as_str);
 
@@ -70,7 +71,8 @@ pub fn to_v2(first: &Value) -> Value {
 /// An autoscaler of the second version as one of the first.
 pub fn to_v1(second: &Value) -> Value {
     let mut first = with_parts(second, "autoscaling/v1");
-    let (spec, status) = (second.at("spec"), second.at("status"));
+    let spec = second.at("spec");
+    let status = second.at("status");
 
     let into = first.make("spec");
     for name in ["scaleTargetRef", "minReplicas", "maxReplicas"] {

@@ -6,7 +6,7 @@ use super::metric;
 use crate::{
     apply::managed::Reset,
     field::{Error, Path},
-    kinds::{count, reset},
+    kinds::{counts, reset_fields},
     name,
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
@@ -72,8 +72,10 @@ impl Rules for HorizontalPodAutoscaler {
     }
 
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let (spec, before) = (new.at("spec"), old.at("spec"));
-        let (target, target_before) = (spec.at("scaleTargetRef"), before.at("scaleTargetRef"));
+        let spec = new.at("spec");
+        let before = old.at("spec");
+        let target = spec.at("scaleTargetRef");
+        let target_before = before.at("scaleTargetRef");
         let same = ["apiVersion", "kind"]
             .iter()
             .all(|name| target.text(name) == target_before.text(name));
@@ -91,17 +93,18 @@ impl Rules for HorizontalPodAutoscaler {
     }
 
     fn validate_status(&self, new: &Value, _: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let (status, at) = (new.at("status"), Path::new("status"));
+        let status = new.at("status");
+        let at = Path::new("status");
         let conditions = at.child("conditions");
         for (index, condition) in status.items("conditions").iter().enumerate() {
-            count::nonnegative(
+            counts::validate_nonnegative_fields(
                 condition,
                 &["observedGeneration"],
                 &conditions.index(index),
                 errors,
             );
         }
-        count::nonnegative(status, &["currentReplicas", "desiredReplicas"], &at, errors);
+        counts::validate_nonnegative_fields(status, &["currentReplicas", "desiredReplicas"], &at, errors);
     }
 
     fn has_generation(&self) -> bool {
@@ -109,7 +112,7 @@ impl Rules for HorizontalPodAutoscaler {
     }
 
     fn reset(&self, subresource: &str) -> Option<Reset> {
-        reset::spec(subresource)
+        reset_fields::spec_reset_by_status(subresource)
     }
 
     fn columns(&self) -> &'static [Column] {
@@ -117,7 +120,8 @@ impl Rules for HorizontalPodAutoscaler {
     }
 
     fn row(&self, object: &Value, now: Time) -> Row {
-        let (spec, status) = (object.at("spec"), object.at("status"));
+        let spec = object.at("spec");
+        let status = object.at("status");
         let target = spec.at("scaleTargetRef");
         let least = spec.int("minReplicas");
         let cells = [
@@ -154,10 +158,8 @@ fn target_versions(spec: &Value) -> Versions {
 
 fn validate(spec: &Value, target: Versions, metrics: Versions, errors: &mut Errors) {
     let at = Path::new("spec");
-    let (least, most) = (
-        spec.int("minReplicas"),
-        spec.int("maxReplicas").unwrap_or_default(),
-    );
+    let least = spec.int("minReplicas");
+    let most = spec.int("maxReplicas").unwrap_or_default();
     if least.is_some_and(|least| most < least) {
         let detail = "must be greater than or equal to `minReplicas`";
         errors.push(Error::invalid(&at.child("maxReplicas"), most, detail));
@@ -168,23 +170,24 @@ fn validate(spec: &Value, target: Versions, metrics: Versions, errors: &mut Erro
         &at.child("scaleTargetRef"),
         errors,
     );
-    let place = at.child("metrics");
+    let field_path = at.child("metrics");
     for (index, one) in spec.items("metrics").iter().enumerate() {
-        metric::validate(one, metrics, &place.index(index), errors);
+        metric::validate(one, metrics, &field_path.index(index), errors);
     }
     let measured_outside = |one: &Value| matches!(one.text("type"), "Object" | "External");
     if least == Some(0) && !spec.items("metrics").iter().any(measured_outside) {
         let detail =
             "must specify at least one Object or External metric to support scaling to zero replicas";
-        errors.push(Error::forbidden(&place, detail));
+        errors.push(Error::forbidden(&field_path, detail));
     }
-    let (behavior, place) = (spec.at("behavior"), at.child("behavior"));
+    let behavior = spec.at("behavior");
+    let field_path = at.child("behavior");
     for name in ["scaleUp", "scaleDown"] {
         if behavior.has(name) {
-            scaling_rules(behavior.at(name), &place.child(name), errors);
+            scaling_rules(behavior.at(name), &field_path.child(name), errors);
         }
     }
-    count::nonnegative(spec, &["minReplicas"], &at, errors);
+    counts::validate_nonnegative_fields(spec, &["minReplicas"], &at, errors);
     match most {
         0 => errors.push(Error::required(&at.child("maxReplicas"), "")),
         1.. => {}
@@ -199,19 +202,19 @@ fn validate(spec: &Value, target: Versions, metrics: Versions, errors: &mut Erro
 /// What is wrong with a reference to an object of any version.
 pub(super) fn reference(reference: &Value, versions: Versions, at: &Path<'_>, errors: &mut Errors) {
     for name in ["kind", "name"] {
-        let place = at.child(name);
+        let field_path = at.child(name);
         match reference.text(name) {
-            "" => errors.push(Error::required(&place, "")),
+            "" => errors.push(Error::required(&field_path, "")),
             text => errors.extend(
                 name::path_segment_name(text)
                     .into_iter()
-                    .map(|fault| Error::invalid(&place, text, fault)),
+                    .map(|msg| Error::invalid(&field_path, text, msg)),
             ),
         }
     }
     let version = reference.text("apiVersion");
-    if let Some(fault) = version_fault(version, versions) {
-        errors.push(Error::invalid(&at.child("apiVersion"), version, fault));
+    if let Some(msg) = version_fault(version, versions) {
+        errors.push(Error::invalid(&at.child("apiVersion"), version, msg));
     }
 }
 
@@ -230,18 +233,18 @@ pub(super) fn version_fault(version: &str, versions: Versions) -> Option<String>
 }
 
 fn scaling_rules(rules: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let place = at.child("stabilizationWindowSeconds");
+    let field_path = at.child("stabilizationWindowSeconds");
     match rules.int("stabilizationWindowSeconds") {
         Some(window @ ..0) => {
             errors.push(Error::invalid(
-                &place,
+                &field_path,
                 window,
                 "must be greater than or equal to zero",
             ));
         }
         Some(window) if window > MAX_WINDOW => {
             let detail = format!("must be less than or equal to {MAX_WINDOW}");
-            errors.push(Error::invalid(&place, window, detail));
+            errors.push(Error::invalid(&field_path, window, detail));
         }
         _ => {}
     }
@@ -251,12 +254,13 @@ fn scaling_rules(rules: &Value, at: &Path<'_>, errors: &mut Errors) {
     {
         errors.push(Error::not_supported(&at.child("selectPolicy"), policy, known));
     }
-    let (policies, place) = (rules.items("policies"), at.child("policies"));
+    let policies = rules.items("policies");
+    let field_path = at.child("policies");
     if policies.is_empty() {
-        errors.push(Error::required(&place, "must specify at least one Policy"));
+        errors.push(Error::required(&field_path, "must specify at least one Policy"));
     }
     for (index, policy) in policies.iter().enumerate() {
-        scaling_policy(policy, &place.index(index), errors);
+        scaling_policy(policy, &field_path.index(index), errors);
     }
     if rules.has("tolerance") {
         metric::not_negative(rules.at("tolerance"), &at.child("tolerance"), errors);
@@ -289,7 +293,7 @@ fn scaling_policy(policy: &Value, at: &Path<'_>, errors: &mut Errors) {
 mod tests {
     use super::*;
 
-    fn told(spec: &Value, old: Option<&Value>) -> Vec<String> {
+    fn messages(spec: &Value, old: Option<&Value>) -> Vec<String> {
         let mut errors = Errors::new();
         let target = if old.is_some() {
             Versions::Unchecked
@@ -306,7 +310,7 @@ mod tests {
         let spec =
             json!({"scaleTargetRef": target, "minReplicas": 0, "maxReplicas": 1, "metrics": [cpu(80)]});
         assert_eq!(
-            told(&spec, None),
+            messages(&spec, None),
             [
                 "spec.metrics: Forbidden: must specify at least one Object or External metric to support scaling to zero \
                  replicas"
@@ -317,10 +321,10 @@ mod tests {
     #[test]
     fn a_target_has_a_group_unless_it_always_had_none() {
         let spec = |kind: &str| json!({"scaleTargetRef": {"kind": kind, "name": "d"}, "maxReplicas": 1, "metrics": [cpu(80)]});
-        let fault = "spec.scaleTargetRef.apiVersion: Invalid value: \"\": apiVersion must specify API group";
-        assert_eq!(told(&spec("Deployment"), None), [fault]);
-        assert_eq!(told(&spec("ReplicationController"), None), [""; 0]);
-        assert_eq!(told(&spec("Deployment"), Some(&spec("Deployment"))), [""; 0]);
+        let msg = "spec.scaleTargetRef.apiVersion: Invalid value: \"\": apiVersion must specify API group";
+        assert_eq!(messages(&spec("Deployment"), None), [msg]);
+        assert_eq!(messages(&spec("ReplicationController"), None), [""; 0]);
+        assert_eq!(messages(&spec("Deployment"), Some(&spec("Deployment"))), [""; 0]);
     }
 
     #[test]

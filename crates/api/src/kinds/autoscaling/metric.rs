@@ -8,7 +8,7 @@ use super::horizontal_pod_autoscaler::{Versions, reference, version_fault};
 use crate::{
     field::{Error, Path},
     go,
-    kinds::{core::pod, count::NOT_NEGATIVE},
+    kinds::{core::pod, counts::NOT_NEGATIVE},
     name,
     quantity::Quantity,
     rules::{Errors, Tree},
@@ -36,13 +36,13 @@ pub(super) fn has_bad_version(metric: &Value) -> bool {
 /// What is wrong with a metric.
 pub(super) fn validate(metric: &Value, versions: Versions, at: &Path<'_>, errors: &mut Errors) {
     let sort = metric.text("type");
-    let place = at.child("type");
+    let field_path = at.child("type");
     if sort.is_empty() {
-        errors.push(Error::required(&place, "must specify a metric source type"));
+        errors.push(Error::required(&field_path, "must specify a metric source type"));
     }
     let expected = SORTS.iter().find(|(name, _)| *name == sort);
     if expected.is_none() {
-        errors.push(Error::not_supported(&place, sort, SORTED));
+        errors.push(Error::not_supported(&field_path, sort, SORTED));
     }
     let mut present = SORTS
         .iter()
@@ -85,11 +85,13 @@ fn source(field: &str, source: &Value, versions: Versions, at: &Path<'_>, errors
         "containerResource" => container_resource(source, at, errors),
         _ => {}
     }
-    let (aim, place) = (source.at("target"), at.child("target"));
-    target(aim, &place, errors);
-    let (value, average) = (aim.has("value"), aim.has("averageValue"));
+    let aim = source.at("target");
+    let field_path = at.child("target");
+    target(aim, &field_path, errors);
+    let value = aim.has("value");
+    let average = aim.has("averageValue");
     let share = aim.has("averageUtilization");
-    let average_at = place.child("averageValue");
+    let average_at = field_path.child("averageValue");
     match field {
         "object" if !value && !average => {
             let detail = "must set either a target value or averageValue";
@@ -101,7 +103,7 @@ fn source(field: &str, source: &Value, versions: Versions, at: &Path<'_>, errors
         }
         "external" if value && average => {
             let detail = "may not set both a target value for metric and a per-pod target";
-            errors.push(Error::forbidden(&place.child("value"), detail));
+            errors.push(Error::forbidden(&field_path.child("value"), detail));
         }
         "pods" if !average => {
             let detail = "must specify a positive target averageValue";
@@ -109,7 +111,7 @@ fn source(field: &str, source: &Value, versions: Versions, at: &Path<'_>, errors
         }
         "resource" | "containerResource" if !share && !average => {
             let detail = "must set either a target raw value or a target utilization";
-            errors.push(Error::required(&place.child("averageUtilization"), detail));
+            errors.push(Error::required(&field_path.child("averageUtilization"), detail));
         }
         "resource" | "containerResource" if share && average => {
             let detail = "may not set both a target raw value and a target utilization";
@@ -124,38 +126,39 @@ fn container_resource(source: &Value, at: &Path<'_>, errors: &mut Errors) {
         "" => errors.push(Error::required(&at.child("name"), "must specify a resource name")),
         resource => pod::resources::validate_container_name(resource, &at.child("name"), errors),
     }
-    let place = at.child("container");
+    let field_path = at.child("container");
     match source.text("container") {
-        "" => errors.push(Error::required(&place, "must specify a container")),
+        "" => errors.push(Error::required(&field_path, "must specify a container")),
         container => errors.extend(
             name::dns1123_label(container)
                 .into_iter()
-                .map(|fault| Error::invalid(&place, container, fault)),
+                .map(|msg| Error::invalid(&field_path, container, msg)),
         ),
     }
 }
 
 fn identifier(source: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let place = at.child("metric");
-    let place = place.child("name");
+    let field_path = at.child("metric");
+    let field_path = field_path.child("name");
     match source.at("metric").text("name") {
-        "" => errors.push(Error::required(&place, "must specify a metric name")),
+        "" => errors.push(Error::required(&field_path, "must specify a metric name")),
         metric => errors.extend(
             name::path_segment_name(metric)
                 .into_iter()
-                .map(|fault| Error::invalid(&place, metric, fault)),
+                .map(|msg| Error::invalid(&field_path, metric, msg)),
         ),
     }
 }
 
 fn target(target: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let (sort, place) = (target.text("type"), at.child("type"));
+    let sort = target.text("type");
+    let field_path = at.child("type");
     if sort.is_empty() {
-        errors.push(Error::required(&place, "must specify a metric target type"));
+        errors.push(Error::required(&field_path, "must specify a metric target type"));
     }
     if !matches!(sort, "Utilization" | "Value" | "AverageValue") {
         let detail = "must be either Utilization, Value, or AverageValue";
-        errors.push(Error::invalid(&place, sort, detail));
+        errors.push(Error::invalid(&field_path, sort, detail));
     }
     for name in ["value", "averageValue"] {
         if target.has(name) && sign(target.at(name)) != Ordering::Greater {
@@ -167,8 +170,8 @@ fn target(target: &Value, at: &Path<'_>, errors: &mut Errors) {
         }
     }
     if let Some(share) = target.int("averageUtilization").filter(|share| *share < 1) {
-        let place = at.child("averageUtilization");
-        errors.push(Error::invalid(&place, share, "must be greater than 0"));
+        let field_path = at.child("averageUtilization");
+        errors.push(Error::invalid(&field_path, share, "must be greater than 0"));
     }
 }
 
@@ -205,8 +208,10 @@ fn one_cell(metric: &Value, measured: &Value) -> String {
     let Some((sort, field)) = SORTS.iter().find(|(name, _)| *name == metric.text("type")) else {
         return "<unknown type>".to_owned();
     };
-    let (source, measured) = (metric.at(field), measured.at(field));
-    let (target, current) = (source.at("target"), measured.at("current"));
+    let source = metric.at(field);
+    let measured = measured.at(field);
+    let target = source.at("target");
+    let current = measured.at("current");
     let average = target.has("averageValue");
     match *sort {
         "Pods" => {
@@ -234,7 +239,8 @@ fn one_cell(metric: &Value, measured: &Value) -> String {
                 tree.int("averageUtilization")
                     .map_or_else(|| none.to_owned(), |share| format!("{share}%"))
             };
-            let (now, aim) = (share(current, "<unknown>"), share(target, "<auto>"));
+            let now = share(current, "<unknown>");
+            let aim = share(target, "<auto>");
             format!("{}: {now}/{aim}", source.text("name"))
         }
     }
@@ -286,9 +292,9 @@ mod tests {
         });
         let mut errors = Errors::new();
         validate(&metric, Versions::Any, &Path::new("m"), &mut errors);
-        let told: Vec<_> = errors.iter().map(ToString::to_string).collect();
+        let messages: Vec<_> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(
-            told,
+            messages,
             [
                 "m.object.target.value: Invalid value: \"0\": must be positive",
                 "m.pods: Required value: must populate information for the given metric source",

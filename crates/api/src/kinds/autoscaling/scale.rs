@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     field::Path,
-    kinds::{Kind, count},
+    kinds::{Kind, counts},
     rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
     selector::label::Selector,
     time::Time,
@@ -26,7 +26,8 @@ const COLUMNS: &[Column] = &[
 /// The scale of an object; `None` if objects of this kind have none.
 pub fn of(kind: &Kind, object: &Value) -> Option<Value> {
     kind.subresource("scale")?;
-    let (spec, status) = (object.at("spec"), object.at("status"));
+    let spec = object.at("spec");
+    let status = object.at("status");
     // A plain map of labels here, an object with expressions in all newer kinds.
     let selector = if kind.group.is_empty() {
         Selector::from_labels(spec.get("selector"))
@@ -69,7 +70,7 @@ impl Rules for Scale {
 
     /// Of the metadata nothing is taken over, so nothing is judged.
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        count::nonnegative(object.at("spec"), &["replicas"], &Path::new("spec"), errors);
+        counts::validate_nonnegative_fields(object.at("spec"), &["replicas"], &Path::new("spec"), errors);
     }
 
     fn columns(&self) -> &'static [Column] {

@@ -7,7 +7,7 @@ use crate::{
     apply::managed::Reset,
     cron::{Schedule, Zone},
     field::{Error, Path},
-    kinds::{core::pod, count, label_selector, pod_template, reset},
+    kinds::{core::pod, counts, label_selector, pod_template, reset_fields},
     rules::{self, Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, age, named_row},
     time::Time,
 };
@@ -63,9 +63,9 @@ impl Rules for CronJob {
         validate(spec, None, errors);
         let name = object.at("metadata").text("name");
         if name.len() > MAX_NAME {
-            let place = Path::new("metadata");
+            let field_path = Path::new("metadata");
             let detail = format!("must be no more than {MAX_NAME} characters");
-            errors.push(Error::invalid(&place.child("name"), name, detail));
+            errors.push(Error::invalid(&field_path.child("name"), name, detail));
         }
         missing_schedule(spec, errors);
     }
@@ -79,7 +79,7 @@ impl Rules for CronJob {
         let mut warnings = Vec::new();
         let generation = |object: &Value| object.at("metadata").int("generation");
         if old.is_none() {
-            warnings.extend(pod_template::name_warning(new));
+            warnings.extend(pod_template::warn_about_pod_name_prefix(new));
         }
         if old.is_none_or(|old| generation(old) != generation(new)) {
             let way = "spec.jobTemplate.spec";
@@ -99,7 +99,7 @@ impl Rules for CronJob {
     }
 
     fn reset(&self, subresource: &str) -> Option<Reset> {
-        reset::spec(subresource)
+        reset_fields::spec_reset_by_status(subresource)
     }
 
     fn columns(&self) -> &'static [Column] {
@@ -107,7 +107,8 @@ impl Rules for CronJob {
     }
 
     fn row(&self, object: &Value, now: Time) -> Row {
-        let (spec, status) = (object.at("spec"), object.at("status"));
+        let spec = object.at("spec");
+        let status = object.at("status");
         let suspended = match spec.at("suspend") {
             Value::Bool(true) => "True",
             Value::Bool(false) => "False",
@@ -127,51 +128,55 @@ impl Rules for CronJob {
         ];
         let mut row = named_row(object, now, cells);
         let job = spec.at("jobTemplate").at("spec");
-        row.cells.extend(pod_template::cells(job.at("template")));
-        row.cells.push(label_selector::cell(job.at("selector")));
+        row.cells
+            .extend(pod_template::layout_container_cells(job.at("template")));
+        row.cells
+            .push(label_selector::format_label_selector(job.at("selector")));
         row
     }
 }
 
 fn validate(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
     let at = Path::new("spec");
-    let place = at.child("schedule");
+    let field_path = at.child("schedule");
     let schedule = spec.text("schedule");
     if !schedule.is_empty() {
         let named_before = old.is_some_and(|old| old.text("schedule").contains("TZ"));
-        validate_schedule(schedule, named_before, spec.has("timeZone"), &place, errors);
+        validate_schedule(schedule, named_before, spec.has("timeZone"), &field_path, errors);
     }
-    count::nonnegative(spec, &["startingDeadlineSeconds"], &at, errors);
+    counts::validate_nonnegative_fields(spec, &["startingDeadlineSeconds"], &at, errors);
     if old.is_none_or(|old| old.at("timeZone") != spec.at("timeZone"))
         && let Some(zone) = spec.at("timeZone").as_str()
     {
         time_zone(zone, &at.child("timeZone"), errors);
     }
-    let (policy, place) = (spec.text("concurrencyPolicy"), at.child("concurrencyPolicy"));
+    let policy = spec.text("concurrencyPolicy");
+    let field_path = at.child("concurrencyPolicy");
     if policy.is_empty() {
-        errors.push(Error::required(&place, ""));
+        errors.push(Error::required(&field_path, ""));
     } else if !POLICIES.contains(&policy) {
-        errors.push(Error::not_supported(&place, policy, POLICIES));
+        errors.push(Error::not_supported(&field_path, policy, POLICIES));
     }
-    let (job, place) = (spec.at("jobTemplate").at("spec"), at.child("jobTemplate"));
-    let place = place.child("spec");
+    let job = spec.at("jobTemplate").at("spec");
+    let field_path = at.child("jobTemplate");
+    let field_path = field_path.child("spec");
     let before = old.map(|old| old.way("jobTemplate.spec"));
-    job::validate_spec(job, before, &place, errors);
+    job::validate_spec(job, before, &field_path, errors);
     if job.has("selector") {
-        let shown = label_selector::shown(job.at("selector"));
+        let shown = label_selector::error_value(job.at("selector"));
         let detail = "`selector` will be auto-generated";
-        errors.push(Error::invalid(&place.child("selector"), shown, detail));
+        errors.push(Error::invalid(&field_path.child("selector"), shown, detail));
     }
     if job.flag("manualSelector") {
         let manual = job.at("manualSelector");
         errors.push(Error::not_supported(
-            &place.child("manualSelector"),
+            &field_path.child("manualSelector"),
             manual,
             ["nil", "false"],
         ));
     }
     let limits = ["successfulJobsHistoryLimit", "failedJobsHistoryLimit"];
-    count::nonnegative(spec, &limits, &at, errors);
+    counts::validate_nonnegative_fields(spec, &limits, &at, errors);
 }
 
 /// Told after everything else.
@@ -189,8 +194,8 @@ fn validate_schedule(
     at: &Path<'_>,
     errors: &mut Errors,
 ) {
-    if let Err(fault) = schedule.parse::<Schedule>() {
-        errors.push(Error::invalid(at, schedule, fault.to_string()));
+    if let Err(msg) = schedule.parse::<Schedule>() {
+        errors.push(Error::invalid(at, schedule, msg.to_string()));
     }
     if !schedule.contains("TZ") {
         return;
@@ -226,9 +231,9 @@ fn time_zone(zone: &str, at: &Path<'_>, errors: &mut Errors) {
         );
     }
     if zone != "Local"
-        && let Err(fault) = Zone::named(zone)
+        && let Err(msg) = Zone::named(zone)
     {
-        tell(fault.to_string());
+        tell(msg.to_string());
     }
 }
 
@@ -236,7 +241,7 @@ fn time_zone(zone: &str, at: &Path<'_>, errors: &mut Errors) {
 mod tests {
     use super::*;
 
-    fn told(spec: &Value, old: Option<&Value>) -> Vec<String> {
+    fn messages(spec: &Value, old: Option<&Value>) -> Vec<String> {
         let mut errors = Errors::new();
         validate(spec, old, &mut errors);
         let kept = |text: &String| text.contains("spec.schedule") || text.contains("timeZone");
@@ -246,7 +251,7 @@ mod tests {
     #[test]
     fn a_zone_is_one_of_the_world() {
         let spec = |zone: &str| json!({"schedule": "* * * * *", "timeZone": zone});
-        assert_eq!(told(&spec("Europe/Paris"), None), [""; 0]);
+        assert_eq!(messages(&spec("Europe/Paris"), None), [""; 0]);
         let explicit = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones";
         for (zone, details) in [
             ("", &["timeZone must be nil or non-empty string"][..]),
@@ -260,9 +265,9 @@ mod tests {
                 .iter()
                 .map(|detail| format!("spec.timeZone: Invalid value: \"{zone}\": {detail}"))
                 .collect();
-            assert_eq!(told(&spec(zone), None), want);
+            assert_eq!(messages(&spec(zone), None), want);
         }
-        assert_eq!(told(&spec("Nowhere"), Some(&spec("Nowhere"))), [""; 0]);
+        assert_eq!(messages(&spec("Nowhere"), Some(&spec("Nowhere"))), [""; 0]);
     }
 
     #[test]
@@ -270,15 +275,15 @@ mod tests {
         let named = json!({"schedule": "TZ=UTC * * * * *"});
         let both = json!({"schedule": "TZ=UTC * * * * *", "timeZone": "UTC"});
         assert_eq!(
-            told(&named, None),
+            messages(&named, None),
             [
                 "spec.schedule: Invalid value: \"TZ=UTC * * * * *\": cannot use TZ or CRON_TZ in schedule, use timeZone \
                  field instead"
             ]
         );
-        assert_eq!(told(&named, Some(&named)), [""; 0]);
+        assert_eq!(messages(&named, Some(&named)), [""; 0]);
         assert_eq!(
-            told(&both, Some(&named)),
+            messages(&both, Some(&named)),
             [
                 "spec.schedule: Invalid value: \"TZ=UTC * * * * *\": cannot use both timeZone field and TZ or CRON_TZ in \
                  schedule"

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::signer;
 use crate::{
     field::{Error, Path},
-    kinds::demand,
+    kinds::field_checks,
     name::{Faults, Rule},
     rules::{Circumstances, Column, Errors, Row, Rules, Selectable, Tree},
     time::Time,
@@ -38,7 +38,8 @@ impl Rules for ClusterTrustBundle {
     }
 
     fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
-        let (after, before) = (new.at("spec"), old.at("spec"));
+        let after = new.at("spec");
+        let before = old.at("spec");
         // A bundle that stays is not read again: readers change.
         if after.text("trustBundle") == before.text("trustBundle") {
             validate_names(new, errors);
@@ -48,7 +49,11 @@ impl Rules for ClusterTrustBundle {
         let name = after.text("signerName");
         if name != before.text("signerName") {
             let spec = Path::new("spec");
-            errors.push(Error::invalid(&spec.child("signerName"), name, demand::IMMUTABLE));
+            errors.push(Error::invalid(
+                &spec.child("signerName"),
+                name,
+                field_checks::IMMUTABLE,
+            ));
         }
     }
 
@@ -82,18 +87,19 @@ impl Rules for ClusterTrustBundle {
 
 /// Judges the name, which is told before the rest of the metadata, and the signer.
 fn validate_names(object: &Value, errors: &mut Errors) {
-    let (metadata, place) = (object.at("metadata"), Path::new("metadata"));
+    let metadata = object.at("metadata");
+    let field_path = Path::new("metadata");
     let signer = object.at("spec").text("signerName");
-    let mut told = Errors::new();
+    let mut messages = Errors::new();
     let prefix = metadata.text("generateName");
     if !prefix.is_empty() {
         let found = name_faults(prefix, signer, |name| Rule::Subdomain.prefix(name));
-        demand::tell(prefix, found, &place.child("generateName"), &mut told);
+        field_checks::push_invalid(prefix, found, &field_path.child("generateName"), &mut messages);
     }
     let name = metadata.text("name");
     let found = name_faults(name, signer, |name| Rule::Subdomain.name(name));
-    demand::tell(name, found, &place.child("name"), &mut told);
-    errors.prepend(told);
+    field_checks::push_invalid(name, found, &field_path.child("name"), &mut messages);
+    errors.prepend(messages);
     if !signer.is_empty() {
         let spec = Path::new("spec");
         signer::validate(signer, &spec.child("signerName"), errors);
@@ -121,8 +127,8 @@ fn validate_bundle(bundle: &str, at: &Path<'_>, errors: &mut Errors) {
         errors.push(Error::too_long(at, BUNDLE_BYTES));
         return;
     }
-    let mut told = Errors::new();
-    let mut tell = |detail: String| told.push(Error::invalid(at, "<value omitted>", detail));
+    let mut messages = Errors::new();
+    let mut tell = |detail: String| messages.push(Error::invalid(at, "<value omitted>", detail));
     let blocks = pem_blocks(bundle.as_bytes());
     let mut anchors: BTreeMap<&[u8], Vec<String>> = BTreeMap::new();
     for (index, block) in blocks.iter().enumerate() {
@@ -140,8 +146,8 @@ fn validate_bundle(bundle: &str, at: &Path<'_>, errors: &mut Errors) {
             }
         }
     }
-    if told.is_empty() {
-        let mut tell = |detail: String| told.push(Error::invalid(at, "<value omitted>", detail));
+    if messages.is_empty() {
+        let mut tell = |detail: String| messages.push(Error::invalid(at, "<value omitted>", detail));
         if anchors.is_empty() {
             tell("at least one trust anchor must be provided".to_owned());
         }
@@ -152,7 +158,7 @@ fn validate_bundle(bundle: &str, at: &Path<'_>, errors: &mut Errors) {
             ));
         }
     }
-    errors.extend(told);
+    errors.extend(messages);
 }
 
 #[cfg(test)]
@@ -187,15 +193,15 @@ mod tests {
 
     #[test]
     fn the_name_begins_with_the_signer() {
-        let faults = |name, signer| name_faults(name, signer, |name| Rule::Subdomain.name(name));
-        assert_eq!(faults("a.io:s:x", "a.io/s"), [""; 0]);
-        assert_eq!(faults("x", ""), [""; 0]);
+        let msgs = |name, signer| name_faults(name, signer, |name| Rule::Subdomain.name(name));
+        assert_eq!(msgs("a.io:s:x", "a.io/s"), [""; 0]);
+        assert_eq!(msgs("x", ""), [""; 0]);
         assert_eq!(
-            faults("x", "a.io/s"),
+            msgs("x", "a.io/s"),
             ["ClusterTrustBundle for signerName a.io/s must be named with prefix a.io:s:"]
         );
         assert_eq!(
-            faults("a:x", ""),
+            msgs("a:x", ""),
             ["ClusterTrustBundle without signer name must not have \":\" in its name"]
         );
     }

@@ -12,7 +12,7 @@ use crate::{
     apply::{FieldSet, managed::Reset},
     base64,
     field::{Error, Path, Shown},
-    kinds::{condition, demand, status_meta},
+    kinds::{condition, field_checks, status_meta},
     name,
     rules::{Circumstances, Column, Errors, Row, Rules, Selectable, Tree, TreeMut},
     time::Time,
@@ -47,7 +47,7 @@ impl Rules for PodCertificateRequest {
 
     fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
         new.copy_from("spec", old);
-        status_meta::keep(new, old);
+        status_meta::reset_object_meta_for_status(new, old);
     }
 
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
@@ -57,7 +57,7 @@ impl Rules for PodCertificateRequest {
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         if new.at("spec") != old.at("spec") {
             let shown = Shown::Printed(printed(new.at("spec")));
-            errors.push(Error::invalid(&Path::new("spec"), shown, demand::IMMUTABLE));
+            errors.push(Error::invalid(&Path::new("spec"), shown, field_checks::IMMUTABLE));
         }
     }
 
@@ -137,17 +137,17 @@ fn validate_spec(spec: &Value, errors: &mut Errors) {
         ("nodeName", "nodeUID"),
     ] {
         let value = spec.text(name);
-        demand::tell(value, name::dns1123_subdomain(value), &at.child(name), errors);
-        let place = at.child(uid);
+        field_checks::push_invalid(value, name::dns1123_subdomain(value), &at.child(name), errors);
+        let field_path = at.child(uid);
         match spec.text(uid).len() {
-            0 => errors.push(Error::invalid(&place, "", "must not be empty")),
-            length if length > UID_BYTES => errors.push(Error::too_long(&place, UID_BYTES)),
+            0 => errors.push(Error::invalid(&field_path, "", "must not be empty")),
+            length if length > UID_BYTES => errors.push(Error::too_long(&field_path, UID_BYTES)),
             _ => {}
         }
     }
-    let place = at.child("maxExpirationSeconds");
+    let field_path = at.child("maxExpirationSeconds");
     let Some(seconds) = spec.int("maxExpirationSeconds") else {
-        errors.push(Error::required(&place, "must be set"));
+        errors.push(Error::required(&field_path, "must be set"));
         return;
     };
     let most = if signer::is_own(spec.text("signerName")) {
@@ -157,7 +157,7 @@ fn validate_spec(spec: &Value, errors: &mut Errors) {
     };
     if !(HOUR..=most).contains(&seconds) {
         let detail = format!("must be in the range [{HOUR}, {most}]");
-        errors.push(Error::invalid(&place, seconds, detail));
+        errors.push(Error::invalid(&field_path, seconds, detail));
     }
     let request = spec.text("stubPKCS10Request");
     if request.is_empty() {
@@ -226,7 +226,8 @@ fn is(object: &Value, end: &str) -> bool {
 }
 
 fn validate_status(new: &Value, old: &Value, now: Time, errors: &mut Errors) {
-    let (at, status) = (Path::new("status"), new.at("status"));
+    let at = Path::new("status");
+    let status = new.at("status");
     validate_conditions(status.items("conditions"), &at.child("conditions"), errors);
     if !errors.is_empty() {
         return;
@@ -257,7 +258,8 @@ fn validate_conditions(conditions: &[Value], list: &Path<'_>, errors: &mut Error
         // Clients are used to a dot before the bracket here.
         let step = format!("[{index}]");
         let at = list.child(&step);
-        let (kind, status) = (condition.text("type"), condition.text("status"));
+        let kind = condition.text("type");
+        let status = condition.text("status");
         if !ENDS.contains(&kind) {
             errors.push(Error::not_supported(&at.child("type"), kind, ENDS));
             continue;
@@ -271,7 +273,7 @@ fn validate_conditions(conditions: &[Value], list: &Path<'_>, errors: &mut Error
             errors.push(Error::not_supported(&at.child("status"), status, ["True"]));
         }
     }
-    condition::validate(conditions, list, errors);
+    condition::validate_conditions(conditions, list, errors);
 }
 
 /// A spec as errors show it: under the names of the program, not of the API.

@@ -44,12 +44,12 @@ pub(super) fn is_own(signer: &str) -> bool {
 /// Tells of the first label that is malformed; more would say the same again.
 fn validate_labels(part: &str, rule: fn(&str) -> name::Faults, at: &Path<'_>, errors: &mut Errors) {
     for label in part.split('.') {
-        let faults = rule(label);
-        if faults.is_empty() {
+        let msgs = rule(label);
+        if msgs.is_empty() {
             continue;
         }
-        for fault in faults {
-            let detail = format!("validating label {}: {fault}", go::quote(label));
+        for msg in msgs {
+            let detail = format!("validating label {}: {msg}", go::quote(label));
             errors.push(Error::invalid(at, part, detail));
         }
         return;
@@ -62,26 +62,26 @@ mod tests {
 
     #[test]
     fn a_signer_is_a_path_at_a_domain() {
-        let faults = |signer: &str| {
+        let msgs = |signer: &str| {
             let mut errors = Errors::new();
             validate(signer, &Path::new("s"), &mut errors);
             errors.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
-        assert_eq!(faults("example.com/s.v1"), [""; 0]);
-        assert_eq!(faults(""), ["s: Required value"]);
+        assert_eq!(msgs("example.com/s.v1"), [""; 0]);
+        assert_eq!(msgs(""), ["s: Required value"]);
         assert_eq!(
-            faults("a/b/c"),
+            msgs("a/b/c"),
             [
                 "s: Invalid value: \"a/b/c\": must be a fully qualified domain and path of the form \
               'example.com/signer-name'"
             ]
         );
-        let told = faults("A/b");
+        let messages = msgs("A/b");
         assert!(
-            told[0]
+            messages[0]
                 .starts_with("s: Invalid value: \"A\": validating label \"A\": a lowercase RFC 1123 label")
         );
-        assert!(told[1].ends_with("should be a domain with at least two segments separated by dots"));
+        assert!(messages[1].ends_with("should be a domain with at least two segments separated by dots"));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::{
     base64,
     field::{Error, Path},
     go,
-    kinds::demand,
+    kinds::field_checks,
     name::Rule,
     rules::{Circumstances, Column, Errors, Row, Rules, Selectable, Tree, TreeMut, age},
     time::{self, Duration, Time},
@@ -162,7 +162,8 @@ impl Rules for SigningRequest {
     }
 
     fn row(&self, object: &Value, now: Time) -> Row {
-        let (metadata, spec) = (object.at("metadata"), object.at("spec"));
+        let metadata = object.at("metadata");
+        let spec = object.at("spec");
         let signer = match spec.text("signerName") {
             "" => "<none>",
             signer => signer,
@@ -208,20 +209,22 @@ impl Rules for Approval {
 
 /// What is wrong with a request. What the old one has already is taken again.
 fn validate_all(object: &Value, old: Option<&Value>, errors: &mut Errors) {
-    let (at, spec) = (Path::new("spec"), object.at("spec"));
+    let at = Path::new("spec");
+    let spec = object.at("spec");
     // A request that stays was read when it came.
     let read = old.is_some_and(|old| old.at("spec").at("request") == spec.at("request"));
-    if !read && let Err(fault) = read_request(spec.text("request")) {
-        errors.push(Error::invalid(&at.child("request"), spec.at("request"), fault));
+    if !read && let Err(msg) = read_request(spec.text("request")) {
+        errors.push(Error::invalid(&at.child("request"), spec.at("request"), msg));
     }
     validate_usages(spec, old, &at.child("usages"), errors);
-    let (place, name) = (at.child("signerName"), spec.text("signerName"));
+    let field_path = at.child("signerName");
+    let name = spec.text("signerName");
     let legacy = old.is_some_and(|old| old.at("spec").text("signerName") == LEGACY_SIGNER);
     if name == LEGACY_SIGNER && !legacy {
         let detail = "the legacy signerName is not allowed via this API version";
-        errors.push(Error::invalid(&place, name, detail));
+        errors.push(Error::invalid(&field_path, name, detail));
     } else {
-        signer::validate(name, &place, errors);
+        signer::validate(name, &field_path, errors);
     }
     if let Some(seconds) = spec
         .int("expirationSeconds")
@@ -239,10 +242,10 @@ fn validate_all(object: &Value, old: Option<&Value>, errors: &mut Errors) {
         let before = certificate(old);
         before == certificate(object) || read_certificates(&before).is_err()
     });
-    if !arbitrary && let Err(fault) = read_certificates(&certificate(object)) {
+    if !arbitrary && let Err(msg) = read_certificates(&certificate(object)) {
         let status = Path::new("status");
-        let place = status.child("certificate");
-        errors.push(Error::invalid(&place, "<certificate data>", fault));
+        let field_path = status.child("certificate");
+        errors.push(Error::invalid(&field_path, "<certificate data>", msg));
     }
 }
 
@@ -260,8 +263,8 @@ fn validate_usages(spec: &Value, old: Option<&Value>, at: &Path<'_>, errors: &mu
             errors.push(Error::not_supported(&at.index(index), *usage, USAGES));
         }
     }
-    if !demand::repeated(&before).contains(&true) {
-        let repeated = demand::repeated(&usages);
+    if !field_checks::duplicate_flags(&before).contains(&true) {
+        let repeated = field_checks::duplicate_flags(&usages);
         for index in (0..usages.len()).filter(|index| repeated[*index]) {
             errors.push(Error::duplicate(&at.index(index), usages[index]));
         }
@@ -272,7 +275,8 @@ fn validate_usages(spec: &Value, old: Option<&Value>, at: &Path<'_>, errors: &mu
 fn validate_change(new: &Value, old: &Value, door: Door, errors: &mut Errors) {
     validate_all(new, Some(old), errors);
     let status = Path::new("status");
-    let (list, certificate) = (status.child("conditions"), status.child("certificate"));
+    let list = status.child("conditions");
+    let certificate = status.child("certificate");
     let counts = |kind: &str| (of_kind(new, kind).count(), of_kind(old, kind).count());
     for kind in [APPROVED, DENIED, FAILED] {
         let (after, before) = counts(kind);

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     field::{Error, Path},
-    kinds::count::NOT_NEGATIVE,
+    kinds::counts::NOT_NEGATIVE,
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
 };
@@ -37,7 +37,8 @@ impl Rules for Lease {
     }
 
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let (spec, at) = (object.at("spec"), Path::new("spec"));
+        let spec = object.at("spec");
+        let at = Path::new("spec");
         for (name, least, detail) in [
             ("leaseDurationSeconds", 1, "must be greater than 0"),
             ("leaseTransitions", 0, NOT_NEGATIVE),

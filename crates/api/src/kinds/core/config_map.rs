@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     field::{Error, Path},
-    kinds::demand::tell,
+    kinds::field_checks::push_invalid,
     name,
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
     time::Time,
@@ -27,19 +27,21 @@ const COLUMNS: &[Column] = &[Column::name(), Column::field("Data", "data"), Colu
 impl Rules for ConfigMap {
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let mut bytes = 0;
-        let (data, binary) = (object.entries("data"), object.entries("binaryData"));
-        let (data_place, binary_place) = (Path::new("data"), Path::new("binaryData"));
+        let data = object.entries("data");
+        let binary = object.entries("binaryData");
+        let data_place = Path::new("data");
+        let binary_place = Path::new("binaryData");
         for (key, value) in data {
-            let place = data_place.key(key);
-            tell(key, name::config_key(key), &place, errors);
+            let field_path = data_place.key(key);
+            push_invalid(key, name::config_key(key), &field_path, errors);
             if binary.contains_key(key) {
                 let detail = "duplicate of key present in binaryData";
-                errors.push(Error::invalid(&place, key, detail));
+                errors.push(Error::invalid(&field_path, key, detail));
             }
             bytes += value.as_str().map_or(0, str::len);
         }
         for (key, value) in binary {
-            tell(key, name::config_key(key), &binary_place.key(key), errors);
+            push_invalid(key, name::config_key(key), &binary_place.key(key), errors);
             bytes += bytes_of(value);
         }
         if bytes > MOST_BYTES {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::endpoint_ip::endpoint_ip;
 use crate::{
     field::{Error, Path},
-    kinds::demand::{port_number, protocol, tell},
+    kinds::field_checks::{push_invalid, validate_port_number, validate_protocol},
     name::{self, Strictness},
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
@@ -55,8 +55,8 @@ impl Rules for Endpoints {
             for list in ADDRESSES {
                 let list_place = subset_place.child(list);
                 for (index, address) in subset.items(list).iter().enumerate() {
-                    let place = list_place.index(index);
-                    warnings.extend(name::ip_warning(&place.child("ip"), address.text("ip")));
+                    let field_path = list_place.index(index);
+                    warnings.extend(name::ip_warning(&field_path.child("ip"), address.text("ip")));
                 }
             }
         }
@@ -85,15 +85,15 @@ fn subsets(errors: &mut Errors, object: &Value) {
             errors.push(Error::required(&subset_place, detail));
         }
         for list in ADDRESSES {
-            let place = subset_place.child(list);
+            let field_path = subset_place.child(list);
             for (index, item) in subset.items(list).iter().enumerate() {
-                address(errors, &place.index(index), item);
+                address(errors, &field_path.index(index), item);
             }
         }
-        let place = subset_place.child("ports");
+        let field_path = subset_place.child("ports");
         let ports = subset.items("ports");
         for (index, item) in ports.iter().enumerate() {
-            port(errors, &place.index(index), item, ports.len() > 1);
+            port(errors, &field_path.index(index), item, ports.len() > 1);
         }
     }
 }
@@ -103,10 +103,10 @@ fn address(errors: &mut Errors, at: &Path<'_>, address: &Value) {
     errors.extend(name::legacy_ip(&at.child("ip"), ip, Strictness::Strict, &[]));
     let host = address.text("hostname");
     if !host.is_empty() {
-        tell(host, name::dns1123_label(host), &at.child("hostname"), errors);
+        push_invalid(host, name::dns1123_label(host), &at.child("hostname"), errors);
     }
     if let Some(node) = address.at("nodeName").as_str() {
-        tell(node, name::dns1123_subdomain(node), &at.child("nodeName"), errors);
+        push_invalid(node, name::dns1123_subdomain(node), &at.child("nodeName"), errors);
     }
     endpoint_ip(errors, &at.child("ip"), ip);
 }
@@ -114,14 +114,14 @@ fn address(errors: &mut Errors, at: &Path<'_>, address: &Value) {
 fn port(errors: &mut Errors, at: &Path<'_>, port: &Value, needs_name: bool) {
     let name = port.text("name");
     if !name.is_empty() {
-        tell(name, name::dns1123_label(name), &at.child("name"), errors);
+        push_invalid(name, name::dns1123_label(name), &at.child("name"), errors);
     } else if needs_name {
         errors.push(Error::required(&at.child("name"), ""));
     }
-    port_number(port.int("port").unwrap_or_default(), &at.child("port"), errors);
-    protocol(port.text("protocol"), &at.child("protocol"), errors);
+    validate_port_number(port.int("port").unwrap_or_default(), &at.child("port"), errors);
+    validate_protocol(port.text("protocol"), &at.child("protocol"), errors);
     if let Some(word) = port.at("appProtocol").as_str() {
-        tell(word, name::label_key(word), &at.child("appProtocol"), errors);
+        push_invalid(word, name::label_key(word), &at.child("appProtocol"), errors);
     }
 }
 
@@ -134,7 +134,8 @@ fn shown(object: &Value) -> String {
     let mut first = Vec::new();
     let mut count = 0;
     for subset in subsets {
-        let (ports, addresses) = (subset.items("ports"), subset.items("addresses"));
+        let ports = subset.items("ports");
+        let addresses = subset.items("addresses");
         let numbers = ports.iter().map(|port| port.int("port"));
         let numbers: Vec<_> = if ports.is_empty() {
             vec![None]

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     apply::{FieldSet, managed::Reset},
     field::{Error, Path},
-    kinds::{demand::tell, printed, reset},
+    kinds::{field_checks::push_invalid, go_values, reset_fields},
     name::{self, Rule},
     rules::{
         Circumstances, Column, Errors, Row, Rules, Selectable, Tree, TreeMut, named_row, standard_finalizer,
@@ -63,9 +63,9 @@ impl Rules for Namespace {
 
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let spec = Path::new("spec");
-        let place = spec.child("finalizers");
+        let field_path = spec.child("finalizers");
         for name in object.at("spec").texts("finalizers") {
-            finalizer(errors, &place, name);
+            finalizer(errors, &field_path, name);
         }
     }
 
@@ -81,7 +81,7 @@ impl Rules for Namespace {
         let found = new.at("status").text("phase");
         if found != phase {
             let status = Path::new("status");
-            let shown = printed::word(found);
+            let shown = go_values::typed_string(found);
             errors.push(Error::invalid(&status.child("Phase"), shown, detail));
         }
     }
@@ -91,7 +91,7 @@ impl Rules for Namespace {
     }
 
     fn reset(&self, subresource: &str) -> Option<Reset> {
-        reset::spec(subresource)
+        reset_fields::spec_reset_by_status(subresource)
     }
 
     fn selects_by_namespace(&self) -> bool {
@@ -118,9 +118,9 @@ impl Rules for Finalize {
 
     fn validate_update(&self, new: &Value, _: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let spec = Path::new("spec");
-        let place = spec.child("finalizers");
+        let field_path = spec.child("finalizers");
         for (index, name) in new.at("spec").texts("finalizers").enumerate() {
-            finalizer(errors, &place.index(index), name);
+            finalizer(errors, &field_path.index(index), name);
         }
     }
 
@@ -130,7 +130,7 @@ impl Rules for Finalize {
 }
 
 fn finalizer(errors: &mut Errors, at: &Path<'_>, name: &str) {
-    tell(name, name::label_key(name), at, errors);
+    push_invalid(name, name::label_key(name), at, errors);
     standard_finalizer(name, at, errors);
 }
 

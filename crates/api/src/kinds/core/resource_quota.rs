@@ -4,14 +4,16 @@ use std::{cell::LazyCell, collections::BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::pod::resources::{amount, default_list, is_standard_quota, validate_amount, validate_quota_name};
+use super::pod::resources::{
+    default_list, is_standard_quota, quantity_or_zero, validate_amount, validate_quota_name,
+};
 use crate::{
     apply::managed::Reset,
     bound::{self, MOST_VALUE},
     field::{Error, Path, Shown},
     kinds::{
-        printed::{self, word},
-        reset,
+        go_values::{self, typed_string},
+        reset_fields,
     },
     quantity::Quantity,
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
@@ -78,7 +80,7 @@ impl Rules for ResourceQuota {
         };
         if scopes(new) != scopes(old) {
             let root = Path::new("spec");
-            let shown = printed::value(new.at("spec").at("scopes"));
+            let shown = go_values::json_value(new.at("spec").at("scopes"));
             errors.push(Error::invalid(&root.child("scopes"), shown, "field is immutable"));
         }
     }
@@ -119,7 +121,7 @@ impl Rules for ResourceQuota {
     }
 
     fn reset(&self, subresource: &str) -> Option<Reset> {
-        reset::spec(subresource)
+        reset_fields::spec_reset_by_status(subresource)
     }
 
     fn columns(&self) -> &'static [Column] {
@@ -128,7 +130,8 @@ impl Rules for ResourceQuota {
 
     fn row(&self, object: &Value, now: Time) -> Row {
         let status = object.at("status");
-        let (mut requests, mut limits) = (Vec::new(), Vec::new());
+        let mut requests = Vec::new();
+        let mut limits = Vec::new();
         for (name, hard) in status.entries("hard") {
             let used = status.at("used").at(name).as_str().unwrap_or("0");
             let text = format!("{name}: {used}/{}", hard.as_str().unwrap_or_default());
@@ -151,8 +154,8 @@ fn spec(errors: &mut Errors, spec: &Value) {
     amounts(errors, &root.child("hard"), spec.at("hard"));
     scopes(errors, &root.child("scopes"), spec);
     if spec.has("scopeSelector") {
-        let place = root.child("scopeSelector");
-        expressions(errors, &place.child("matchExpressions"), spec);
+        let field_path = root.child("scopeSelector");
+        expressions(errors, &field_path.child("matchExpressions"), spec);
     }
 }
 
@@ -165,14 +168,14 @@ fn status(errors: &mut Errors, status: &Value) {
 
 fn amounts(errors: &mut Errors, at: &Path<'_>, list: &Value) {
     for (name, value) in list.as_object().into_iter().flatten() {
-        let place = at.key(name);
-        validate_quota_name(name, &place, errors);
-        validate_amount(name, &amount(value), &place, errors);
+        let field_path = at.key(name);
+        validate_quota_name(name, &field_path, errors);
+        validate_amount(name, &quantity_or_zero(value), &field_path, errors);
     }
 }
 
 fn scopes(errors: &mut Errors, at: &Path<'_>, spec: &Value) {
-    let whole = LazyCell::new(|| printed::value(spec.at("scopes")));
+    let whole = LazyCell::new(|| go_values::json_value(spec.at("scopes")));
     let shown = || whole.clone();
     let scopes: Vec<_> = spec.texts("scopes").collect();
     for scope in &scopes {
@@ -188,23 +191,27 @@ fn expressions(errors: &mut Errors, at: &Path<'_>, spec: &Value) {
     let expressions = spec.at("scopeSelector").items("matchExpressions");
     // Many errors may show the whole selector.
     let whole = LazyCell::new(|| {
-        let printed = printed::go_struct("core", "ScopeSelector", spec.at("scopeSelector"));
+        let printed = go_values::internal_json("core", "ScopeSelector", spec.at("scopeSelector"));
         Shown::Printed(bound::cut_owned(printed, MOST_VALUE))
     });
     for expression in expressions {
         let scope = expression.text("scopeName");
         if !is_standard(scope) {
-            let place = at.child("scopeName");
-            errors.push(Error::invalid(&place, word(scope), "unsupported scope"));
+            let field_path = at.child("scopeName");
+            errors.push(Error::invalid(
+                &field_path,
+                typed_string(scope),
+                "unsupported scope",
+            ));
         }
         unfitting(errors, at, spec, scope, || whole.clone());
         let operator = expression.text("operator");
-        let place = at.child("operator");
+        let field_path = at.child("operator");
         if YES_OR_NO.contains(&scope) && operator != "Exists" {
             let detail = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, \
                           ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, \
                           ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity";
-            errors.push(Error::invalid(&place, word(operator), detail));
+            errors.push(Error::invalid(&field_path, typed_string(operator), detail));
         }
         let values = expression.items("values");
         match operator {
@@ -216,18 +223,18 @@ fn expressions(errors: &mut Errors, at: &Path<'_>, spec: &Value) {
             "Exists" | "DoesNotExist" if !values.is_empty() => {
                 let detail =
                     "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector";
-                let shown = printed::value(expression.at("values"));
+                let shown = go_values::json_value(expression.at("values"));
                 errors.push(Error::invalid(&at.child("values"), shown, detail));
             }
             "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
             _ => {
                 let detail = "not a valid selector operator";
-                errors.push(Error::invalid(&place, word(operator), detail));
+                errors.push(Error::invalid(&field_path, typed_string(operator), detail));
             }
         }
     }
     let scopes: Vec<_> = expressions.iter().map(|one| one.text("scopeName")).collect();
-    opposites(errors, at, &scopes, || printed::value(spec.at("scopes")));
+    opposites(errors, at, &scopes, || go_values::json_value(spec.at("scopes")));
 }
 
 /// Tells for each limited resource that it has nothing to do with a scope.
@@ -276,7 +283,7 @@ fn fits(scope: &str, resource: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn faults(object: &Value) -> Vec<String> {
+    fn msgs(object: &Value) -> Vec<String> {
         let mut errors = Errors::new();
         spec(&mut errors, object);
         errors.iter().map(ToString::to_string).collect()
@@ -285,11 +292,11 @@ mod tests {
     #[test]
     fn scopes_fit_what_is_limited() {
         assert_eq!(
-            faults(&json!({"hard": {"pods": "1"}, "scopes": ["BestEffort"]})),
+            msgs(&json!({"hard": {"pods": "1"}, "scopes": ["BestEffort"]})),
             [""; 0]
         );
         assert_eq!(
-            faults(&json!({"hard": {"cpu": "1"}, "scopes": ["BestEffort", "NotBestEffort", "X"]})),
+            msgs(&json!({"hard": {"cpu": "1"}, "scopes": ["BestEffort", "NotBestEffort", "X"]})),
             [
                 "spec.scopes: Invalid value: [\"BestEffort\",\"NotBestEffort\",\"X\"]: unsupported scope applied to \
                  resource",
@@ -305,10 +312,10 @@ mod tests {
             {"scopeName": "PriorityClass", "operator": "In", "values": ["a"]},
             {"scopeName": "Terminating", "operator": "Exists"},
         ]}});
-        let told = "spec.scopeSelector.matchExpressions: Invalid value: {\"MatchExpressions\":[{\"ScopeName\":\
+        let messages = "spec.scopeSelector.matchExpressions: Invalid value: {\"MatchExpressions\":[{\"ScopeName\":\
                     \"PriorityClass\",\"Operator\":\"In\",\"Values\":[\"a\"]},{\"ScopeName\":\"Terminating\",\
                     \"Operator\":\"Exists\",\"Values\":null}]}: unsupported scope applied to resource";
-        assert_eq!(faults(&object), [told, told]);
+        assert_eq!(msgs(&object), [messages, messages]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     field::{Error, Path},
-    kinds::{core::endpoint_ip::endpoint_ip, demand},
+    kinds::{core::endpoint_ip::endpoint_ip, field_checks},
     name::{self, Strictness},
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
@@ -88,7 +88,12 @@ impl Rules for EndpointSlice {
         if changed_type && new.text("addressType").is_empty() {
             errors.push(Error::required(&at, ""));
         }
-        demand::immutable(new.at("addressType"), old.at("addressType"), &at, errors);
+        field_checks::validate_immutable_hiding_value(
+            new.at("addressType"),
+            old.at("addressType"),
+            &at,
+            errors,
+        );
         if changed_endpoints {
             validate_counts(new.items("endpoints"), errors);
         }
@@ -181,15 +186,16 @@ fn validate_ports(ports: &[Value], errors: &mut Errors) {
         errors.push(Error::too_many(&list, Some(ports.len()), MOST_PORTS));
         return;
     }
-    let repeated = demand::repeated(ports.iter().map(|other| other.text("name")));
+    let repeated = field_checks::duplicate_flags(ports.iter().map(|other| other.text("name")));
     for (index, port) in ports.iter().enumerate() {
         let at = list.index(index);
-        let (name, place) = (port.text("name"), at.child("name"));
+        let name = port.text("name");
+        let field_path = at.child("name");
         if !name.is_empty() {
-            demand::tell(name, name::dns1123_label(name), &place, errors);
+            field_checks::push_invalid(name, name::dns1123_label(name), &field_path, errors);
         }
         if repeated[index] {
-            errors.push(Error::duplicate(&place, name));
+            errors.push(Error::duplicate(&field_path, name));
         }
         match port.at("protocol").as_str() {
             None => errors.push(Error::required(&at.child("protocol"), "")),
@@ -199,7 +205,7 @@ fn validate_ports(ports: &[Value], errors: &mut Errors) {
             }
         }
         if let Some(protocol) = port.at("appProtocol").as_str() {
-            demand::tell(
+            field_checks::push_invalid(
                 protocol,
                 name::label_key(protocol),
                 &at.child("appProtocol"),
@@ -210,7 +216,8 @@ fn validate_ports(ports: &[Value], errors: &mut Errors) {
 }
 
 fn validate_endpoints(object: &Value, errors: &mut Errors) {
-    let (list, endpoints) = (Path::new("endpoints"), object.items("endpoints"));
+    let list = Path::new("endpoints");
+    let endpoints = object.items("endpoints");
     if endpoints.len() > MOST_ENDPOINTS {
         errors.push(Error::too_many(&list, Some(endpoints.len()), MOST_ENDPOINTS));
         return;
@@ -222,10 +229,10 @@ fn validate_endpoints(object: &Value, errors: &mut Errors) {
             validate_address(kind, address, &at.child("addresses"), index, errors);
         }
         if let Some(node) = endpoint.at("nodeName").as_str() {
-            demand::tell(node, name::dns1123_subdomain(node), &at.child("nodeName"), errors);
+            field_checks::push_invalid(node, name::dns1123_subdomain(node), &at.child("nodeName"), errors);
         }
         if let Some(host) = endpoint.at("hostname").as_str() {
-            demand::tell(host, name::dns1123_label(host), &at.child("hostname"), errors);
+            field_checks::push_invalid(host, name::dns1123_label(host), &at.child("hostname"), errors);
         }
         if endpoint.has("hints") {
             validate_hints(endpoint.at("hints"), &at.child("hints"), errors);
@@ -261,7 +268,8 @@ fn validate_address(kind: &str, address: &str, list: &Path<'_>, index: usize, er
 
 fn validate_hints(hints: &Value, at: &Path<'_>, errors: &mut Errors) {
     for field in ["forZones", "forNodes"] {
-        let (list, items) = (at.child(field), hints.items(field));
+        let list = at.child(field);
+        let items = hints.items(field);
         if items.len() > MOST_HINTS {
             errors.push(Error::too_many(&list, Some(items.len()), MOST_HINTS));
             return;
@@ -276,7 +284,7 @@ fn validate_hints(hints: &Value, at: &Path<'_>, errors: &mut Errors) {
                 "forZones" => name::label_value(name),
                 _ => name::dns1123_subdomain(name),
             };
-            demand::tell(name, found, &at, errors);
+            field_checks::push_invalid(name, found, &at, errors);
         }
     }
 }
@@ -285,7 +293,7 @@ fn validate_hints(hints: &Value, at: &Path<'_>, errors: &mut Errors) {
 mod tests {
     use super::*;
 
-    fn told(call: impl FnOnce(&mut Errors)) -> Vec<String> {
+    fn messages(call: impl FnOnce(&mut Errors)) -> Vec<String> {
         let mut errors = Errors::new();
         call(&mut errors);
         errors.iter().map(ToString::to_string).collect()
@@ -311,16 +319,16 @@ mod tests {
             ("FQDN", "a.example.com"),
         ] {
             assert_eq!(
-                told(|errors| validate_endpoints(&slice(kind, good), errors)),
+                messages(|errors| validate_endpoints(&slice(kind, good), errors)),
                 [""; 0]
             );
         }
         assert_eq!(
-            told(|errors| validate_endpoints(&slice("IPv6", "1.2.3.4"), errors)),
+            messages(|errors| validate_endpoints(&slice("IPv6", "1.2.3.4"), errors)),
             ["endpoints[0].addresses: Invalid value: \"1.2.3.4\": must be an IPv6 address"]
         );
         assert_eq!(
-            told(|errors| validate_endpoints(&slice("IPv4", "01.2.3.4"), errors)),
+            messages(|errors| validate_endpoints(&slice("IPv4", "01.2.3.4"), errors)),
             ["endpoints[0].addresses[0]: Invalid value: \"01.2.3.4\": must not have leading 0s"]
         );
     }
@@ -330,12 +338,12 @@ mod tests {
         let zones: Vec<_> = (0..9).map(|zone| json!({"name": format!("z{zone}")})).collect();
         let hints = json!({"forZones": zones, "forNodes": [{"name": "-"}]});
         assert_eq!(
-            told(|errors| validate_hints(&hints, &Path::new("h"), errors)),
+            messages(|errors| validate_hints(&hints, &Path::new("h"), errors)),
             ["h.forZones: Too many: 9: must have at most 8 items"]
         );
         let hints = json!({"forZones": [{"name": "a"}, {"name": "a"}]});
         assert_eq!(
-            told(|errors| validate_hints(&hints, &Path::new("h"), errors)),
+            messages(|errors| validate_hints(&hints, &Path::new("h"), errors)),
             ["h.forZones[1].name: Duplicate value: \"a\""]
         );
     }

@@ -6,7 +6,7 @@ use super::status;
 use crate::{
     bootstrap,
     field::{Error, Path, Shown},
-    kinds::{demand, printed},
+    kinds::{field_checks, go_values},
     name,
     rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, age},
     time::Time,
@@ -67,7 +67,7 @@ impl Rules for FlowSchema {
             let detail = format!("spec of '{name}' must equal the fixed value");
             errors.push(Error::invalid(
                 &at,
-                Shown::Printed(printed::go_struct("flowcontrol", "FlowSchemaSpec", spec)),
+                Shown::Printed(go_values::internal_json("flowcontrol", "FlowSchemaSpec", spec)),
                 detail,
             ));
         }
@@ -87,7 +87,8 @@ impl Rules for FlowSchema {
     }
 
     fn row(&self, object: &Value, now: Time) -> Row {
-        let (metadata, spec) = (object.at("metadata"), object.at("spec"));
+        let metadata = object.at("metadata");
+        let spec = object.at("spec");
         let method = match spec.at("distinguisherMethod") {
             Value::Null => "<none>",
             method => method.text("type"),
@@ -123,66 +124,70 @@ fn is_same(one: &Value, other: &Value) -> bool {
 
 fn judge(name_of_schema: &str, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let precedence = spec.int("matchingPrecedence").unwrap_or_default();
-    let place = at.child("matchingPrecedence");
+    let field_path = at.child("matchingPrecedence");
     if precedence <= 0 {
-        errors.push(Error::invalid(&place, precedence, "must be a positive value"));
+        errors.push(Error::invalid(
+            &field_path,
+            precedence,
+            "must be a positive value",
+        ));
     }
     if precedence > MAX_PRECEDENCE {
         let detail = format!("must not be greater than {MAX_PRECEDENCE}");
-        errors.push(Error::invalid(&place, precedence, detail));
+        errors.push(Error::invalid(&field_path, precedence, detail));
     }
     if precedence == 1 && name_of_schema != "exempt" {
         let detail = "only the schema named 'exempt' may have matchingPrecedence 1";
-        errors.push(Error::invalid(&place, precedence, detail));
+        errors.push(Error::invalid(&field_path, precedence, detail));
     }
     let method = spec.at("distinguisherMethod");
     if !method.is_null() && !matches!(method.text("type"), "ByNamespace" | "ByUser") {
-        let shown = Shown::Printed(printed::go_struct(
+        let shown = Shown::Printed(go_values::internal_json(
             "flowcontrol",
             "FlowDistinguisherMethod",
             method,
         ));
-        let place = at.child("distinguisherMethod");
+        let field_path = at.child("distinguisherMethod");
         errors.push(Error::not_supported(
-            &place.child("type"),
+            &field_path.child("type"),
             shown,
             ["ByNamespace", "ByUser"],
         ));
     }
-    let place = at.child("priorityLevelConfiguration");
-    let place = place.child("name");
+    let field_path = at.child("priorityLevelConfiguration");
+    let field_path = field_path.child("name");
     match spec.at("priorityLevelConfiguration").text("name") {
-        "" => errors.push(Error::required(&place, "must reference a priority level")),
-        level => demand::tell(level, name::dns1123_subdomain(level), &place, errors),
+        "" => errors.push(Error::required(&field_path, "must reference a priority level")),
+        level => field_checks::push_invalid(level, name::dns1123_subdomain(level), &field_path, errors),
     }
-    let place = at.child("rules");
+    let field_path = at.child("rules");
     for (index, rule) in spec.items("rules").iter().enumerate() {
-        judge_rule(rule, &place.index(index), errors);
+        judge_rule(rule, &field_path.index(index), errors);
     }
 }
 
 fn judge_rule(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let place = at.child("subjects");
+    let field_path = at.child("subjects");
     if rule.items("subjects").is_empty() {
         errors.push(Error::required(
-            &place,
+            &field_path,
             "subjects must contain at least one value",
         ));
     }
     for (index, subject) in rule.items("subjects").iter().enumerate() {
-        judge_subject(subject, &place.index(index), errors);
+        judge_subject(subject, &field_path.index(index), errors);
     }
     if rule.items("resourceRules").is_empty() && rule.items("nonResourceRules").is_empty() {
         let detail = "at least one of resourceRules and nonResourceRules has to be non-empty";
         errors.push(Error::required(at, detail));
     }
-    let place = at.child("resourceRules");
+    let field_path = at.child("resourceRules");
     for (index, rule) in rule.items("resourceRules").iter().enumerate() {
-        judge_resource_rule(rule, &place.index(index), errors);
+        judge_resource_rule(rule, &field_path.index(index), errors);
     }
-    let place = at.child("nonResourceRules");
+    let field_path = at.child("nonResourceRules");
     for (index, rule) in rule.items("nonResourceRules").iter().enumerate() {
-        judge_path_rule(rule, &place.index(index), errors);
+        judge_path_rule(rule, &field_path.index(index), errors);
     }
 }
 
@@ -198,14 +203,14 @@ fn judge_subject(subject: &Value, at: &Path<'_>, errors: &mut Errors) {
         errors.push(Error::not_supported(&at.child("kind"), kind, kinds));
         return;
     };
-    let place = at.child(own);
+    let field_path = at.child(own);
     if !subject.has(own) {
         let detail = format!("{own} is required when subject kind is '{kind}'");
-        errors.push(Error::required(&place, detail));
+        errors.push(Error::required(&field_path, detail));
     } else if kind == "ServiceAccount" {
-        judge_account(subject.at(own), &place, errors);
+        judge_account(subject.at(own), &field_path, errors);
     } else if subject.at(own).text("name").is_empty() {
-        errors.push(Error::required(&place.child("name"), ""));
+        errors.push(Error::required(&field_path.child("name"), ""));
     }
     for (other, field) in FIELDS
         .iter()
@@ -217,19 +222,19 @@ fn judge_subject(subject: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 fn judge_account(account: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let place = at.child("name");
+    let field_path = at.child("name");
     match account.text("name") {
-        "" => errors.push(Error::required(&place, "")),
+        "" => errors.push(Error::required(&field_path, "")),
         "*" => {}
-        text => demand::tell(text, name::dns1123_subdomain(text), &place, errors),
+        text => field_checks::push_invalid(text, name::dns1123_subdomain(text), &field_path, errors),
     }
-    let place = at.child("namespace");
+    let field_path = at.child("namespace");
     match account.text("namespace") {
         "" => errors.push(Error::required(
-            &place,
+            &field_path,
             "must specify namespace for service account",
         )),
-        text => demand::tell(text, name::dns1123_label(text), &place, errors),
+        text => field_checks::push_invalid(text, name::dns1123_label(text), &field_path, errors),
     }
 }
 
@@ -246,13 +251,16 @@ fn alone(rule: &Value, list: &str, what: &str, at: &Path<'_>, errors: &mut Error
 }
 
 fn judge_verbs(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let place = at.child("verbs");
+    let field_path = at.child("verbs");
     if rule.items("verbs").is_empty() {
-        errors.push(Error::required(&place, "verbs must contain at least one value"));
+        errors.push(Error::required(
+            &field_path,
+            "verbs must contain at least one value",
+        ));
     } else if has_all(rule, "verbs") {
         alone(rule, "verbs", "verbs", at, errors);
     } else if !rule.texts("verbs").all(|verb| VERBS.contains(&verb)) {
-        errors.push(Error::not_supported(&place, rule.at("verbs"), VERBS));
+        errors.push(Error::not_supported(&field_path, rule.at("verbs"), VERBS));
     }
 }
 
@@ -268,16 +276,20 @@ fn judge_resource_rule(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
         }
         alone(rule, list, others, at, errors);
     }
-    let place = at.child("namespaces");
+    let field_path = at.child("namespaces");
     if rule.items("namespaces").is_empty() && !rule.flag("clusterScope") {
         let detail = "resource rules that are not cluster scoped must supply at least one namespace";
-        errors.push(Error::required(&place, detail));
+        errors.push(Error::required(&field_path, detail));
     } else if has_all(rule, "namespaces") {
         alone(rule, "namespaces", "namespaces", at, errors);
     } else {
         for (index, namespace) in rule.texts("namespaces").enumerate() {
-            errors.extend(name::dns1123_label(namespace).into_iter().map(|fault| {
-                Error::invalid(&place.index(index), namespace, format!("{EACH_NAMESPACE}{fault}"))
+            errors.extend(name::dns1123_label(namespace).into_iter().map(|msg| {
+                Error::invalid(
+                    &field_path.index(index),
+                    namespace,
+                    format!("{EACH_NAMESPACE}{msg}"),
+                )
             }));
         }
     }
@@ -285,18 +297,18 @@ fn judge_resource_rule(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
 
 fn judge_path_rule(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
     judge_verbs(rule, at, errors);
-    let place = at.child("nonResourceURLs");
+    let field_path = at.child("nonResourceURLs");
     if rule.items("nonResourceURLs").is_empty() {
         errors.push(Error::required(
-            &place,
+            &field_path,
             "nonResourceURLs must contain at least one value",
         ));
     } else if has_all(rule, "nonResourceURLs") {
         alone(rule, "nonResourceURLs", "non-resource URLs", at, errors);
     } else {
         for (index, path) in rule.texts("nonResourceURLs").enumerate() {
-            if let Some(fault) = path_fault(path) {
-                errors.push(Error::invalid(&place.index(index), path, fault));
+            if let Some(msg) = path_fault(path) {
+                errors.push(Error::invalid(&field_path.index(index), path, msg));
             }
         }
     }
@@ -324,7 +336,7 @@ mod tests {
         rules::{User, create},
     };
 
-    fn told(mut object: Value) -> Result<Vec<String>, String> {
+    fn messages(mut object: Value) -> Result<Vec<String>, String> {
         let user = User::default();
         let at = Circumstances {
             kind: builtin()
@@ -340,11 +352,11 @@ mod tests {
     #[test]
     fn what_a_cluster_is_born_with_is_valid_and_the_mandatory_ones_are_fixed() {
         for mut schema in bootstrap::flow_schemas() {
-            assert!(told(schema.clone()).is_ok(), "{schema}");
+            assert!(messages(schema.clone()).is_ok(), "{schema}");
             let name = schema["metadata"]["name"].as_str().unwrap().to_owned();
             schema["spec"]["rules"] = json!([]);
             assert_eq!(
-                told(schema).is_ok(),
+                messages(schema).is_ok(),
                 !bootstrap::MANDATORY.contains(&name.as_str()),
                 "{name}"
             );
@@ -357,7 +369,7 @@ mod tests {
             "priorityLevelConfiguration": {"name": "exempt"}, "matchingPrecedence": 1,
         }});
         let shown = r#"spec: Invalid value: {\"PriorityLevelConfiguration\":{\"Name\":\"exempt\"},\"MatchingPrecedence\":1,\"DistinguisherMethod\":null,\"Rules\":null}: spec of 'exempt' must equal the fixed value"#;
-        let status = told(schema).unwrap_err();
+        let status = messages(schema).unwrap_err();
         assert!(status.contains(shown), "{status}");
     }
 

@@ -6,7 +6,7 @@ use super::status;
 use crate::{
     bootstrap,
     field::{Error, Path, Shown},
-    kinds::printed,
+    kinds::go_values,
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
 };
@@ -67,9 +67,9 @@ impl Rules for PriorityLevelConfiguration {
     fn validate(&self, object: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
         let metadata = object.at("metadata");
         if metadata.at("annotations").has(ZERO_SHARES) {
-            let place = Path::new("metadata");
+            let field_path = Path::new("metadata");
             let detail = format!("annotation '{ZERO_SHARES}' is forbidden");
-            errors.push(Error::forbidden(&place.child("annotations"), detail));
+            errors.push(Error::forbidden(&field_path.child("annotations"), detail));
         }
         let spec = object.at("spec");
         let at = Path::new("spec");
@@ -112,19 +112,19 @@ impl Rules for PriorityLevelConfiguration {
 
 fn judge(name: &str, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let kind = spec.text("type");
-    let place = at.child("type");
+    let field_path = at.child("type");
     if (name == "exempt") != (kind == "Exempt") {
         let detail = "must be 'Exempt' if and only if `name` is 'exempt'";
-        errors.push(Error::invalid(&place, kind, detail));
+        errors.push(Error::invalid(&field_path, kind, detail));
     }
     match kind {
         "Exempt" => judge_shares(spec.at("exempt"), &at.child("exempt"), errors),
         "Limited" => {
-            let place = at.child("limited");
-            judge_limited(spec.at("limited"), &place, errors);
+            let field_path = at.child("limited");
+            judge_limited(spec.at("limited"), &field_path, errors);
         }
         "" => {}
-        _ => errors.push(Error::not_supported(&place, kind, ["Exempt", "Limited"])),
+        _ => errors.push(Error::not_supported(&field_path, kind, ["Exempt", "Limited"])),
     }
 }
 
@@ -135,8 +135,12 @@ fn judge_shares(level: &Value, at: &Path<'_>, errors: &mut Errors) {
 
 fn judge_nominal(level: &Value, at: &Path<'_>, errors: &mut Errors) {
     if let Some(shares) = level.int("nominalConcurrencyShares").filter(|shares| *shares < 0) {
-        let place = at.child("nominalConcurrencyShares");
-        errors.push(Error::invalid(&place, shares, "must be a non-negative integer"));
+        let field_path = at.child("nominalConcurrencyShares");
+        errors.push(Error::invalid(
+            &field_path,
+            shares,
+            "must be a non-negative integer",
+        ));
     }
 }
 
@@ -145,9 +149,9 @@ fn judge_lendable(level: &Value, at: &Path<'_>, errors: &mut Errors) {
         .int("lendablePercent")
         .filter(|percent| !(0..=100).contains(percent))
     {
-        let place = at.child("lendablePercent");
+        let field_path = at.child("lendablePercent");
         errors.push(Error::invalid(
-            &place,
+            &field_path,
             percent,
             "must be between 0 and 100, inclusive",
         ));
@@ -160,12 +164,12 @@ fn judge_limited(limited: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
     judge_nominal(limited, at, errors);
     let response = limited.at("limitResponse");
-    let place = at.child("limitResponse");
+    let field_path = at.child("limitResponse");
     match response.text("type") {
-        "Queue" => judge_queuing(response.at("queuing"), &place.child("queuing"), errors),
+        "Queue" => judge_queuing(response.at("queuing"), &field_path.child("queuing"), errors),
         "" | "Reject" => {}
         kind => errors.push(Error::not_supported(
-            &place.child("type"),
+            &field_path.child("type"),
             kind,
             ["Queue", "Reject"],
         )),
@@ -175,9 +179,9 @@ fn judge_limited(limited: &Value, at: &Path<'_>, errors: &mut Errors) {
         .int("borrowingLimitPercent")
         .filter(|percent| *percent < 0)
     {
-        let place = at.child("borrowingLimitPercent");
+        let field_path = at.child("borrowingLimitPercent");
         errors.push(Error::invalid(
-            &place,
+            &field_path,
             percent,
             "if specified, must be a non-negative integer",
         ));
@@ -189,29 +193,31 @@ fn judge_queuing(queuing: &Value, at: &Path<'_>, errors: &mut Errors) {
         return;
     }
     let number = |name: &str| queuing.int(name).unwrap_or_default();
-    let (length, queues, hand) = (number("queueLengthLimit"), number("queues"), number("handSize"));
+    let length = number("queueLengthLimit");
+    let queues = number("queues");
+    let hand = number("handSize");
     let positive = "must be positive";
     if length <= 0 {
         errors.push(Error::invalid(&at.child("queueLengthLimit"), length, positive));
     }
-    let place = at.child("queues");
+    let field_path = at.child("queues");
     if queues <= 0 {
-        errors.push(Error::invalid(&place, queues, positive));
+        errors.push(Error::invalid(&field_path, queues, positive));
     } else if queues > MAX_QUEUES {
         let detail = format!("must not be greater than {MAX_QUEUES}");
-        errors.push(Error::invalid(&place, queues, detail));
+        errors.push(Error::invalid(&field_path, queues, detail));
     }
-    let place = at.child("handSize");
+    let field_path = at.child("handSize");
     if hand <= 0 {
-        errors.push(Error::invalid(&place, hand, positive));
+        errors.push(Error::invalid(&field_path, hand, positive));
     } else if hand > queues {
         let detail = format!("should not be greater than queues ({queues})");
-        errors.push(Error::invalid(&place, hand, detail));
+        errors.push(Error::invalid(&field_path, hand, detail));
     } else if entropy(queues, hand) > MAX_ENTROPY {
         let detail = format!(
             "required entropy bits of deckSize {queues} and handSize {hand} should not be greater than {MAX_ENTROPY}"
         );
-        errors.push(Error::invalid(&place, hand, detail));
+        errors.push(Error::invalid(&field_path, hand, detail));
     }
 }
 
@@ -244,7 +250,7 @@ fn judge_mandatory(name: &str, spec: &Value, at: &Path<'_>, errors: &mut Errors)
         let detail = format!("spec of '{name}'{except} must equal the fixed value");
         errors.push(Error::invalid(
             at,
-            Shown::Printed(printed::go_struct(
+            Shown::Printed(go_values::internal_json(
                 "flowcontrol",
                 "PriorityLevelConfigurationSpec",
                 spec,
@@ -266,11 +272,11 @@ fn judge_union(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
     if spec.has("limited") {
         let response = spec.at("limited").at("limitResponse");
-        let place = at.child("limited");
-        let place = place.child("limitResponse");
-        part_of(response, "Queue", "queuing", &place, errors);
+        let field_path = at.child("limited");
+        let field_path = field_path.child("limitResponse");
+        part_of(response, "Queue", "queuing", &field_path, errors);
         if response.text("type").is_empty() {
-            errors.push(Error::required(&place.child("type"), ""));
+            errors.push(Error::required(&field_path.child("type"), ""));
         }
     }
 }
@@ -288,7 +294,7 @@ fn part_of(holder: &Value, kind: &str, part: &str, at: &Path<'_>, errors: &mut E
 mod tests {
     use super::*;
 
-    fn told(name: &str, spec: &Value) -> Vec<String> {
+    fn messages(name: &str, spec: &Value) -> Vec<String> {
         let mut object = json!({"metadata": {"name": name}, "spec": spec});
         PriorityLevelConfiguration.default(&mut object);
         let mut errors = Errors::new();
@@ -303,23 +309,23 @@ mod tests {
     fn what_a_cluster_is_born_with_is_valid() {
         for level in bootstrap::priority_levels() {
             let name = level["metadata"]["name"].as_str().unwrap();
-            assert_eq!(told(name, &level["spec"]), [] as [&str; 0], "{name}");
+            assert_eq!(messages(name, &level["spec"]), [] as [&str; 0], "{name}");
         }
         let spec = json!({"type": "Exempt", "exempt": {"nominalConcurrencyShares": 9}});
-        assert_eq!(told("exempt", &spec), [] as [&str; 0]);
+        assert_eq!(messages("exempt", &spec), [] as [&str; 0]);
     }
 
     #[test]
     fn parts_go_with_their_type() {
         let spec = json!({"type": "Limited", "exempt": {}, "limited": {"limitResponse": {"type": "Queue"}}});
         assert_eq!(
-            told("a", &spec),
+            messages("a", &spec),
             [
                 "spec.exempt: Forbidden",
                 "spec.limited.limitResponse.queuing: Required value",
             ]
         );
-        assert_eq!(told("a", &json!({})), ["spec.type: Required value"]);
+        assert_eq!(messages("a", &json!({})), ["spec.type: Required value"]);
     }
 
     #[test]
@@ -328,7 +334,7 @@ mod tests {
         let spec =
             json!({"type": "Limited", "limited": {"limitResponse": {"type": "Queue", "queuing": queuing}}});
         assert_eq!(
-            told("a", &spec),
+            messages("a", &spec),
             [
                 "spec.limited.limitResponse.queuing.handSize: Invalid value: 7: required entropy bits of deckSize 1024 and \
                  handSize 7 should not be greater than 60",

@@ -25,14 +25,14 @@ pub(super) fn validate(object: &Value, errors: &mut Errors) {
     let conditions = object.at("status").items("conditions");
     let mut seen = HashSet::new();
     for (index, condition) in conditions.iter().enumerate() {
-        let place = at.index(index);
-        let place = place.child("type");
+        let field_path = at.index(index);
+        let field_path = field_path.child("type");
         let kind = condition.text("type");
         if !seen.insert(kind) {
-            errors.push(Error::duplicate(&place, kind));
+            errors.push(Error::duplicate(&field_path, kind));
         }
         if kind.is_empty() {
-            errors.push(Error::required(&place, ""));
+            errors.push(Error::required(&field_path, ""));
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::{
     apply::{FieldSet, managed::Reset},
     field::{Error, Path},
     go,
-    kinds::demand,
+    kinds::field_checks,
     name::{self, Strictness},
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
     time::Time,
@@ -95,7 +95,7 @@ impl Rules for Ingress {
             let host = point.text("hostname");
             if !host.is_empty() {
                 let at = at.child("hostname");
-                demand::tell(host, name::dns1123_subdomain(host), &at, errors);
+                field_checks::push_invalid(host, name::dns1123_subdomain(host), &at, errors);
                 if name::parse_ip_sloppy(host).is_some() {
                     errors.push(Error::invalid(&at, host, NOT_AN_ADDRESS));
                 }
@@ -190,7 +190,7 @@ fn validate_spec(spec: &Value, tolerance: Tolerance, errors: &mut Errors) {
     }
     if spec.has("ingressClassName") {
         let class = spec.text("ingressClassName");
-        demand::tell(
+        field_checks::push_invalid(
             class,
             name::dns1123_subdomain(class),
             &at.child("ingressClassName"),
@@ -219,7 +219,7 @@ fn validate_host(host: &str, at: &Path<'_>, errors: &mut Errors) {
     } else {
         name::dns1123_subdomain(host)
     };
-    demand::tell(host, found, at, errors);
+    field_checks::push_invalid(host, found, at, errors);
 }
 
 fn rule_value(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
@@ -238,9 +238,9 @@ fn rule_value(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 fn validate_path(value: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let place = at.child("path");
+    let field_path = at.child("path");
     let path = value.text("path");
-    let relative = || Error::invalid(&place, path, "must be an absolute path");
+    let relative = || Error::invalid(&field_path, path, "must be an absolute path");
     match value.at("pathType").as_str() {
         None => {
             errors.push(Error::required(
@@ -255,11 +255,11 @@ fn validate_path(value: &Value, at: &Path<'_>, errors: &mut Errors) {
             }
             for sequence in BAD_SEQUENCES.iter().filter(|sequence| path.contains(*sequence)) {
                 let detail = format!("must not contain '{sequence}'");
-                errors.push(Error::invalid(&place, path, detail));
+                errors.push(Error::invalid(&field_path, path, detail));
             }
             for suffix in BAD_SUFFIXES.iter().filter(|suffix| path.ends_with(*suffix)) {
                 let detail = format!("cannot end with '{suffix}'");
-                errors.push(Error::invalid(&place, path, detail));
+                errors.push(Error::invalid(&field_path, path, detail));
             }
         }
         Some("ImplementationSpecific") => {
@@ -278,7 +278,7 @@ fn validate_tls(tls: &Value, at: &Path<'_>, tolerance: Tolerance, errors: &mut E
     }
     if !tolerance.secret_names {
         let secret = tls.text("secretName");
-        demand::tell(secret, secret_name(secret), &at.child("secretName"), errors);
+        field_checks::push_invalid(secret, secret_name(secret), &at.child("secretName"), errors);
     }
 }
 

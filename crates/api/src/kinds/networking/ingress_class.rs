@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     field::{Error, Path},
-    kinds::demand,
+    kinds::field_checks,
     name,
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
@@ -42,29 +42,28 @@ impl Rules for IngressClass {
     }
 
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let (at, spec) = (Path::new("spec"), object.at("spec"));
+        let at = Path::new("spec");
+        let spec = object.at("spec");
         let controller = spec.text("controller");
-        let place = at.child("controller");
+        let field_path = at.child("controller");
         if controller.len() > CONTROLLER_BYTES {
-            errors.push(Error::too_long(&place, CONTROLLER_BYTES));
+            errors.push(Error::too_long(&field_path, CONTROLLER_BYTES));
         }
-        errors.extend(name::domain_prefixed_path(&place, controller));
+        errors.extend(name::domain_prefixed_path(&field_path, controller));
         if spec.has("parameters") {
             validate_parameters(spec.at("parameters"), &at.child("parameters"), errors);
         }
     }
 
     fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
-        let (after, before) = (
-            new.at("spec").text("controller"),
-            old.at("spec").text("controller"),
-        );
+        let after = new.at("spec").text("controller");
+        let before = old.at("spec").text("controller");
         if after != before {
             let spec = Path::new("spec");
             errors.push(Error::invalid(
                 &spec.child("controller"),
                 after,
-                demand::IMMUTABLE,
+                field_checks::IMMUTABLE,
             ));
         }
         self.validate(new, at, errors);
@@ -95,7 +94,7 @@ impl Rules for IngressClass {
 
 fn validate_parameters(parameters: &Value, at: &Path<'_>, errors: &mut Errors) {
     if let Some(group) = parameters.at("apiGroup").as_str() {
-        demand::tell(
+        field_checks::push_invalid(
             group,
             name::dns1123_subdomain(group),
             &at.child("apiGroup"),
@@ -103,21 +102,24 @@ fn validate_parameters(parameters: &Value, at: &Path<'_>, errors: &mut Errors) {
         );
     }
     for field in ["kind", "name"] {
-        demand::path_segment(parameters, field, at, errors);
+        field_checks::validate_path_segment_name(parameters, field, at, errors);
     }
-    let place = at.child("namespace");
+    let field_path = at.child("namespace");
     let namespace = parameters.at("namespace").as_str();
     match (parameters.at("scope").as_str(), namespace) {
         (None, _) => errors.push(Error::required(&at.child("scope"), "")),
         (Some("Namespace"), None) => errors.push(Error::required(
-            &place,
+            &field_path,
             "`parameters.scope` is set to 'Namespace'",
         )),
         (Some("Namespace"), Some(namespace)) => {
-            demand::tell(namespace, name::dns1123_label(namespace), &place, errors);
+            field_checks::push_invalid(namespace, name::dns1123_label(namespace), &field_path, errors);
         }
         (Some("Cluster"), Some(_)) => {
-            errors.push(Error::forbidden(&place, "`parameters.scope` is set to 'Cluster'"));
+            errors.push(Error::forbidden(
+                &field_path,
+                "`parameters.scope` is set to 'Cluster'",
+            ));
         }
         (Some("Cluster"), None) => {}
         (Some(other), _) => errors.push(Error::not_supported(
@@ -127,7 +129,7 @@ fn validate_parameters(parameters: &Value, at: &Path<'_>, errors: &mut Errors) {
         )),
     }
     // What the schema asks for is told last.
-    demand::required(parameters, &["kind", "name"], at, errors);
+    field_checks::require_fields(parameters, &["kind", "name"], at, errors);
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     field::{Error, Path},
-    kinds::demand,
+    kinds::field_checks,
     name::{self, Rule},
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
     time::Time,
@@ -22,21 +22,23 @@ impl Rules for IpAddress {
     }
 
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let (spec, parent) = (Path::new("spec"), object.at("spec").at("parentRef"));
+        let spec = Path::new("spec");
+        let parent = object.at("spec").at("parentRef");
         let at = spec.child("parentRef");
         if parent.is_null() {
             errors.push(Error::required(&at, ""));
             return;
         }
         validate_form(parent, &at, errors);
-        demand::required(parent, &["resource", "name"], &at, errors);
+        field_checks::require_fields(parent, &["resource", "name"], &at, errors);
     }
 
     fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
         self.validate(new, at, errors);
         let spec = Path::new("spec");
-        let (after, before) = (new.way("spec.parentRef"), old.way("spec.parentRef"));
-        demand::immutable(after, before, &spec.child("parentRef"), errors);
+        let after = new.way("spec.parentRef");
+        let before = old.way("spec.parentRef");
+        field_checks::validate_immutable_hiding_value(after, before, &spec.child("parentRef"), errors);
     }
 
     fn columns(&self) -> &'static [Column] {
@@ -51,10 +53,10 @@ impl Rules for IpAddress {
 fn validate_form(parent: &Value, at: &Path<'_>, errors: &mut Errors) {
     let group = parent.text("group");
     if !group.is_empty() {
-        demand::tell(group, name::dns1123_subdomain(group), &at.child("group"), errors);
+        field_checks::push_invalid(group, name::dns1123_subdomain(group), &at.child("group"), errors);
     }
     for field in ["resource", "name", "namespace"] {
-        demand::path_segment(parent, field, at, errors);
+        field_checks::validate_path_segment_name(parent, field, at, errors);
     }
 }
 

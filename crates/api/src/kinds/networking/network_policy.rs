@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     field::{Error, Path},
-    kinds::demand,
+    kinds::field_checks,
     name::{self, Strictness},
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     selector::label::{self, InvalidValues, Selector, UnknownOperators},
@@ -157,18 +157,18 @@ fn validate_spec(spec: &Value, tolerance: &Tolerance<'_>, errors: &mut Errors) {
             }
         }
     }
-    let place = at.child("policyTypes");
+    let field_path = at.child("policyTypes");
     if spec.items("policyTypes").len() > POLICY_TYPES.len() {
         let shown = spec.at("policyTypes");
         errors.push(Error::invalid(
-            &place,
+            &field_path,
             shown,
             "may not specify more than two policyTypes",
         ));
     } else {
         for (index, kind) in spec.texts("policyTypes").enumerate() {
             if !POLICY_TYPES.contains(&kind) {
-                errors.push(Error::not_supported(&place.index(index), kind, POLICY_TYPES));
+                errors.push(Error::not_supported(&field_path.index(index), kind, POLICY_TYPES));
             }
         }
     }
@@ -176,7 +176,7 @@ fn validate_spec(spec: &Value, tolerance: &Tolerance<'_>, errors: &mut Errors) {
     each_peer(spec, |peer, at| {
         let block = peer.at("ipBlock");
         if !block.is_null() {
-            demand::required(block, &["cidr"], &at.child("ipBlock"), errors);
+            field_checks::require_fields(block, &["cidr"], &at.child("ipBlock"), errors);
         }
     });
 }
@@ -202,15 +202,16 @@ fn validate_port(port: &Value, at: &Path<'_>, errors: &mut Errors) {
     {
         errors.push(Error::not_supported(&at.child("protocol"), protocol, PROTOCOLS));
     }
-    let (place, end) = (at.child("endPort"), port.int("endPort"));
-    let misplaced = |end: i64, detail: &str| Error::invalid(&place, end, detail);
+    let field_path = at.child("endPort");
+    let end = port.int("endPort");
+    let misplaced = |end: i64, detail: &str| Error::invalid(&field_path, end, detail);
     match port.at("port") {
         Value::Null => {
             errors.extend(end.map(|end| misplaced(end, "may not be specified when `port` is not specified")));
         }
         Value::String(name) => {
             errors.extend(end.map(|end| misplaced(end, "may not be specified when `port` is non-numeric")));
-            demand::tell(name, name::port_name(name), &at.child("port"), errors);
+            field_checks::push_invalid(name, name::port_name(name), &at.child("port"), errors);
         }
         number => {
             let number = number.as_i64().unwrap_or_default();
@@ -219,7 +220,7 @@ fn validate_port(port: &Value, at: &Path<'_>, errors: &mut Errors) {
                 if end < number {
                     errors.push(misplaced(end, "must be greater than or equal to `port`"));
                 }
-                port_number(end, &place, errors);
+                port_number(end, &field_path, errors);
             }
         }
     }
@@ -229,7 +230,7 @@ fn port_number(number: i64, at: &Path<'_>, errors: &mut Errors) {
     errors.extend(
         name::port_number(number)
             .into_iter()
-            .map(|fault| Error::invalid(at, number, fault)),
+            .map(|msg| Error::invalid(at, number, msg)),
     );
 }
 

@@ -6,7 +6,7 @@ use crate::{
     apply::{FieldSet, managed::Reset},
     field::{Error, Path, Shown},
     go,
-    kinds::{demand, status_meta},
+    kinds::{field_checks, status_meta},
     name,
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
@@ -24,7 +24,7 @@ const COLUMNS: &[Column] = &[
 impl Rules for ServiceCidr {
     fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
         new.copy_from("spec", old);
-        status_meta::keep(new, old);
+        status_meta::reset_object_meta_for_status(new, old);
     }
 
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
@@ -32,19 +32,20 @@ impl Rules for ServiceCidr {
     }
 
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let (spec, root) = (new.at("spec"), Path::new("spec"));
+        let spec = new.at("spec");
+        let root = Path::new("spec");
         let at = root.child("cidrs");
         let after: Vec<_> = spec.texts("cidrs").collect();
         let before: Vec<_> = old.at("spec").texts("cidrs").collect();
         let grown = (before.len(), after.len()) == (1, 2);
         if before.len() != after.len() && !grown {
             let shown = Shown::Json(spec.items("cidrs").into());
-            errors.push(Error::invalid(&at, shown, demand::IMMUTABLE));
+            errors.push(Error::invalid(&at, shown, field_checks::IMMUTABLE));
             return;
         }
         for (index, (after, before)) in after.iter().zip(&before).enumerate() {
             if after != before {
-                errors.push(Error::invalid(&at.index(index), *after, demand::IMMUTABLE));
+                errors.push(Error::invalid(&at.index(index), *after, field_checks::IMMUTABLE));
             }
         }
         if grown {

@@ -7,7 +7,7 @@ use crate::{
     go,
     kinds::{
         core::{node_selector, pod},
-        demand,
+        field_checks,
     },
     name,
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
@@ -26,21 +26,23 @@ impl Rules for RuntimeClass {
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         validate_parts(object, errors);
         // What the schema asks for is told last.
-        let (at, handler) = (Path::new("handler"), object.text("handler"));
+        let at = Path::new("handler");
+        let handler = object.text("handler");
         if handler.is_empty() {
             errors.push(Error::required(&at, ""));
         } else {
-            demand::tell(handler, name::dns1123_label(handler), &at, errors);
+            field_checks::push_invalid(handler, name::dns1123_label(handler), &at, errors);
         }
     }
 
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let (at, handler) = (Path::new("handler"), new.text("handler"));
+        let at = Path::new("handler");
+        let handler = new.text("handler");
         if !handler.is_empty() {
-            demand::tell(handler, name::dns1123_label(handler), &at, errors);
+            field_checks::push_invalid(handler, name::dns1123_label(handler), &at, errors);
         }
         validate_parts(new, errors);
-        demand::immutable(new.at("handler"), old.at("handler"), &at, errors);
+        field_checks::validate_immutable_hiding_value(new.at("handler"), old.at("handler"), &at, errors);
         if handler.is_empty() {
             errors.push(Error::required(&at, ""));
         }
@@ -77,7 +79,8 @@ fn validate_parts(object: &Value, errors: &mut Errors) {
         let amounts = object.at("overhead").at("podFixed");
         pod::validate_overhead(amounts, &Path::new("overhead"), errors);
     }
-    let (at, scheduling) = (Path::new("scheduling"), object.at("scheduling"));
+    let at = Path::new("scheduling");
+    let scheduling = object.at("scheduling");
     if !scheduling.is_null() {
         let selector = scheduling.entries("nodeSelector");
         errors.extend(name::labels(&at.child("nodeSelector"), selector));
@@ -89,7 +92,7 @@ fn validate_parts(object: &Value, errors: &mut Errors) {
 fn validate_tolerations(tolerations: &[Value], at: &Path<'_>, errors: &mut Errors) {
     pod::validate_added_tolerations(tolerations, at, errors);
     let key = |toleration: &Value| TOLERATION_KEY.map(|field| toleration.text(field).to_owned());
-    let repeated = demand::repeated(tolerations.iter().map(key));
+    let repeated = field_checks::duplicate_flags(tolerations.iter().map(key));
     for (index, toleration) in tolerations.iter().enumerate() {
         if repeated[index] {
             errors.push(Error::duplicate(&at.index(index), printed(toleration)));
@@ -168,9 +171,9 @@ mod tests {
         let object = json!({"overhead": {"podFixed": {"cpu": "-1", "hugepages-2Mi": "2Mi", "pods": "1"}}});
         let mut errors = Errors::new();
         validate_parts(&object, &mut errors);
-        let told: Vec<_> = errors.iter().map(ToString::to_string).collect();
+        let messages: Vec<_> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(
-            told,
+            messages,
             [
                 "overhead.limits[cpu]: Invalid value: \"-1\": must be greater than or equal to 0",
                 "overhead.limits[pods]: Invalid value: \"pods\": must be a standard resource for containers",

@@ -6,7 +6,7 @@ use crate::{
     apply::managed::Reset,
     field::{Error, Path},
     go,
-    kinds::{condition, count, int_or_percent, label_selector, printed, reset},
+    kinds::{condition, counts, go_values, int_or_string, label_selector, reset_fields},
     name::Rule,
     rules::{self, Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
     selector::label::InvalidValues,
@@ -61,7 +61,7 @@ impl Rules for PodDisruptionBudget {
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let before = old.at("spec").at("selector");
         let mut known = Errors::new();
-        label_selector::validate(before, InvalidValues::Refused, &Path::NOWHERE, &mut known);
+        label_selector::validate_label_selector(before, InvalidValues::Refused, &Path::NOWHERE, &mut known);
         let values = if known.is_empty() {
             InvalidValues::Refused
         } else {
@@ -71,15 +71,16 @@ impl Rules for PodDisruptionBudget {
     }
 
     fn validate_status(&self, new: &Value, _: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let (status, at) = (new.at("status"), Path::new("status"));
-        condition::validate(status.items("conditions"), &at.child("conditions"), errors);
+        let status = new.at("status");
+        let at = Path::new("status");
+        condition::validate_conditions(status.items("conditions"), &at.child("conditions"), errors);
         let counts = [
             "disruptionsAllowed",
             "currentHealthy",
             "desiredHealthy",
             "expectedPods",
         ];
-        count::nonnegative(status, &counts, &at, errors);
+        counts::validate_nonnegative_fields(status, &counts, &at, errors);
     }
 
     fn has_generation(&self) -> bool {
@@ -91,7 +92,7 @@ impl Rules for PodDisruptionBudget {
     }
 
     fn reset(&self, subresource: &str) -> Option<Reset> {
-        reset::spec(subresource)
+        reset_fields::spec_reset_by_status(subresource)
     }
 
     fn columns(&self) -> &'static [Column] {
@@ -133,22 +134,20 @@ fn validate(spec: &Value, values: InvalidValues, errors: &mut Errors) {
         let detail = "minAvailable and maxUnavailable cannot be both set";
         errors.push(Error::invalid(
             &at,
-            printed::shown("policy", "PodDisruptionBudgetSpec", spec),
+            go_values::internal_value("policy", "PodDisruptionBudgetSpec", spec),
             detail,
         ));
     }
     for name in ["minAvailable", "maxUnavailable"] {
-        int_or_percent::positive(spec.at(name), &at.child(name), errors);
-        int_or_percent::within_all(spec.at(name), &at.child(name), errors);
+        int_or_string::validate_positive_int_or_percent(spec.at(name), &at.child(name), errors);
+        int_or_string::validate_not_more_than_100_percent(spec.at(name), &at.child(name), errors);
     }
-    label_selector::validate(spec.at("selector"), values, &at.child("selector"), errors);
-    let (policy, place) = (
-        spec.at("unhealthyPodEvictionPolicy"),
-        at.child("unhealthyPodEvictionPolicy"),
-    );
+    label_selector::validate_label_selector(spec.at("selector"), values, &at.child("selector"), errors);
+    let policy = spec.at("unhealthyPodEvictionPolicy");
+    let field_path = at.child("unhealthyPodEvictionPolicy");
     let known = ["AlwaysAllow", "IfHealthyBudget"];
     if let Some(policy) = policy.as_str().filter(|policy| !known.contains(policy)) {
-        errors.push(Error::not_supported(&place, policy, known));
+        errors.push(Error::not_supported(&field_path, policy, known));
     }
 }
 

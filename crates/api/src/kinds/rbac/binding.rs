@@ -6,7 +6,7 @@ use super::GROUP;
 use crate::{
     field::{Error, Path, Shown},
     go,
-    kinds::{Scope, demand},
+    kinds::{Scope, field_checks},
     name::{self, Rule},
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
@@ -65,15 +65,16 @@ impl Rules for Binding {
         self.validate_all(object, errors);
         // What the schema asks for is told last.
         validate_subject_names(object, errors);
-        demand::required(object.at("roleRef"), &["name"], &Path::new("roleRef"), errors);
+        field_checks::require_fields(object.at("roleRef"), &["name"], &Path::new("roleRef"), errors);
     }
 
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         self.validate_all(new, errors);
-        let (at, role) = (Path::new("roleRef"), new.at("roleRef"));
-        demand::required(role, &["name"], &at, errors);
+        let at = Path::new("roleRef");
+        let role = new.at("roleRef");
+        field_checks::require_fields(role, &["name"], &at, errors);
         if role != old.at("roleRef") {
-            errors.push(Error::invalid(&at, printed(role), demand::IMMUTABLE));
+            errors.push(Error::invalid(&at, printed(role), field_checks::IMMUTABLE));
         }
         validate_subject_names(new, errors);
     }
@@ -112,7 +113,8 @@ impl Rules for Binding {
 
 impl Binding {
     fn validate_all(&self, object: &Value, errors: &mut Errors) {
-        let (at, role) = (Path::new("roleRef"), object.at("roleRef"));
+        let at = Path::new("roleRef");
+        let role = object.at("roleRef");
         let group = role.text("apiGroup");
         if group != GROUP {
             errors.push(Error::not_supported(&at.child("apiGroup"), group, [GROUP]));
@@ -125,7 +127,7 @@ impl Binding {
         if !kinds.contains(&kind) {
             errors.push(Error::not_supported(&at.child("kind"), kind, kinds));
         }
-        demand::path_segment(role, "name", &at, errors);
+        field_checks::validate_path_segment_name(role, "name", &at, errors);
         let list = Path::new("subjects");
         for (index, subject) in object.items("subjects").iter().enumerate() {
             validate_subject(subject, self.0, &list.index(index), errors);
@@ -134,17 +136,18 @@ impl Binding {
 }
 
 fn validate_subject(subject: &Value, scope: Scope, at: &Path<'_>, errors: &mut Errors) {
-    let (name, group) = (subject.text("name"), subject.text("apiGroup"));
+    let name = subject.text("name");
+    let group = subject.text("apiGroup");
     match subject.text("kind") {
         "ServiceAccount" => {
             if !name.is_empty() {
-                demand::tell(name, name::dns1123_subdomain(name), &at.child("name"), errors);
+                field_checks::push_invalid(name, name::dns1123_subdomain(name), &at.child("name"), errors);
             }
             if !group.is_empty() {
                 errors.push(Error::not_supported(&at.child("apiGroup"), group, [""]));
             }
             if scope == Scope::Cluster {
-                demand::required(subject, &["namespace"], at, errors);
+                field_checks::require_fields(subject, &["namespace"], at, errors);
             }
         }
         "User" | "Group" => {
@@ -159,7 +162,7 @@ fn validate_subject(subject: &Value, scope: Scope, at: &Path<'_>, errors: &mut E
 fn validate_subject_names(object: &Value, errors: &mut Errors) {
     let list = Path::new("subjects");
     for (index, subject) in object.items("subjects").iter().enumerate() {
-        demand::required(subject, &["name"], &list.index(index), errors);
+        field_checks::require_fields(subject, &["name"], &list.index(index), errors);
     }
 }
 

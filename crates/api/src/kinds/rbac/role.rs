@@ -24,7 +24,8 @@ impl Rules for Role {
 
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let malformed = selectors(old).iter().any(|selector| {
-            let (values, operators) = (InvalidValues::Refused, UnknownOperators::Refused);
+            let values = InvalidValues::Refused;
+            let operators = UnknownOperators::Refused;
             !label::validate(&Path::NOWHERE, selector, values, operators).is_empty()
         });
         let values = if malformed {
@@ -66,7 +67,8 @@ fn selectors(object: &Value) -> &[Value] {
 
 fn validate_rule(rule: &Value, scope: Scope, at: &Path<'_>, errors: &mut Errors) {
     if !rule.items("nonResourceURLs").is_empty() {
-        let (at, urls) = (at.child("nonResourceURLs"), rule.at("nonResourceURLs"));
+        let at = at.child("nonResourceURLs");
+        let urls = rule.at("nonResourceURLs");
         if scope == Scope::Namespaced {
             let detail = "namespaced rules cannot apply to non-resource URLs";
             errors.push(Error::invalid(&at, urls, detail));

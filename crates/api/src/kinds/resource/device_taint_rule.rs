@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{taint, word};
 use crate::{
     field::{Error, Path},
-    kinds::{condition, core::volume::source::driver_name, demand, status_meta},
+    kinds::{condition, core::volume::source::driver_name, field_checks, status_meta},
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, age, named_row},
     time::Time,
 };
@@ -34,7 +34,7 @@ impl Rules for DeviceTaintRule {
 
     fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
         new.copy_from("spec", old);
-        status_meta::keep(new, old);
+        status_meta::reset_object_meta_for_status(new, old);
     }
 
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
@@ -43,11 +43,11 @@ impl Rules for DeviceTaintRule {
 
     fn validate_status(&self, new: &Value, _: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let at = Path::new("status");
-        let place = at.child("conditions");
+        let field_path = at.child("conditions");
         let conditions = new.at("status").items("conditions");
-        condition::validate(conditions, &place, errors);
+        condition::validate_conditions(conditions, &field_path, errors);
         if conditions.len() > CONDITIONS {
-            errors.push(Error::too_many(&place, Some(conditions.len()), CONDITIONS));
+            errors.push(Error::too_many(&field_path, Some(conditions.len()), CONDITIONS));
         }
     }
 
@@ -92,19 +92,21 @@ impl Rules for DeviceTaintRule {
 
 fn validate(spec: &Value, errors: &mut Errors) {
     let at = Path::new("spec");
-    let (selector, place) = (spec.at("deviceSelector"), at.child("deviceSelector"));
+    let selector = spec.at("deviceSelector");
+    let field_path = at.child("deviceSelector");
     if let Some(driver) = selector.at("driver").as_str() {
-        driver_name(driver, &place.child("driver"), errors);
+        driver_name(driver, &field_path.child("driver"), errors);
     }
     if let Some(pool) = selector.at("pool").as_str() {
-        word::pool(pool, &place.child("pool"), errors);
+        word::pool(pool, &field_path.child("pool"), errors);
     }
     if let Some(device) = selector.at("device").as_str() {
-        demand::label(device, &place.child("device"), errors);
+        field_checks::validate_dns1123_label(device, &field_path.child("device"), errors);
     }
-    let (taint, place) = (spec.at("taint"), at.child("taint"));
-    taint::judge(taint, &place, errors);
-    taint::declared(taint, &place, errors);
+    let taint = spec.at("taint");
+    let field_path = at.child("taint");
+    taint::judge(taint, &field_path, errors);
+    taint::declared(taint, &field_path, errors);
 }
 
 #[cfg(test)]
@@ -118,9 +120,9 @@ mod tests {
             &json!({"deviceSelector": {"pool": ""}, "taint": {"key": "k", "effect": ""}}),
             &mut errors,
         );
-        let told: Vec<_> = errors.iter().map(ToString::to_string).collect();
+        let messages: Vec<_> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(
-            told,
+            messages,
             [
                 "spec.deviceSelector.pool: Required value",
                 "spec.taint.effect: Required value",

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{allocation, claim, taint};
 use crate::{
     field::Path,
-    kinds::{demand, status_meta},
+    kinds::{field_checks, status_meta},
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
 };
@@ -41,7 +41,7 @@ impl Rules for ResourceClaim {
 
     fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
         new.copy_from("spec", old);
-        status_meta::keep(new, old);
+        status_meta::reset_object_meta_for_status(new, old);
         allocation::prepare(new.make("status"), old.at("status"));
     }
 
@@ -50,7 +50,12 @@ impl Rules for ResourceClaim {
     }
 
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        demand::immutable(new.at("spec"), old.at("spec"), &Path::new("spec"), errors);
+        field_checks::validate_immutable_hiding_value(
+            new.at("spec"),
+            old.at("spec"),
+            &Path::new("spec"),
+            errors,
+        );
     }
 
     fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {

@@ -6,7 +6,7 @@ use super::claim;
 use crate::{
     field::{Error, Path, Shown},
     go,
-    kinds::{core::persistent_volume_claim::validate_template_metadata, demand, printed},
+    kinds::{core::persistent_volume_claim::validate_template_metadata, field_checks, go_values},
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
 };
@@ -31,7 +31,8 @@ impl Rules for ResourceClaimTemplate {
     }
 
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let (spec, at) = (object.at("spec"), Path::new("spec"));
+        let spec = object.at("spec");
+        let at = Path::new("spec");
         validate_template_metadata(spec.at("metadata"), &at.child("metadata"), errors);
         claim::validate(spec.at("spec"), &at.child("spec"), errors);
     }
@@ -42,7 +43,7 @@ impl Rules for ResourceClaimTemplate {
             errors.push(Error::invalid(
                 &Path::new("spec"),
                 shown(new.at("spec")),
-                demand::IMMUTABLE,
+                field_checks::IMMUTABLE,
             ));
         }
     }
@@ -65,6 +66,6 @@ fn shown(spec: &Value) -> Shown {
         .map(|name| format!("\"{name}\":{},", go::json(spec.at("metadata").at(name))))
         .collect();
     let metadata = metadata.concat();
-    let claim = printed::go_struct("resource", "ResourceClaimSpec", spec.at("spec"));
+    let claim = go_values::internal_json("resource", "ResourceClaimSpec", spec.at("spec"));
     Shown::Printed(format!("{{{metadata}\"Spec\":{claim}}}"))
 }

@@ -71,7 +71,7 @@ pub(super) fn judge(text: &str, at: &Path<'_>, errors: &mut Errors) {
 mod tests {
     use super::*;
 
-    fn told(text: &str) -> Vec<String> {
+    fn messages(text: &str) -> Vec<String> {
         let mut errors = Errors::new();
         judge(text, &Path::new("expression"), &mut errors);
         errors.iter().map(ToString::to_string).collect()
@@ -85,20 +85,20 @@ mod tests {
             "cel.bind(a, device.attributes['d'], a.x.startsWith('y') && a.z > 5)",
             "device.attributes['d'].flag",
         ] {
-            assert_eq!(told(fine), Vec::<String>::new(), "{fine}");
+            assert_eq!(messages(fine), Vec::<String>::new(), "{fine}");
         }
         assert_eq!(
-            told("1"),
+            messages("1"),
             ["expression: Invalid value: \"1\": must evaluate to bool or the unknown type, not int"]
         );
-        assert!(told("device.nope")[0].contains("undefined field 'nope'"));
+        assert!(messages("device.nope")[0].contains("undefined field 'nope'"));
     }
 
     #[test]
     fn what_could_take_too_long_is_refused() {
         let wide = "device.attributes.all(a, device.attributes.all(b, device.attributes.all(c, device.attributes.all(d, a == b))))";
         assert_eq!(
-            told(wide),
+            messages(wide),
             ["expression: Forbidden: too complex, exceeds cost limit"]
         );
     }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     field::{Error, Path},
-    kinds::demand,
+    kinds::field_checks,
     rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
 };
@@ -45,14 +45,15 @@ impl Rules for PriorityClass {
     }
 
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let (name, value) = (object.at("metadata").text("name"), value(object));
+        let name = object.at("metadata").text("name");
+        let value = value(object);
         if name.starts_with(SYSTEM_PREFIX) {
-            if let Some(fault) = unknown(name, value, object.flag("globalDefault")) {
+            if let Some(msg) = unknown(name, value, object.flag("globalDefault")) {
                 let metadata = Path::new("metadata");
                 errors.push(Error::forbidden(
                     &metadata.child("name"),
                     format!(
-                        "priority class names with '{SYSTEM_PREFIX}' prefix are reserved for system use only. error: {fault}"
+                        "priority class names with '{SYSTEM_PREFIX}' prefix are reserved for system use only. error: {msg}"
                     ),
                 ));
             }
@@ -84,7 +85,7 @@ impl Rules for PriorityClass {
             errors.push(Error::invalid(
                 &Path::new("preemptionPolicy"),
                 policy,
-                demand::IMMUTABLE,
+                field_checks::IMMUTABLE,
             ));
         }
     }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     field::{Error, Path},
-    kinds::demand,
+    kinds::field_checks,
     rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
 };
@@ -42,18 +42,20 @@ impl Rules for CsiDriver {
     }
 
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let (new, old) = (new.at("spec"), old.at("spec"));
+        let new = new.at("spec");
+        let old = old.at("spec");
         validate(new, errors);
         let at = Path::new("spec");
         let required = "attachRequired";
-        let place = at.child("attachedRequired");
-        demand::unchanged(new.at(required), old.at(required), &place, errors);
+        let field_path = at.child("attachedRequired");
+        field_checks::validate_immutable_field(new.at(required), old.at(required), &field_path, errors);
         let modes = "volumeLifecycleModes";
-        demand::unchanged(new.at(modes), old.at(modes), &at.child(modes), errors);
+        field_checks::validate_immutable_field(new.at(modes), old.at(modes), &at.child(modes), errors);
     }
 
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
-        let (requests, spec) = ("tokenRequests", new.at("spec"));
+        let requests = "tokenRequests";
+        let spec = new.at("spec");
         let is_new = old.is_none_or(|old| old.at("spec").at(requests) != spec.at(requests));
         if is_new && !spec.items(requests).is_empty() && !spec.has("serviceAccountTokenInSecrets") {
             return vec![SECRETS_ADVISED.to_owned()];
@@ -129,7 +131,7 @@ impl Rules for CsiDriver {
 fn validate(spec: &Value, errors: &mut Errors) {
     let at = Path::new("spec");
     if spec.has("fsGroupPolicy") {
-        demand::one_of(
+        field_checks::validate_supported(
             spec.text("fsGroupPolicy"),
             &["File", "None", "ReadWriteOnceWithFSType"],
             &at.child("fsGroupPolicy"),
@@ -138,8 +140,8 @@ fn validate(spec: &Value, errors: &mut Errors) {
     }
     token_requests(spec.items("tokenRequests"), &at.child("tokenRequests"), errors);
     for mode in spec.texts("volumeLifecycleModes") {
-        let place = at.child("volumeLifecycleModes");
-        demand::one_of(mode, &["Persistent", "Ephemeral"], &place, errors);
+        let field_path = at.child("volumeLifecycleModes");
+        field_checks::validate_supported(mode, &["Persistent", "Ephemeral"], &field_path, errors);
     }
     let period = "nodeAllocatableUpdatePeriodSeconds";
     if let Some(seconds) = spec.int(period).filter(|seconds| *seconds < 10) {
@@ -154,21 +156,25 @@ fn validate(spec: &Value, errors: &mut Errors) {
 }
 
 fn token_requests(requests: &[Value], at: &Path<'_>, errors: &mut Errors) {
-    let repeated = demand::repeated(requests.iter().map(|request| request.text("audience")));
+    let repeated = field_checks::duplicate_flags(requests.iter().map(|request| request.text("audience")));
     for (index, request) in requests.iter().enumerate() {
-        let place = at.index(index);
+        let field_path = at.index(index);
         let audience = request.text("audience");
         if repeated[index] {
-            errors.push(Error::duplicate(&place.child("audience"), audience));
+            errors.push(Error::duplicate(&field_path.child("audience"), audience));
             continue;
         }
-        let place = place.child("expirationSeconds");
+        let field_path = field_path.child("expirationSeconds");
         let detail = match request.int("expirationSeconds") {
             Some(seconds) if seconds < 10 * 60 => "may not specify a duration less than 10 minutes",
             Some(seconds) if seconds > 1 << 32 => "may not specify a duration larger than 2^32 seconds",
             _ => continue,
         };
-        errors.push(Error::invalid(&place, request.at("expirationSeconds"), detail));
+        errors.push(Error::invalid(
+            &field_path,
+            request.at("expirationSeconds"),
+            detail,
+        ));
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     field::{Error, Path, Shown},
     go,
-    kinds::{core::volume::source::driver_name, demand, status_meta},
+    kinds::{core::volume::source::driver_name, field_checks, status_meta},
     rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
 };
@@ -20,7 +20,7 @@ pub(super) struct CsiNode;
 impl Rules for CsiNode {
     fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
         new.copy_from("spec", old);
-        status_meta::keep(new, old);
+        status_meta::reset_object_meta_for_status(new, old);
         // The health of storage belongs to a feature that is off.
         if old.at("status").items("storageHealth").is_empty()
             && let Some(status) = new.at_mut("status")
@@ -49,8 +49,8 @@ impl Rules for CsiNode {
         let mut by_name: HashMap<&Value, Vec<(&Value, usize)>> = HashMap::new();
         for driver in &after {
             let same = by_name.entry(driver.at("name")).or_default();
-            let place = *places.entry(driver).or_insert(same.len());
-            match same.get_mut(place) {
+            let field_path = *places.entry(driver).or_insert(same.len());
+            match same.get_mut(field_path) {
                 Some((_, times)) => *times += 1,
                 None => same.push((driver, 1)),
             }
@@ -65,7 +65,7 @@ impl Rules for CsiNode {
                 errors.push(Error::invalid(
                     &at.child("drivers"),
                     printed(new),
-                    demand::IMMUTABLE,
+                    field_checks::IMMUTABLE,
                 ));
             }
         }
@@ -99,32 +99,32 @@ fn validate(object: &Value, errors: &mut Errors) {
     let drivers = object.at("spec").items("drivers");
     let mut names = HashSet::new();
     for (index, driver) in drivers.iter().enumerate() {
-        let place = at.index(index);
+        let field_path = at.index(index);
         let name = driver.text("name");
-        driver_name(name, &place.child("name"), errors);
+        driver_name(name, &field_path.child("name"), errors);
         let id = driver.text("nodeID");
-        demand::required(driver, &["nodeID"], &place, errors);
+        field_checks::require_fields(driver, &["nodeID"], &field_path, errors);
         if id.len() > ID_LENGTH {
             let detail = format!("must be {ID_LENGTH} characters or less");
-            errors.push(Error::invalid(&place.child("nodeID"), id, detail));
+            errors.push(Error::invalid(&field_path.child("nodeID"), id, detail));
         }
         if let Some(count) = driver.at("allocatable").int("count").filter(|count| *count < 0) {
-            let place = place.child("allocatable");
+            let field_path = field_path.child("allocatable");
             let detail = "must be greater than or equal to 0";
-            errors.push(Error::invalid(&place.child("count"), count, detail));
+            errors.push(Error::invalid(&field_path.child("count"), count, detail));
         }
         if !names.insert(name) {
-            errors.push(Error::duplicate(&place.child("name"), name));
+            errors.push(Error::duplicate(&field_path.child("name"), name));
         }
         let mut seen = HashSet::new();
         for key in driver.texts("topologyKeys") {
             if key.is_empty() {
-                errors.push(Error::required(&place, ""));
+                errors.push(Error::required(&field_path, ""));
             }
             if !seen.insert(key) {
-                errors.push(Error::duplicate(&place, key));
+                errors.push(Error::duplicate(&field_path, key));
             }
-            demand::qualified(key, &place, errors);
+            field_checks::validate_qualified_name(key, &field_path, errors);
         }
     }
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{
     field::{Error, Path},
-    kinds::{core::node_selector, demand, label_selector},
+    kinds::{core::node_selector, field_checks, label_selector},
     name::Rule,
     rules::{Circumstances, Errors, Rules, Tree},
     selector::label::{InvalidValues, UnknownOperators, validate as validate_selector},
@@ -19,9 +19,9 @@ impl Rules for CsiStorageCapacity {
     }
 
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let mut faults = Errors::new();
-        topology(old, InvalidValues::Refused, &mut faults);
-        let values = if faults.is_empty() {
+        let mut msgs = Errors::new();
+        topology(old, InvalidValues::Refused, &mut msgs);
+        let values = if msgs.is_empty() {
             InvalidValues::Refused
         } else {
             InvalidValues::Taken
@@ -29,22 +29,27 @@ impl Rules for CsiStorageCapacity {
         validate(new, values, errors);
         let topology = "nodeTopology";
         if new.at(topology) != old.at(topology) {
-            let shown = label_selector::shown(new.at(topology));
-            errors.push(Error::invalid(&Path::new(topology), shown, demand::IMMUTABLE));
+            let shown = label_selector::error_value(new.at(topology));
+            errors.push(Error::invalid(
+                &Path::new(topology),
+                shown,
+                field_checks::IMMUTABLE,
+            ));
         }
         let class = "storageClassName";
         if new.text(class) != old.text(class) {
             errors.push(Error::invalid(
                 &Path::new(class),
                 new.text(class),
-                demand::IMMUTABLE,
+                field_checks::IMMUTABLE,
             ));
         }
     }
 
     fn warnings(&self, new: &Value, _: Option<&Value>) -> Vec<String> {
         let mut warnings = Vec::new();
-        let (topology, at) = (new.at("nodeTopology"), Path::new("nodeTopology"));
+        let topology = new.at("nodeTopology");
+        let at = Path::new("nodeTopology");
         node_selector::warnings(topology, &at, &mut warnings);
         for label in topology.entries("matchLabels").keys() {
             if let Some(detail) = node_selector::deprecated(label) {
@@ -73,9 +78,9 @@ fn topology(object: &Value, values: InvalidValues, errors: &mut Errors) {
 fn validate(object: &Value, values: InvalidValues, errors: &mut Errors) {
     topology(object, values, errors);
     let class = object.text("storageClassName");
-    let place = Path::new("storageClassName");
-    demand::tell(class, Rule::Subdomain.name(class), &place, errors);
-    let capacity = demand::amount(object.at("capacity"));
+    let field_path = Path::new("storageClassName");
+    field_checks::push_invalid(class, Rule::Subdomain.name(class), &field_path, errors);
+    let capacity = field_checks::quantity_or_zero(object.at("capacity"));
     if capacity.sign().is_lt() {
         let detail = "must be greater than or equal to 0";
         errors.push(Error::invalid(

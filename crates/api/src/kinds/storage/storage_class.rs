@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::parameters;
 use crate::{
     field::{Error, Path},
-    kinds::{core::node_selector, demand},
+    kinds::{core::node_selector, field_checks},
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     time::Time,
 };
@@ -35,16 +35,21 @@ impl Rules for StorageClass {
 
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         validate(object, errors);
-        demand::required(object, &["provisioner"], &Path::NOWHERE, errors);
+        field_checks::require_fields(object, &["provisioner"], &Path::NOWHERE, errors);
     }
 
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         validate(new, errors);
         if new.at("provisioner") != old.at("provisioner") {
-            demand::required(new, &["provisioner"], &Path::NOWHERE, errors);
+            field_checks::require_fields(new, &["provisioner"], &Path::NOWHERE, errors);
         }
         for name in IMMUTABLE {
-            demand::immutable(new.at(name), old.at(name), &Path::new(name), errors);
+            field_checks::validate_immutable_hiding_value(
+                new.at(name),
+                old.at(name),
+                &Path::new(name),
+                errors,
+            );
         }
     }
 
@@ -53,8 +58,8 @@ impl Rules for StorageClass {
         for (i, term) in new.items("allowedTopologies").iter().enumerate() {
             for (j, requirement) in term.items("matchLabelExpressions").iter().enumerate() {
                 if let Some(detail) = node_selector::deprecated(requirement.text("key")) {
-                    let place = format!("allowedTopologies[{i}].matchLabelExpressions[{j}].key");
-                    warnings.push(format!("{place}: {detail}"));
+                    let field_path = format!("allowedTopologies[{i}].matchLabelExpressions[{j}].key");
+                    warnings.push(format!("{field_path}: {detail}"));
                 }
             }
         }
@@ -113,15 +118,15 @@ fn is_default(class: &Value) -> bool {
 fn validate(object: &Value, errors: &mut Errors) {
     let provisioner = object.text("provisioner");
     if !provisioner.is_empty() {
-        let place = Path::new("provisioner");
-        demand::qualified(&demand::lowered(provisioner), &place, errors);
+        let field_path = Path::new("provisioner");
+        field_checks::validate_qualified_name(&field_checks::to_lower(provisioner), &field_path, errors);
     }
     parameters::validate(object, false, errors);
     let policy = object.text("reclaimPolicy");
     if !policy.is_empty() {
-        demand::one_of(policy, &["Delete", "Retain"], &Path::new("reclaimPolicy"), errors);
+        field_checks::validate_supported(policy, &["Delete", "Retain"], &Path::new("reclaimPolicy"), errors);
     }
-    demand::one_of(
+    field_checks::validate_supported(
         object.text("volumeBindingMode"),
         &["Immediate", "WaitForFirstConsumer"],
         &Path::new("volumeBindingMode"),
@@ -136,15 +141,15 @@ fn topologies(terms: &[Value], errors: &mut Errors) {
     let at = Path::new("allowedTopologies");
     let mut before: HashMap<BTreeMap<&str, BTreeSet<&str>>, usize> = HashMap::new();
     for (index, term) in terms.iter().enumerate() {
-        let place = at.index(index);
-        let allowed = topology(term, &place.child("matchLabelExpressions"), errors);
+        let field_path = at.index(index);
+        let allowed = topology(term, &field_path.child("matchLabelExpressions"), errors);
         let empty = if allowed.is_empty() { terms.len() } else { 0 };
         let same = before.entry(allowed).or_default();
         for _ in 0..empty + *same {
             if errors.is_full() {
                 return;
             }
-            errors.push(Error::duplicate(&place.child("matchLabelExpressions"), ""));
+            errors.push(Error::duplicate(&field_path.child("matchLabelExpressions"), ""));
         }
         *same += 1;
     }
@@ -153,8 +158,8 @@ fn topologies(terms: &[Value], errors: &mut Errors) {
 fn topology<'v>(term: &'v Value, at: &Path<'_>, errors: &mut Errors) -> BTreeMap<&'v str, BTreeSet<&'v str>> {
     let mut allowed = BTreeMap::new();
     for (index, requirement) in term.items("matchLabelExpressions").iter().enumerate() {
-        let place = at.index(index);
-        let values = place.child("values");
+        let field_path = at.index(index);
+        let values = field_path.child("values");
         if requirement.items("values").is_empty() {
             errors.push(Error::required(&values, ""));
         }
@@ -165,9 +170,9 @@ fn topology<'v>(term: &'v Value, at: &Path<'_>, errors: &mut Errors) -> BTreeMap
             }
         }
         let key = requirement.text("key");
-        demand::qualified(key, &place.child("key"), errors);
+        field_checks::validate_qualified_name(key, &field_path.child("key"), errors);
         if allowed.insert(key, set).is_some() {
-            errors.push(Error::duplicate(&place.child("key"), key));
+            errors.push(Error::duplicate(&field_path.child("key"), key));
         }
     }
     allowed
@@ -177,7 +182,7 @@ fn topology<'v>(term: &'v Value, at: &Path<'_>, errors: &mut Errors) -> BTreeMap
 mod tests {
     use super::*;
 
-    fn told(errors: &Errors) -> Vec<String> {
+    fn messages(errors: &Errors) -> Vec<String> {
         errors.iter().map(ToString::to_string).collect()
     }
 
@@ -187,7 +192,7 @@ mod tests {
         let mut errors = Errors::new();
         topologies(&[zone.clone(), zone], &mut errors);
         assert_eq!(
-            told(&errors),
+            messages(&errors),
             [
                 "allowedTopologies[0].matchLabelExpressions[0].values[1]: Duplicate value: \"a\"",
                 "allowedTopologies[0].matchLabelExpressions[1].key: Duplicate value: \"zone\"",

@@ -9,7 +9,7 @@ use crate::{
             persistent_volume::{Context, default_sources, validate_volume_spec},
             volume::source::driver_name,
         },
-        demand, status_meta,
+        field_checks, status_meta,
     },
     name::Rule,
     rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
@@ -36,7 +36,7 @@ impl Rules for VolumeAttachment {
 
     fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
         new.copy_from("spec", old);
-        status_meta::keep(new, old);
+        status_meta::reset_object_meta_for_status(new, old);
     }
 
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
@@ -46,12 +46,13 @@ impl Rules for VolumeAttachment {
 
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let at = Path::new("spec");
-        let (spec, before) = (new.at("spec"), old.at("spec"));
+        let spec = new.at("spec");
+        let before = old.at("spec");
         if spec != before {
             driver_name(spec.text("attacher"), &at.child("attacher"), errors);
         }
         validate(new, errors);
-        demand::immutable(spec, before, &at, errors);
+        field_checks::validate_immutable_hiding_value(spec, before, &at, errors);
     }
 
     fn validate_status(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
@@ -90,36 +91,38 @@ impl Rules for VolumeAttachment {
 }
 
 fn validate(object: &Value, errors: &mut Errors) {
-    let (spec, at) = (object.at("spec"), Path::new("spec"));
-    let (source, place) = (spec.at("source"), at.child("source"));
+    let spec = object.at("spec");
+    let at = Path::new("spec");
+    let source = spec.at("source");
+    let field_path = at.child("source");
     let volume = source.at("persistentVolumeName").as_str();
     match (volume, source.has("inlineVolumeSpec")) {
         (None, false) => {
             let detail = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
-            errors.push(Error::required(&place, detail));
+            errors.push(Error::required(&field_path, detail));
         }
         (Some(_), true) => {
             let detail = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
-            errors.push(Error::forbidden(&place, detail));
+            errors.push(Error::forbidden(&field_path, detail));
         }
         (Some(""), false) => {
             let detail = "must specify non empty persistentVolumeName";
-            errors.push(Error::required(&place.child("persistentVolumeName"), detail));
+            errors.push(Error::required(&field_path.child("persistentVolumeName"), detail));
         }
         (Some(_), false) => {}
         (None, true) => validate_volume_spec(
             source.at("inlineVolumeSpec"),
             Context::Inline,
-            &place.child("inlineVolumeSpec"),
+            &field_path.child("inlineVolumeSpec"),
             errors,
         ),
     }
     let node = spec.text("nodeName");
-    demand::tell(node, Rule::Subdomain.name(node), &at.child("nodeName"), errors);
+    field_checks::push_invalid(node, Rule::Subdomain.name(node), &at.child("nodeName"), errors);
     validate_status(object.at("status"), errors);
     if let Some(volume) = volume {
-        let place = place.child("persistentVolumeName");
-        demand::tell(volume, Rule::Subdomain.name(volume), &place, errors);
+        let field_path = field_path.child("persistentVolumeName");
+        field_checks::push_invalid(volume, Rule::Subdomain.name(volume), &field_path, errors);
     }
 }
 
@@ -131,25 +134,26 @@ fn validate_status(status: &Value, errors: &mut Errors) {
         errors.push(Error::too_long(&at.child("attachmentMetadata"), METADATA_BYTES));
     }
     for name in ["attachError", "detachError"] {
-        let (error, place) = (status.at(name), at.child(name));
+        let error = status.at(name);
+        let field_path = at.child(name);
         if error.text("message").len() > MESSAGE_BYTES {
-            errors.push(Error::too_long(&place.child("message"), MESSAGE_BYTES));
+            errors.push(Error::too_long(&field_path.child("message"), MESSAGE_BYTES));
         }
-        demand::range(error, "errorCode", 0, i64::from(i32::MAX), &place, errors);
+        field_checks::validate_in_range(error, "errorCode", 0, i64::from(i32::MAX), &field_path, errors);
     }
 }
 
 fn attacher(spec: &Value, errors: &mut Errors) {
     let at = Path::new("spec");
-    let place = at.child("attacher");
+    let field_path = at.child("attacher");
     let attacher = spec.text("attacher");
     if attacher.is_empty() {
-        errors.push(Error::required(&place, ""));
+        errors.push(Error::required(&field_path, ""));
         return;
     }
-    demand::caseless_subdomain(attacher, &place, errors);
+    field_checks::validate_dns1123_subdomain_caseless(attacher, &field_path, errors);
     if attacher.chars().count() > ATTACHER_LENGTH {
-        errors.push(Error::too_long_characters(&place, ATTACHER_LENGTH));
+        errors.push(Error::too_long_characters(&field_path, ATTACHER_LENGTH));
     }
 }
 
@@ -165,12 +169,12 @@ mod tests {
         }}}});
         validate(&object, &mut errors);
         attacher(object.at("spec"), &mut errors);
-        let told: Vec<_> = errors
+        let messages: Vec<_> = errors
             .iter()
             .map(|e| e.to_string().chars().take(100).collect::<String>())
             .collect();
         assert_eq!(
-            told,
+            messages,
             [
                 "spec.source.inlineVolumeSpec.capacity: Forbidden: may not be specified in the context of inline volu",
                 "spec.source.inlineVolumeSpec.csi: Required value: has to be specified in the context of inline volum",
@@ -193,9 +197,11 @@ mod tests {
         };
         let mut errors = Errors::new();
         VolumeAttachment.validate_update(&object("B_"), &object("a"), &at, &mut errors);
-        let told: Vec<_> = errors.iter().map(ToString::to_string).collect();
-        assert_eq!(told.len(), 2);
-        assert!(told[0].starts_with("spec.attacher: Invalid value: \"B_\": a lowercase RFC 1123 subdomain"));
-        assert_eq!(told[1], "spec: Invalid value: null: field is immutable");
+        let messages: Vec<_> = errors.iter().map(ToString::to_string).collect();
+        assert_eq!(messages.len(), 2);
+        assert!(
+            messages[0].starts_with("spec.attacher: Invalid value: \"B_\": a lowercase RFC 1123 subdomain")
+        );
+        assert_eq!(messages[1], "spec: Invalid value: null: field is immutable");
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::parameters;
 use crate::{
     field::{Error, Path},
-    kinds::demand,
+    kinds::field_checks,
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
     time::Time,
 };
@@ -16,9 +16,13 @@ pub(super) struct VolumeAttributesClass;
 impl Rules for VolumeAttributesClass {
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let driver = object.text("driverName");
-        demand::required(object, &["driverName"], &Path::NOWHERE, errors);
+        field_checks::require_fields(object, &["driverName"], &Path::NOWHERE, errors);
         if !driver.is_empty() {
-            demand::qualified(&demand::lowered(driver), &Path::new("driverName"), errors);
+            field_checks::validate_qualified_name(
+                &field_checks::to_lower(driver),
+                &Path::new("driverName"),
+                errors,
+            );
         }
         parameters::validate(object, true, errors);
     }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::{
     field::{Error, Path, Shown},
     go,
-    kinds::{condition, demand, status_meta},
+    kinds::{condition, field_checks, status_meta},
     name,
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut},
     time::Time,
@@ -17,7 +17,7 @@ pub(super) struct StorageVersionMigration;
 impl Rules for StorageVersionMigration {
     fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
         new.copy_from("spec", old);
-        status_meta::keep(new, old);
+        status_meta::reset_object_meta_for_status(new, old);
     }
 
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
@@ -36,7 +36,7 @@ impl Rules for StorageVersionMigration {
             errors.push(Error::invalid(
                 &Path::new("spec"),
                 Shown::Printed(shown),
-                demand::IMMUTABLE,
+                field_checks::IMMUTABLE,
             ));
         }
     }
@@ -83,10 +83,10 @@ fn validate(object: &Value, errors: &mut Errors) {
     let at = Path::new("spec");
     let at = at.child("resource");
     let resource = object.way("spec.resource");
-    let place = at.child("resource");
+    let field_path = at.child("resource");
     match resource.text("resource") {
-        "" => errors.push(Error::required(&place, "resource is required to be set")),
-        value => joined(value, &name::dns1035_label(value), &place, errors),
+        "" => errors.push(Error::required(&field_path, "resource is required to be set")),
+        value => joined(value, &name::dns1035_label(value), &field_path, errors),
     }
     match resource.text("group") {
         "" => {}
@@ -95,30 +95,34 @@ fn validate(object: &Value, errors: &mut Errors) {
 }
 
 /// Tells what a rule for names found in one error.
-fn joined(value: &str, faults: &[String], at: &Path<'_>, errors: &mut Errors) {
-    if !faults.is_empty() {
-        errors.push(Error::invalid(at, value, faults.join(",")));
+fn joined(value: &str, msgs: &[String], at: &Path<'_>, errors: &mut Errors) {
+    if !msgs.is_empty() {
+        errors.push(Error::invalid(at, value, msgs.join(",")));
     }
 }
 
 fn validate_status(new: &Value, old: &Value, errors: &mut Errors) {
     let at = Path::new("status");
     let version = new.text("resourceVersion");
-    let place = at.child("resourceVersion");
+    let field_path = at.child("resourceVersion");
     let is_well_formed = !version.starts_with('0') && version.bytes().all(|b| b.is_ascii_digit());
     if !version.is_empty() && !is_well_formed {
         let detail = format!("resource version is not well formed: {version}");
-        errors.push(Error::invalid(&place, version, detail));
+        errors.push(Error::invalid(&field_path, version, detail));
     }
-    let place = at.child("conditions");
-    condition::validate(new.items("conditions"), &place, errors);
+    let field_path = at.child("conditions");
+    condition::validate_conditions(new.items("conditions"), &field_path, errors);
     let before = old.text("resourceVersion");
     if !before.is_empty() && before != version {
-        let place = at.child("resourceVersion");
-        errors.push(Error::invalid(&place, version, demand::IMMUTABLE));
+        let field_path = at.child("resourceVersion");
+        errors.push(Error::invalid(&field_path, version, field_checks::IMMUTABLE));
     }
     let mut refuse = |detail: &str| {
-        errors.push(Error::invalid(&place, printed(new.items("conditions")), detail));
+        errors.push(Error::invalid(
+            &field_path,
+            printed(new.items("conditions")),
+            detail,
+        ));
     };
     if is_met(new, "Succeeded") && is_met(new, "Failed") {
         refuse("Both success and failed conditions cannot be true at the same time");

@@ -4,32 +4,34 @@ use serde_json::Value;
 
 use crate::{
     field::{Error, Path},
-    kinds::{core::pod, immutable, met, pod_template, printed},
+    kinds::{condition_status, core::pod, go_values, immutable, pod_template},
     rules::{Errors, Tree, TreeMut},
 };
 
 /// What is wrong with a change of a job, beside what is wrong with the job.
 pub(super) fn validate(new: &Value, old: &Value, errors: &mut Errors) {
-    let (spec, before, at) = (new.at("spec"), old.at("spec"), Path::new("spec"));
+    let spec = new.at("spec");
+    let before = old.at("spec");
+    let at = Path::new("spec");
     completions(spec, before, &at, errors);
-    immutable::selector(spec, before, &at, errors);
+    immutable::validate_immutable_selector(spec, before, &at, errors);
     template(spec, before, may_change_template(old), &at, errors);
     let policy = |name: &str, ty: &str, errors: &mut Errors| {
         if spec.at(name) != before.at(name) {
-            let shown = printed::shown("batch", ty, spec.at(name));
+            let shown = go_values::internal_value("batch", ty, spec.at(name));
             errors.push(Error::invalid(&at.child(name), shown, immutable::IMMUTABLE));
         }
     };
-    immutable::unchanged(spec, before, &["completionMode"], &at, errors);
+    immutable::validate_immutable_fields(spec, before, &["completionMode"], &at, errors);
     policy("podFailurePolicy", "PodFailurePolicy", errors);
-    immutable::unchanged(spec, before, &["backoffLimitPerIndex", "managedBy"], &at, errors);
+    immutable::validate_immutable_fields(spec, before, &["backoffLimitPerIndex", "managedBy"], &at, errors);
     policy("successPolicy", "SuccessPolicy", errors);
 }
 
 /// An indexed job can be given other completions, together with as many pods at once.
 fn completions(spec: &Value, before: &Value, at: &Path<'_>, errors: &mut Errors) {
     if spec.text("completionMode") != "Indexed" {
-        immutable::unchanged(spec, before, &["completions"], at, errors);
+        immutable::validate_immutable_fields(spec, before, &["completions"], at, errors);
         return;
     }
     let completions = spec.int("completions");
@@ -45,21 +47,24 @@ fn completions(spec: &Value, before: &Value, at: &Path<'_>, errors: &mut Errors)
 /// Where pods go, and what they get, can change as long as there are none.
 fn may_change_template(job: &Value) -> bool {
     let status = job.at("status");
-    let idle = !status.has("startTime") || met::is_true(status.items("conditions"), "Suspended");
+    let idle = !status.has("startTime")
+        || condition_status::is_condition_true(status.items("conditions"), "Suspended");
     job.at("spec").flag("suspend") && idle && status.int("active").unwrap_or_default() == 0
 }
 
 fn template(spec: &Value, before: &Value, changeable: bool, at: &Path<'_>, errors: &mut Errors) {
-    let (template, before) = (spec.at("template"), before.at("template"));
+    let template = spec.at("template");
+    let before = before.at("template");
     if template == before {
         return;
     }
     if !changeable {
-        let shown = pod_template::shown(template);
+        let shown = pod_template::error_value(template);
         errors.push(Error::invalid(&at.child("template"), shown, immutable::IMMUTABLE));
         return;
     }
-    let (pod, mut allowed) = (template.at("spec"), before.at("spec").clone());
+    let pod = template.at("spec");
+    let mut allowed = before.at("spec").clone();
     for name in ["nodeSelector", "tolerations", "schedulingGates"] {
         allowed.copy_from(name, pod);
     }

@@ -40,8 +40,10 @@ pub(super) fn overlap(one: &str, other: &str, limit: i64) -> Option<i64> {
             .filter_map(|part| interval(part, limit).ok())
             .collect()
     };
-    let (one, other) = (read(one), read(other));
-    let (mut ones, mut others) = (one.iter().peekable(), other.iter().peekable());
+    let one = read(one);
+    let other = read(other);
+    let mut ones = one.iter().peekable();
+    let mut others = other.iter().peekable();
     while let (Some(a), Some(b)) = (ones.peek(), others.peek()) {
         if a.0 <= b.1 && b.0 <= a.1 {
             return Some(a.0.max(b.0));
@@ -82,14 +84,14 @@ mod tests {
     fn indexes_are_in_order_and_below_the_limit() {
         assert_eq!(count("", 5), Ok(0));
         assert_eq!(count("0,2-4", 5), Ok(4));
-        let told = |text: &str| count(text, 5).unwrap_err().to_string();
-        assert_eq!(told("5"), "too large index: \"5\"");
-        assert_eq!(told("0-5"), "too large index: \"5\"");
-        assert_eq!(told("a"), "cannot convert string to integer for index: \"a\"");
-        assert_eq!(told("3,1"), "non-increasing order, previous: 3, current: 1");
-        assert_eq!(told("2-2"), "non-increasing order, previous: 2, current: 2");
+        let messages = |text: &str| count(text, 5).unwrap_err().to_string();
+        assert_eq!(messages("5"), "too large index: \"5\"");
+        assert_eq!(messages("0-5"), "too large index: \"5\"");
+        assert_eq!(messages("a"), "cannot convert string to integer for index: \"a\"");
+        assert_eq!(messages("3,1"), "non-increasing order, previous: 3, current: 1");
+        assert_eq!(messages("2-2"), "non-increasing order, previous: 2, current: 2");
         assert_eq!(
-            told("1-2-3"),
+            messages("1-2-3"),
             "the fragment \"1-2-3\" violates the requirement that an index interval can have at most two parts separated \
              by '-'"
         );

@@ -14,7 +14,7 @@ use crate::{
     apply::managed::Reset,
     field::{Error, Path},
     go,
-    kinds::{core::pod, label_selector, met, pod_template, reset},
+    kinds::{condition_status, core::pod, label_selector, pod_template, reset_fields},
     name,
     rules::{
         self, Circumstances, Column, Dependents, Errors, Row, Rules, Selectable, Tree, TreeMut, named_row,
@@ -120,7 +120,7 @@ impl Rules for Job {
             return Vec::new();
         }
         let name = if old.is_none() {
-            pod_template::name_warning(new)
+            pod_template::warn_about_pod_name_prefix(new)
         } else {
             None
         };
@@ -134,7 +134,7 @@ impl Rules for Job {
     }
 
     fn reset(&self, subresource: &str) -> Option<Reset> {
-        reset::spec(subresource)
+        reset_fields::spec_reset_by_status(subresource)
     }
 
     fn not_selectable(&self, field: &str) -> String {
@@ -159,7 +159,8 @@ impl Rules for Job {
     }
 
     fn row(&self, object: &Value, now: Time) -> Row {
-        let (spec, status) = (object.at("spec"), object.at("status"));
+        let spec = object.at("spec");
+        let status = object.at("status");
         let succeeded = status.int("succeeded").unwrap_or_default();
         let completions = match (spec.int("completions"), spec.int("parallelism")) {
             (Some(completions), _) => format!("{succeeded}/{completions}"),
@@ -177,8 +178,10 @@ impl Rules for Job {
             json!(duration.unwrap_or_default()),
         ];
         let mut row = named_row(object, now, cells);
-        row.cells.extend(pod_template::cells(spec.at("template")));
-        row.cells.push(label_selector::cell(spec.at("selector")));
+        row.cells
+            .extend(pod_template::layout_container_cells(spec.at("template")));
+        row.cells
+            .push(label_selector::format_label_selector(spec.at("selector")));
         row
     }
 }
@@ -246,20 +249,26 @@ fn selected_by_itself(object: &Value, errors: &mut Errors) {
     if spec.flag("manualSelector") || !spec.has("selector") {
         return;
     }
-    let (identity, at) = (object.at("metadata"), Path::new("metadata"));
+    let identity = object.at("metadata");
+    let at = Path::new("metadata");
     if identity.text("uid").is_empty() {
         errors.push(Error::required(&at.child("uid"), ""));
     }
     let at = Path::new("spec");
-    let (template, metadata) = (at.child("template"), spec.at("template").at("metadata"));
-    let place = template.child("metadata");
-    let place = place.child("labels");
+    let template = at.child("template");
+    let metadata = spec.at("template").at("metadata");
+    let field_path = template.child("metadata");
+    let field_path = field_path.child("labels");
     for (label, field) in LABELS {
         let detail = || format!("must be '{}'", identity.text(field));
         match metadata.at("labels").at(label).as_str() {
-            None => errors.push(Error::required(&place.key(label), detail())),
+            None => errors.push(Error::required(&field_path.key(label), detail())),
             Some(value) if value != identity.text(field) => {
-                errors.push(Error::invalid(&place.key(label), metadata.at("labels"), detail()));
+                errors.push(Error::invalid(
+                    &field_path.key(label),
+                    metadata.at("labels"),
+                    detail(),
+                ));
             }
             Some(_) => {}
         }
@@ -270,7 +279,7 @@ fn selected_by_itself(object: &Value, errors: &mut Errors) {
             .map(|(label, field)| ((*label).to_owned(), json!(identity.text(field))))
             .collect();
         if !selector.matches(&expected) {
-            let shown = label_selector::shown(spec.at("selector"));
+            let shown = label_selector::error_value(spec.at("selector"));
             errors.push(Error::invalid(
                 &at.child("selector"),
                 shown,
@@ -284,16 +293,17 @@ fn validate(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
     let at = Path::new("spec");
     validate_spec(spec, old, &at, errors);
     let values = old.map_or(InvalidValues::Refused, |old| {
-        label_selector::as_before(old.at("selector"))
+        label_selector::tolerate_invalid_values_of(old.at("selector"))
     });
-    let (selector, place) = (spec.at("selector"), at.child("selector"));
+    let selector = spec.at("selector");
+    let field_path = at.child("selector");
     if selector.is_null() {
-        errors.push(Error::required(&place, ""));
+        errors.push(Error::required(&field_path, ""));
     } else {
-        label_selector::validate(selector, values, &place, errors);
+        label_selector::validate_label_selector(selector, values, &field_path, errors);
     }
     if let Ok(selector) = Selector::from_object(Some(selector)) {
-        pod_template::found(&selector, spec.at("template"), &at.child("template"), errors);
+        pod_template::validate_labels_match(&selector, spec.at("template"), &at.child("template"), errors);
     }
 }
 
@@ -309,15 +319,15 @@ fn host_names(object: &Value, errors: &mut Errors) {
     let name = object.at("metadata").text("name");
     let longest = format!("{name}-{}", completions - 1);
     if !name::dns1123_label(&longest).is_empty() {
-        let place = Path::new("metadata");
+        let field_path = Path::new("metadata");
         let detail = format!("will not able to create pod with invalid DNS label: {longest}");
-        errors.push(Error::invalid(&place.child("name"), name, detail));
+        errors.push(Error::invalid(&field_path.child("name"), name, detail));
     }
 }
 
 fn state(object: &Value) -> &'static str {
     let conditions = object.at("status").items("conditions");
-    let has = |kind: &str| met::is_true(conditions, kind);
+    let has = |kind: &str| condition_status::is_condition_true(conditions, kind);
     match () {
         () if has("Complete") => "Complete",
         () if has("Failed") => "Failed",

@@ -6,7 +6,7 @@ use super::indexes;
 use crate::{
     field::{Error, Path, Shown},
     go,
-    kinds::{count, demand, printed},
+    kinds::{counts, field_checks, go_values},
     name,
     rules::{Errors, Tree},
 };
@@ -23,39 +23,46 @@ const STATUSES: [&str; 3] = ["False", "True", "Unknown"];
 /// What is wrong with the policy for failures.
 pub(super) fn failure(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let rules = spec.at("podFailurePolicy").items("rules");
-    let place = at.child("rules");
+    let field_path = at.child("rules");
     if rules.len() > MAX_RULES {
-        errors.push(Error::too_many(&place, Some(rules.len()), MAX_RULES));
+        errors.push(Error::too_many(&field_path, Some(rules.len()), MAX_RULES));
     }
     for (index, rule) in rules.iter().enumerate() {
-        let place = place.index(index);
-        failure_rule(rule, spec, &place, errors);
+        let field_path = field_path.index(index);
+        failure_rule(rule, spec, &field_path, errors);
     }
 }
 
 fn failure_rule(rule: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let place = at.child("action");
+    let field_path = at.child("action");
     match rule.text("action") {
         "FailIndex" if !spec.has("backoffLimitPerIndex") => {
             let detail = "requires the backoffLimitPerIndex to be set";
-            errors.push(Error::invalid(&place, "FailIndex", detail));
+            errors.push(Error::invalid(&field_path, "FailIndex", detail));
         }
-        action => one_of(action, &ACTIONS, &place, errors),
+        action => one_of(action, &ACTIONS, &field_path, errors),
     }
-    let (codes, conditions) = (rule.at("onExitCodes"), rule.items("onPodConditions"));
+    let codes = rule.at("onExitCodes");
+    let conditions = rule.items("onPodConditions");
     if !codes.is_null() {
         exit_codes(codes, spec, &at.child("onExitCodes"), errors);
     }
-    let place = at.child("onPodConditions");
+    let field_path = at.child("onPodConditions");
     if conditions.len() > MAX_PATTERNS {
-        errors.push(Error::too_many(&place, Some(conditions.len()), MAX_PATTERNS));
+        errors.push(Error::too_many(&field_path, Some(conditions.len()), MAX_PATTERNS));
     }
     for (index, pattern) in conditions.iter().enumerate() {
-        let place = place.index(index);
-        let (kind, kind_at) = (pattern.text("type"), place.child("type"));
-        let faults = name::label_key(kind).into_iter();
-        errors.extend(faults.map(|fault| Error::invalid(&kind_at, kind, fault)));
-        one_of(pattern.text("status"), &STATUSES, &place.child("status"), errors);
+        let field_path = field_path.index(index);
+        let kind = pattern.text("type");
+        let kind_at = field_path.child("type");
+        let msgs = name::label_key(kind).into_iter();
+        errors.extend(msgs.map(|msg| Error::invalid(&kind_at, kind, msg)));
+        one_of(
+            pattern.text("status"),
+            &STATUSES,
+            &field_path.child("status"),
+            errors,
+        );
     }
     let detail = match (codes.is_null(), conditions.is_empty()) {
         (false, false) => "specifying both OnExitCodes and OnPodConditions is not supported",
@@ -76,26 +83,27 @@ fn exit_codes(codes: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
             errors.push(Error::invalid(&at.child("containerName"), container, detail));
         }
     }
-    let (values, place) = (codes.items("values"), at.child("values"));
+    let values = codes.items("values");
+    let field_path = at.child("values");
     if values.is_empty() {
         let detail = "at least one value is required";
-        errors.push(Error::invalid(&place, codes.at("values"), detail));
+        errors.push(Error::invalid(&field_path, codes.at("values"), detail));
     } else if values.len() > MAX_CODES {
-        errors.push(Error::too_many(&place, Some(values.len()), MAX_CODES));
+        errors.push(Error::too_many(&field_path, Some(values.len()), MAX_CODES));
     }
     let values: Vec<_> = values.iter().filter_map(Value::as_i64).collect();
-    let repeated = demand::repeated(&values);
+    let repeated = field_checks::duplicate_flags(&values);
     for (index, value) in values.iter().enumerate() {
         if operator == "In" && *value == 0 {
             let detail = "must not be 0 for the In operator";
-            errors.push(Error::invalid(&place.index(index), *value, detail));
+            errors.push(Error::invalid(&field_path.index(index), *value, detail));
         }
         if repeated[index] {
-            errors.push(Error::duplicate(&place.index(index), *value));
+            errors.push(Error::duplicate(&field_path.index(index), *value));
         }
     }
     if !values.is_sorted() {
-        errors.push(Error::invalid(&place, codes.at("values"), "must be ordered"));
+        errors.push(Error::invalid(&field_path, codes.at("values"), "must be ordered"));
     }
 }
 
@@ -117,46 +125,48 @@ pub(super) fn success(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         let detail = "requires indexed completion mode";
         errors.push(Error::invalid(
             at,
-            printed::shown("batch", "SuccessPolicy", policy),
+            go_values::internal_value("batch", "SuccessPolicy", policy),
             detail,
         ));
         return;
     }
-    let (rules, place) = (policy.items("rules"), at.child("rules"));
+    let rules = policy.items("rules");
+    let field_path = at.child("rules");
     if rules.is_empty() {
         let detail = "at least one rules must be specified when the successPolicy is specified";
-        errors.push(Error::required(&place, detail));
+        errors.push(Error::required(&field_path, detail));
     }
     if rules.len() > MAX_RULES {
-        errors.push(Error::too_many(&place, Some(rules.len()), MAX_RULES));
+        errors.push(Error::too_many(&field_path, Some(rules.len()), MAX_RULES));
     }
     let completions = spec.int("completions").unwrap_or_default();
     for (index, rule) in rules.iter().enumerate() {
-        success_rule(rule, completions, &place.index(index), errors);
+        success_rule(rule, completions, &field_path.index(index), errors);
     }
 }
 
 fn success_rule(rule: &Value, completions: i64, at: &Path<'_>, errors: &mut Errors) {
-    let (listed, count) = (rule.at("succeededIndexes").as_str(), rule.int("succeededCount"));
+    let listed = rule.at("succeededIndexes").as_str();
+    let count = rule.int("succeededCount");
     if listed.is_none() && count.is_none() {
         let detail = "at least one of succeededCount or succeededIndexes must be specified";
         errors.push(Error::required(at, detail));
     }
     let mut total = 0;
     if let Some(listed) = listed {
-        let place = at.child("succeededIndexes");
+        let field_path = at.child("succeededIndexes");
         if listed.len() > MAX_INDEXES {
-            errors.push(Error::too_long(&place, MAX_INDEXES));
+            errors.push(Error::too_long(&field_path, MAX_INDEXES));
         }
         match indexes::count(listed, completions) {
             Ok(count) => total = count,
-            Err(fault) => {
-                let detail = format!("error parsing succeededIndexes: {fault}");
-                errors.push(Error::invalid(&place, listed, detail));
+            Err(msg) => {
+                let detail = format!("error parsing succeededIndexes: {msg}");
+                errors.push(Error::invalid(&field_path, listed, detail));
             }
         }
     }
-    count::nonnegative(rule, &["succeededCount"], at, errors);
+    counts::validate_nonnegative_fields(rule, &["succeededCount"], at, errors);
     let Some(count) = count else { return };
     let mut limit = |most: i64, what: &str| {
         if count > most {

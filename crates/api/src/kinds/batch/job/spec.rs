@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{MANY_AT_ONCE, MANY_COMPLETIONS, policy};
 use crate::{
     field::{Error, Path},
-    kinds::{core::pod, count, pod_template},
+    kinds::{core::pod, counts, pod_template},
     name,
     rules::{Errors, Tree},
 };
@@ -30,16 +30,16 @@ pub(in crate::kinds::batch) fn validate(
         "backoffLimitPerIndex",
         "maxFailedIndexes",
     ];
-    count::nonnegative(spec, &counts, at, errors);
+    counts::validate_nonnegative_fields(spec, &counts, at, errors);
     if spec.has("maxFailedIndexes") && !spec.has("backoffLimitPerIndex") {
         let detail = "when maxFailedIndexes is specified";
         errors.push(Error::required(&at.child("backoffLimitPerIndex"), detail));
     }
     if let Some(manager) = spec.at("managedBy").as_str() {
-        let place = at.child("managedBy");
-        errors.extend(name::domain_prefixed_path(&place, manager));
+        let field_path = at.child("managedBy");
+        errors.extend(name::domain_prefixed_path(&field_path, manager));
         if manager.len() > MAX_MANAGER {
-            errors.push(Error::too_long(&place, MAX_MANAGER));
+            errors.push(Error::too_long(&field_path, MAX_MANAGER));
         }
     }
     completion(spec, at, errors);
@@ -51,7 +51,7 @@ pub(in crate::kinds::batch) fn validate(
     }
     replacement(spec, &at.child("podReplacementPolicy"), errors);
     let template = at.child("template");
-    let options = pod_template::options(old);
+    let options = pod_template::template_validation_options(old);
     pod::validate_template_with(spec.at("template"), &options, &template, errors);
     restart(spec, &template.child("spec"), errors);
 }
@@ -81,14 +81,14 @@ fn indexed(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         let detail = "when completion mode is Indexed";
         errors.push(Error::required(&at.child("completions"), detail));
     }
-    let limit = |errors: &mut Errors, name: &str, most: i64, told: &str| {
+    let limit = |errors: &mut Errors, name: &str, most: i64, messages: &str| {
         if let Some(number) = spec.int(name).filter(|number| *number > most) {
-            let detail = format!("must be less than or equal to {told}");
+            let detail = format!("must be less than or equal to {messages}");
             errors.push(Error::invalid(&at.child(name), number, detail));
         }
     };
-    let told = format!("{MAX_AT_ONCE} when completion mode is Indexed");
-    limit(errors, "parallelism", MAX_AT_ONCE, &told);
+    let messages = format!("{MAX_AT_ONCE} when completion mode is Indexed");
+    limit(errors, "parallelism", MAX_AT_ONCE, &messages);
     if let Some(completions) = completions {
         limit(errors, "maxFailedIndexes", completions, "completions");
     }
@@ -98,11 +98,11 @@ fn indexed(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
             let detail = format!("must be specified when completions is above {MANY_COMPLETIONS}");
             errors.push(Error::required(&at.child("maxFailedIndexes"), detail));
         }
-        let told = format!(
+        let messages = format!(
             "{MANY_AT_ONCE} when completions are above {MANY_COMPLETIONS} and used with backoff limit per index"
         );
-        limit(errors, "parallelism", MANY_AT_ONCE, &told);
-        limit(errors, "maxFailedIndexes", MANY_AT_ONCE, &told);
+        limit(errors, "parallelism", MANY_AT_ONCE, &messages);
+        limit(errors, "maxFailedIndexes", MANY_AT_ONCE, &messages);
     }
 }
 
@@ -122,17 +122,17 @@ fn replacement(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
 
 /// Pods that are to end cannot be restarted for ever.
 fn restart(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let place = at.child("restartPolicy");
+    let field_path = at.child("restartPolicy");
     match spec.at("template").at("spec").text("restartPolicy") {
         "" | "Always" => {
             let detail = "valid values: \"OnFailure\", \"Never\"";
-            errors.push(Error::required(&place, detail));
+            errors.push(Error::required(&field_path, detail));
         }
         "OnFailure" if spec.has("podFailurePolicy") => {
             let detail = "only \"Never\" is supported when podFailurePolicy is specified";
-            errors.push(Error::invalid(&place, "OnFailure", detail));
+            errors.push(Error::invalid(&field_path, "OnFailure", detail));
         }
         "OnFailure" | "Never" => {}
-        other => errors.push(Error::not_supported(&place, other, ["OnFailure", "Never"])),
+        other => errors.push(Error::not_supported(&field_path, other, ["OnFailure", "Never"])),
     }
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::indexes;
 use crate::{
     field::{Error, Path, Shown},
-    kinds::{count, immutable::IMMUTABLE, met, printed},
+    kinds::{condition_status, counts, go_values, immutable::IMMUTABLE},
     rules::{Errors, Tree},
     time::Time,
 };
@@ -28,9 +28,11 @@ struct View<'j> {
 
 /// What is wrong with a change of the status.
 pub(super) fn validate(new: &Value, old: &Value, errors: &mut Errors) {
-    let (new, old, at) = (View::new(new), View::new(old), Path::new("status"));
+    let new = View::new(new);
+    let old = View::new(old);
+    let at = Path::new("status");
     let counts = ["active", "succeeded", "failed", "ready", "terminating"];
-    count::nonnegative(new.status, &counts, &at, errors);
+    counts::validate_nonnegative_fields(new.status, &counts, &at, errors);
     uncounted(new.status, &at.child("uncountedTerminatedPods"), errors);
     ends(&new, &old, &at, errors);
     finished(&new, &old, &at, errors);
@@ -54,8 +56,9 @@ pub(super) fn validate(new: &Value, old: &Value, errors: &mut Errors) {
 
 impl<'j> View<'j> {
     fn new(job: &'j Value) -> Self {
-        let (spec, status) = (job.at("spec"), job.at("status"));
-        let has = |kind: &str| met::is_true(status.items("conditions"), kind);
+        let spec = job.at("spec");
+        let status = job.at("status");
+        let has = |kind: &str| condition_status::is_condition_true(status.items("conditions"), kind);
         View {
             spec,
             status,
@@ -76,8 +79,8 @@ impl<'j> View<'j> {
 }
 
 fn conditions(detail: &str, at: &Path<'_>, errors: &mut Errors) {
-    let place = at.child("conditions");
-    errors.push(Error::invalid(&place, Shown::Omitted, detail));
+    let field_path = at.child("conditions");
+    errors.push(Error::invalid(&field_path, Shown::Omitted, detail));
 }
 
 fn zero(status: &Value, name: &str, at: &Path<'_>, errors: &mut Errors) {
@@ -91,13 +94,13 @@ fn uncounted(status: &Value, at: &Path<'_>, errors: &mut Errors) {
     let pods = status.at("uncountedTerminatedPods");
     let mut seen = HashSet::new();
     for name in ["succeeded", "failed"] {
-        let place = at.child(name);
+        let field_path = at.child(name);
         for (index, uid) in pods.texts(name).enumerate() {
-            let place = place.index(index);
+            let field_path = field_path.index(index);
             if uid.is_empty() {
-                errors.push(Error::invalid(&place, uid, "must not be empty"));
+                errors.push(Error::invalid(&field_path, uid, "must not be empty"));
             } else if !seen.insert(uid) {
-                errors.push(Error::duplicate(&place, uid));
+                errors.push(Error::duplicate(&field_path, uid));
             }
         }
     }
@@ -117,16 +120,17 @@ fn ends(new: &View<'_>, old: &View<'_>, at: &Path<'_>, errors: &mut Errors) {
             errors,
         );
     }
-    let place = at.child("completionTime");
-    let (start, end) = (new.status.at("startTime"), new.status.at("completionTime"));
+    let field_path = at.child("completionTime");
+    let start = new.status.at("startTime");
+    let end = new.status.at("completionTime");
     if completed || changed("completionTime") {
         if !end.is_null() && !new.complete {
             let detail = "cannot set completionTime when there is no Complete=True condition";
-            errors.push(Error::invalid(&place, end, detail));
+            errors.push(Error::invalid(&field_path, end, detail));
         }
         if end.is_null() && new.complete {
             errors.push(Error::required(
-                &place,
+                &field_path,
                 "completionTime is required for Complete jobs",
             ));
         }
@@ -137,7 +141,7 @@ fn ends(new: &View<'_>, old: &View<'_>, at: &Path<'_>, errors: &mut Errors) {
         && ended < started
     {
         errors.push(Error::invalid(
-            &place,
+            &field_path,
             end,
             "must be equal to or after `startTime`",
         ));
@@ -177,7 +181,7 @@ fn finished(new: &View<'_>, old: &View<'_>, at: &Path<'_>, errors: &mut Errors) 
     let pods = new.status.at(name);
     if (finished || changed(name)) && !(pods.items("failed").is_empty() && pods.items("succeeded").is_empty())
     {
-        let shown = printed::shown("batch", "UncountedTerminatedPods", pods);
+        let shown = go_values::internal_value("batch", "UncountedTerminatedPods", pods);
         errors.push(Error::invalid(
             &at.child(name),
             shown,
@@ -188,24 +192,27 @@ fn finished(new: &View<'_>, old: &View<'_>, at: &Path<'_>, errors: &mut Errors) 
 
 fn indexed(new: &View<'_>, old: &View<'_>, at: &Path<'_>, errors: &mut Errors) {
     let changed = |name: &str| new.status.at(name) != old.status.at(name);
-    let (completed_changed, failed_changed) = (changed("completedIndexes"), changed("failedIndexes"));
+    let completed_changed = changed("completedIndexes");
+    let failed_changed = changed("failedIndexes");
     let completed = new.status.text("completedIndexes");
     let failed = new.status.at("failedIndexes").as_str();
-    let (limit, per_index) = (new.spec.int("completions"), new.spec.has("backoffLimitPerIndex"));
-    let (completed_at, failed_at) = (at.child("completedIndexes"), at.child("failedIndexes"));
+    let limit = new.spec.int("completions");
+    let per_index = new.spec.has("backoffLimitPerIndex");
+    let completed_at = at.child("completedIndexes");
+    let failed_at = at.child("failedIndexes");
     if completed_changed
         && let Some(limit) = limit
-        && let Err(fault) = indexes::count(completed, limit)
+        && let Err(msg) = indexes::count(completed, limit)
     {
-        let detail = format!("error parsing completedIndexes: {fault}");
+        let detail = format!("error parsing completedIndexes: {msg}");
         errors.push(Error::invalid(&completed_at, completed, detail));
     }
     if failed_changed
         && per_index
         && let (Some(limit), Some(failed)) = (limit, failed)
-        && let Err(fault) = indexes::count(failed, limit)
+        && let Err(msg) = indexes::count(failed, limit)
     {
-        let detail = format!("error parsing failedIndexes: {fault}");
+        let detail = format!("error parsing failedIndexes: {msg}");
         errors.push(Error::invalid(&failed_at, failed, detail));
     }
     if completed_changed && !completed.is_empty() && !new.is_indexed() {
@@ -275,13 +282,15 @@ fn onwards(new: &View<'_>, old: &View<'_>, at: &Path<'_>, errors: &mut Errors) {
             errors.push(Error::invalid(&at.child(name), now, detail));
         }
     }
-    let (end, ended) = (new.status.at("completionTime"), old.status.at("completionTime"));
+    let end = new.status.at("completionTime");
+    let ended = old.status.at("completionTime");
     if !end.is_null() && !ended.is_null() && end != ended {
         errors.push(Error::invalid(&at.child("completionTime"), end, IMMUTABLE));
     }
-    let (start, started) = (new.status.at("startTime"), old.status.at("startTime"));
-    let resumes = met::is_true(old.status.items("conditions"), "Suspended")
-        && met::has_status(new.status.items("conditions"), "Suspended", "False");
+    let start = new.status.at("startTime");
+    let started = old.status.at("startTime");
+    let resumes = condition_status::is_condition_true(old.status.items("conditions"), "Suspended")
+        && condition_status::has_condition_status(new.status.items("conditions"), "Suspended", "False");
     if !started.is_null() && start != started && !resumes && !new.spec.flag("suspend") {
         let detail = "field is immutable for unsuspended job once set";
         errors.push(Error::invalid(&at.child("startTime"), start, detail));

@@ -25,14 +25,14 @@ fn job(spec: Value) -> Value {
     job
 }
 
-fn told(errors: &Errors) -> Vec<String> {
+fn messages(errors: &Errors) -> Vec<String> {
     errors.iter().map(ToString::to_string).collect()
 }
 
-fn faults(spec: Value) -> Vec<String> {
+fn msgs(spec: Value) -> Vec<String> {
     let mut errors = Errors::new();
     Job.validate(&job(spec), &at(&User::default()), &mut errors);
-    told(&errors)
+    messages(&errors)
 }
 
 fn changed(change: impl Fn(&mut Value)) -> Vec<String> {
@@ -41,7 +41,7 @@ fn changed(change: impl Fn(&mut Value)) -> Vec<String> {
     change(&mut new);
     let mut errors = Errors::new();
     Job.validate_update(&new, &old, &at(&User::default()), &mut errors);
-    told(&errors)
+    messages(&errors)
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn a_job_selects_its_pods_by_its_uid() {
     let pod = json!({"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]});
     let template = json!({"metadata": {"labels": {"job-name": "y"}}, "spec": pod});
     assert_eq!(
-        faults(json!({"template": template})),
+        msgs(json!({"template": template})),
         [
             r#"spec.template.metadata.labels[job-name]: Invalid value: {"batch.kubernetes.io/controller-uid":"u","batch.kubernetes.io/job-name":"x","controller-uid":"u","job-name":"y"}: must be 'x'"#
         ]
@@ -74,7 +74,7 @@ fn policies_are_judged_rule_by_rule() {
     ]);
     let rule = "spec.podFailurePolicy.rules";
     assert_eq!(
-        faults(json!({"podFailurePolicy": {"rules": rules}})),
+        msgs(json!({"podFailurePolicy": {"rules": rules}})),
         [
             format!(
                 "{rule}[0].action: Invalid value: \"FailIndex\": requires the backoffLimitPerIndex to be set"
@@ -100,7 +100,7 @@ fn policies_are_judged_rule_by_rule() {
     );
     let rules = json!([{}, {"succeededIndexes": "0-2", "succeededCount": 4}]);
     assert_eq!(
-        faults(json!({"completionMode": "Indexed", "completions": 3, "successPolicy": {"rules": rules}})),
+        msgs(json!({"completionMode": "Indexed", "completions": 3, "successPolicy": {"rules": rules}})),
         [
             "spec.successPolicy.rules[0]: Required value: at least one of succeededCount or succeededIndexes must be \
              specified",
@@ -150,7 +150,7 @@ fn completions_of_an_indexed_job_change_with_its_parallelism() {
     let indexed = |completions: i64| {
         job(json!({"completionMode": "Indexed", "completions": completions, "parallelism": 5}))
     };
-    let told = |completions: i64| {
+    let messages = |completions: i64| {
         let mut errors = Errors::new();
         Job.validate_update(
             &indexed(completions),
@@ -158,11 +158,11 @@ fn completions_of_an_indexed_job_change_with_its_parallelism() {
             &at(&User::default()),
             &mut errors,
         );
-        told(&errors)
+        messages(&errors)
     };
-    assert_eq!(told(5), [""; 0]);
+    assert_eq!(messages(5), [""; 0]);
     assert_eq!(
-        told(4),
+        messages(4),
         ["spec.completions: Invalid value: 4: can only be modified in tandem with spec.parallelism"]
     );
 }
@@ -183,10 +183,10 @@ fn a_finished_job_stays_finished() {
     }));
     let mut errors = Errors::new();
     status::validate(&finished, &with(json!({})), &mut errors);
-    assert_eq!(told(&errors), [""; 0]);
+    assert_eq!(messages(&errors), [""; 0]);
     status::validate(&with(json!({"active": 1})), &finished, &mut errors);
     assert_eq!(
-        told(&errors),
+        messages(&errors),
         [
             "status.conditions: Invalid value: cannot disable the terminal Complete=True condition",
             "status.succeeded: Invalid value: 0: cannot decrease the succeeded counter",

@@ -15,7 +15,8 @@ const CHAIN_BYTES: usize = 100 * 1024;
 
 /// What is wrong with a certificate that was issued: the first thing, or the few that belong together.
 pub(super) fn validate(new: &Value, old: &Value, now: Time) -> Errors {
-    let (root, status) = (Path::new("status"), new.at("status"));
+    let root = Path::new("status");
+    let status = new.at("status");
     let at = root.child("certificateChain");
     let chain = status.text("certificateChain");
     let wrong = |detail: &str| Errors::from(vec![Error::invalid(&at, chain, detail)]);
@@ -109,7 +110,8 @@ fn is_mail(text: &str) -> bool {
 
 /// Whether the times of the status are those of the certificate, and such as are asked for.
 pub(super) fn time_faults(new: &Value, leaf: &Certificate, now: Time) -> Errors {
-    let (root, status) = (Path::new("status"), new.at("status"));
+    let root = Path::new("status");
+    let status = new.at("status");
     let read = |field: &str| Time::parse(status.text(field)).ok();
     let fields = ["notBefore", "notAfter", "beginRefreshAt"];
     let [Some(before), Some(after), Some(refresh)] = fields.map(read) else {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{
     field::{Error, Path},
-    kinds::demand,
+    kinds::field_checks,
     rules::{Errors, Tree, TreeMut},
     time::Time,
 };
@@ -99,9 +99,9 @@ pub(super) fn validate(object: &Value, old: Option<&Value>, errors: &mut Errors)
     };
     let before = old.map(kinds).unwrap_or_default();
     let after = kinds(object);
-    let repeats = demand::repeated(&before).contains(&true);
+    let repeats = field_checks::duplicate_flags(&before).contains(&true);
     let had_empty = before.iter().any(String::is_empty);
-    let repeated = demand::repeated(&after);
+    let repeated = field_checks::duplicate_flags(&after);
     for (index, condition) in conditions(object).iter().enumerate() {
         let at = list.index(index);
         let kind = condition.text("type");

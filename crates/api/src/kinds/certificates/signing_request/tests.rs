@@ -4,7 +4,7 @@ use crate::{
     rules::{self, Part, User},
 };
 
-fn told(call: impl FnOnce(&mut Errors)) -> Vec<String> {
+fn messages(call: impl FnOnce(&mut Errors)) -> Vec<String> {
     let mut errors = Errors::new();
     call(&mut errors);
     errors.iter().map(ToString::to_string).collect()
@@ -44,11 +44,11 @@ fn write(old: &Value, part: Part<'_>, status: Value) -> Result<Value, String> {
 
 #[test]
 fn the_request_is_a_request() {
-    assert_eq!(told(|errors| validate_all(&request(), None, errors)), [""; 0]);
+    assert_eq!(messages(|errors| validate_all(&request(), None, errors)), [""; 0]);
     let mut object = request();
     object["spec"]["request"] = json!(base64::encode(samples::AUTHORITY.as_bytes()));
     assert!(
-        told(|errors| validate_all(&object, None, errors))[0]
+        messages(|errors| validate_all(&object, None, errors))[0]
             .ends_with(": PEM block type must be CERTIFICATE REQUEST")
     );
 }
@@ -62,7 +62,7 @@ fn a_request_that_hides_something_is_refused() {
     for hidden in [GROUP, HOST] {
         let mut object = request();
         object["spec"]["request"] = json!(hidden);
-        let errors = told(|errors| validate_all(&object, None, errors));
+        let errors = messages(|errors| validate_all(&object, None, errors));
         assert_eq!(errors.len(), 1, "{errors:?}");
         assert!(errors[0].starts_with("spec.request: Invalid value"), "{errors:?}");
         assert!(read_request(hidden).is_err());
@@ -113,7 +113,7 @@ fn nothing_is_both_approved_and_denied() {
     let mut object = request();
     object["status"] =
         json!({"conditions": [{"type": "Denied", "status": "True"}, {"type": "Approved", "status": "True"}]});
-    let errors = told(|errors| validate_change(&object, &request(), Door::Approval, errors));
+    let errors = messages(|errors| validate_change(&object, &request(), Door::Approval, errors));
     assert_eq!(
         errors,
         [
@@ -123,7 +123,7 @@ fn nothing_is_both_approved_and_denied() {
         ]
     );
     assert_eq!(
-        told(|errors| validate_change(&object, &object, Door::Approval, errors)),
+        messages(|errors| validate_change(&object, &object, Door::Approval, errors)),
         [""; 0]
     );
 }

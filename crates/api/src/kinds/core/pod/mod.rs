@@ -134,7 +134,8 @@ impl Rules for Pod {
     }
 
     fn grace(&self, object: &Value, asked: Option<i64>) -> Grace {
-        let (spec, status) = (object.at("spec"), object.at("status"));
+        let spec = object.at("spec");
+        let status = object.at("status");
         // Nobody runs it, so nobody needs time to end it.
         if spec.text("nodeName").is_empty() || matches!(status.text("phase"), "Failed" | "Succeeded") {
             return Grace::Seconds(0);

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{options::Options, report::Report};
 use crate::{
     field::{Error, Path},
-    kinds::demand,
+    kinds::field_checks,
     rules::{Errors, Tree},
 };
 
@@ -35,12 +35,12 @@ pub(super) fn validate(container: &Value, at: &Path<'_>, errors: &mut Errors) {
         errors.push(Error::too_many(&rules_at, Some(rules.len()), MOST_RULES));
     }
     for (index, rule) in rules.iter().enumerate() {
-        let place = rules_at.index(index);
+        let field_path = rules_at.index(index);
         let action = rule.text("action");
         if !ACTIONS.contains(&action) {
-            errors.unsupported(&place.child("action"), action, &ACTIONS);
+            errors.unsupported(&field_path.child("action"), action, &ACTIONS);
         }
-        let codes_at = place.child("exitCodes");
+        let codes_at = field_path.child("exitCodes");
         if !rule.has("exitCodes") {
             errors.required(&codes_at, "must be specified");
             continue;
@@ -74,9 +74,10 @@ pub(super) fn validate_init(container: &Value, at: &Path<'_>, errors: &mut Error
 /// What is wrong with how a container is resized.
 pub(super) fn validate_resize(container: &Value, pod_policy: &str, at: &Path<'_>, errors: &mut Errors) {
     let policies = container.items("resizePolicy");
-    let repeated = demand::repeated(policies.iter().map(|policy| policy.text("resourceName")));
+    let repeated = field_checks::duplicate_flags(policies.iter().map(|policy| policy.text("resourceName")));
     for (index, policy) in policies.iter().enumerate() {
-        let (resource, restart) = (policy.text("resourceName"), policy.text("restartPolicy"));
+        let resource = policy.text("resourceName");
+        let restart = policy.text("restartPolicy");
         if repeated[index] {
             errors.duplicate(&at.index(index), resource);
         }

@@ -29,7 +29,8 @@ pub(crate) fn validate_template_with(
     at: &Path<'_>,
     errors: &mut Errors,
 ) {
-    let (metadata, pod) = (template.at("metadata"), template.at("spec"));
+    let metadata = template.at("metadata");
+    let pod = template.at("spec");
     errors.extend(name::labels(&at.child("labels"), metadata.entries("labels")));
     let annotations_at = at.child("annotations");
     errors.extend(name::annotations(
@@ -100,7 +101,7 @@ impl Rules for PodTemplate {
 
     fn row(&self, object: &Value, _now: Time) -> Row {
         let template = object.at("template");
-        let [names, images] = pod_template::cells(template);
+        let [names, images] = pod_template::layout_container_cells(template);
         let labels: Vec<_> = template
             .at("metadata")
             .entries("labels")

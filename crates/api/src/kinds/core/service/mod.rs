@@ -29,7 +29,7 @@ pub use self::{
 use crate::{
     apply::managed::Reset,
     field::Path,
-    kinds::reset,
+    kinds::reset_fields,
     name::{self, Rule},
     rules::{Circumstances, Column, Errors, Row, Rules, Selectable, Tree, TreeMut},
     time::Time,
@@ -106,12 +106,12 @@ impl Rules for Service {
     fn status_warnings(&self, new: &Value, _: &Value) -> Vec<String> {
         let status = Path::new("status");
         let balancer = status.child("loadBalancer");
-        let place = balancer.child("ingress");
+        let field_path = balancer.child("ingress");
         let ingress = new.way("status.loadBalancer").items("ingress");
         ingress
             .iter()
             .enumerate()
-            .filter_map(|(index, ingress)| name::ip_warning(&place.index(index), ingress.text("ip")))
+            .filter_map(|(index, ingress)| name::ip_warning(&field_path.index(index), ingress.text("ip")))
             .collect()
     }
 
@@ -120,7 +120,7 @@ impl Rules for Service {
     }
 
     fn reset(&self, subresource: &str) -> Option<Reset> {
-        reset::spec(subresource)
+        reset_fields::spec_reset_by_status(subresource)
     }
 
     fn selectable(&self) -> &'static [Selectable] {

@@ -43,9 +43,9 @@ fn a_backend_is_one_thing_with_one_port() {
 fn what_the_old_object_has_is_taken_again() {
     let old = json!({"rules": [{"host": "*.a.io", "http": {}}], "tls": [{"secretName": "A"}]});
     assert_eq!(errors(&old).len(), 2);
-    let mut told = Errors::new();
-    validate_spec(&old, Tolerance::of(&old), &mut told);
-    assert_eq!(told, Errors::new());
+    let mut messages = Errors::new();
+    validate_spec(&old, Tolerance::of(&old), &mut messages);
+    assert_eq!(messages, Errors::new());
 }
 
 #[test]
