@@ -6,7 +6,7 @@ mod report;
 use std::{fmt, sync::Arc};
 
 use k3_apiserver::Server;
-use k3_controllers::{CONTROLLERS, Cluster, Context, ControllerDescriptor, writer::ApiWriter};
+use k3_controllers::{CONTROLLERS, Cluster, ControllerContext, ControllerDescriptor, writer::ApiWriter};
 use k3_scheduler::Scheduler;
 use k3_simulator::{Rules, Simulator};
 use kubecontroller::{
@@ -200,7 +200,7 @@ impl Control {
         }
         let cluster = Arc::new(cluster);
         for descriptor in chosen.controllers {
-            let context = Context {
+            let context = ControllerContext {
                 writer: ApiWriter::new(door.controller(descriptor.account)?),
                 informers: manager.informers().clone(),
                 recorder: manager.recorder(descriptor.name).style(Style::Core),
