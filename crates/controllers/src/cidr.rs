@@ -47,7 +47,7 @@ impl Cidr {
     }
 
     /// Whether a service can have an address of it: neither the first one, nor the last one of IPv4.
-    pub(crate) fn can_give(&self, address: IpAddr) -> bool {
+    pub(crate) fn can_allocate(&self, address: IpAddr) -> bool {
         let (number, bits) = number(address);
         let is_last = bits == V4 && number == self.last();
         bits == self.bits && number > self.first && number <= self.last() && !is_last
@@ -117,7 +117,7 @@ mod tests {
             let found = network
                 .parse::<Cidr>()
                 .unwrap()
-                .can_give(address.parse().unwrap());
+                .can_allocate(address.parse().unwrap());
             assert_eq!(found, gives, "{address} of {network}");
         }
     }

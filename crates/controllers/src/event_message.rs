@@ -45,7 +45,7 @@ impl EventMessage {
     }
 
     /// Tells it.
-    pub(crate) fn tell(&self, recorder: &Recorder, about: &ObjectReference) {
+    pub(crate) fn record(&self, recorder: &Recorder, about: &ObjectReference) {
         let kind = if self.is_warning {
             Kind::Warning
         } else {

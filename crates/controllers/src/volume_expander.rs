@@ -35,7 +35,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
             {
                 let words = "waiting for an external controller to expand this PVC";
                 let about = claim.metadata.reference(&PERSISTENT_VOLUME_CLAIMS);
-                EventMessage::normal("ExternalExpanding", words).tell(&recorder, &about);
+                EventMessage::normal("ExternalExpanding", words).record(&recorder, &about);
             }
             async { Ok(Outcome::Done) }
         }));

@@ -56,7 +56,7 @@ fn owner(
 }
 
 /// How many are healthy, demanded, expected and may be missed, and why.
-fn told(cluster: &TestCluster, name: &str) -> Option<Value> {
+fn reported_status(cluster: &TestCluster, name: &str) -> Option<Value> {
     let status = cluster.api.get::<PodDisruptionBudget>("shop", name)?.status?;
     let condition = status.conditions?.pop()?;
     let counts = [
@@ -68,8 +68,8 @@ fn told(cluster: &TestCluster, name: &str) -> Option<Value> {
     Some(json!({"counts": counts, "reason": condition.reason, "message": condition.message}))
 }
 
-fn is_told(cluster: &TestCluster, name: &str, counts: [i32; 4]) -> Option<()> {
-    (told(cluster, name)?["counts"] == json!(counts)).then_some(())
+fn reports_counts(cluster: &TestCluster, name: &str, counts: [i32; 4]) -> Option<()> {
+    (reported_status(cluster, name)?["counts"] == json!(counts)).then_some(())
 }
 
 /// A budget of numbers and one of parts, while a pod goes and another comes.
@@ -91,14 +91,19 @@ const STORY: Scenario = Scenario {
         );
     },
     play: |cluster| {
-        let is_counted = is_told(cluster, "least", [3, 2, 3, 1]).and(is_told(cluster, "most", [3, 2, 4, 1]));
+        let is_counted =
+            reports_counts(cluster, "least", [3, 2, 3, 1]).and(reports_counts(cluster, "most", [3, 2, 4, 1]));
         if is_counted.is_some() {
             cluster.api.remove::<Pod>("shop", "c");
         }
     },
     end: |cluster| {
-        let (least, most) = (told(cluster, "least")?, told(cluster, "most")?);
-        let is_done = is_told(cluster, "least", [2, 2, 2, 0]).and(is_told(cluster, "most", [2, 2, 4, 0]));
+        let (least, most) = (
+            reported_status(cluster, "least")?,
+            reported_status(cluster, "most")?,
+        );
+        let is_done =
+            reports_counts(cluster, "least", [2, 2, 2, 0]).and(reports_counts(cluster, "most", [2, 2, 4, 0]));
         is_done.map(|()| json!([least, most]))
     },
 };
@@ -141,7 +146,7 @@ async fn owners_of_any_kind_say_how_many_pods_there_are_to_be() {
         budget("most", "web", &json!({"maxUnavailable": 7})),
     );
     let _running = cluster.start("k3", make);
-    eventually(|| async { is_told(&cluster, "most", [2, 1, 8, 1]) }).await;
+    eventually(|| async { reports_counts(&cluster, "most", [2, 1, 8, 1]) }).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -161,14 +166,14 @@ async fn nothing_is_allowed_while_nobody_knows_better() {
         );
     }
     let _running = cluster.start("k3", make);
-    let lost = eventually(|| async { told(&cluster, "lost") }).await;
+    let lost = eventually(|| async { reported_status(&cluster, "lost") }).await;
     assert_eq!(lost["reason"], "SyncFailed");
     assert_eq!(
         lost["message"],
         "no matches for kind \"Ship\" in version \"example.com/v1\""
     );
-    eventually(|| async { is_told(&cluster, "alone", [1, 0, 0, 0]) }).await;
-    eventually(|| async { is_told(&cluster, "none", [0, 0, 0, 0]) }).await;
+    eventually(|| async { reports_counts(&cluster, "alone", [1, 0, 0, 0]) }).await;
+    eventually(|| async { reports_counts(&cluster, "none", [0, 0, 0, 0]) }).await;
     let reasons = || {
         let events = cluster.api.list::<Event>().into_iter();
         let mut reasons: Vec<_> = events
@@ -201,10 +206,10 @@ async fn an_eviction_that_does_not_happen_is_forgotten() {
     evicting["status"] = json!({"disruptedPods": {"a": time}, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0, "disruptionsAllowed": 0});
     cluster.put(&POD_DISRUPTION_BUDGETS, evicting);
     let _running = cluster.start("k3", make);
-    eventually(|| async { is_told(&cluster, "least", [1, 1, 2, 0]) }).await;
+    eventually(|| async { reports_counts(&cluster, "least", [1, 1, 2, 0]) }).await;
     tokio::time::sleep(Duration::from_secs(115)).await;
-    assert_eq!(is_told(&cluster, "least", [1, 1, 2, 0]), Some(()));
-    eventually(|| async { is_told(&cluster, "least", [2, 1, 2, 1]) }).await;
+    assert_eq!(reports_counts(&cluster, "least", [1, 1, 2, 0]), Some(()));
+    eventually(|| async { reports_counts(&cluster, "least", [2, 1, 2, 1]) }).await;
     let status = cluster
         .api
         .get::<PodDisruptionBudget>("shop", "least")

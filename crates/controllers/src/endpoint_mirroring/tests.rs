@@ -31,7 +31,7 @@ fn endpoints(name: &str, ips: &[&str]) -> Value {
 }
 
 /// The addresses in the slices of each service.
-fn told(cluster: &TestCluster) -> BTreeMap<String, Vec<Vec<String>>> {
+fn addresses_by_service(cluster: &TestCluster) -> BTreeMap<String, Vec<Vec<String>>> {
     let mut told: BTreeMap<String, Vec<Vec<String>>> = BTreeMap::new();
     for slice in cluster.api.list::<EndpointSlice>() {
         let labels = slice.metadata.labels.unwrap_or_default();
@@ -64,7 +64,7 @@ const STORY: Scenario = Scenario {
         cluster.put(&ENDPOINTS, skipped);
     },
     play: |cluster| {
-        let told = told(cluster);
+        let told = addresses_by_service(cluster);
         if ["manual", "later"]
             .iter()
             .all(|name| told.get(*name).is_some_and(|slices| slices.len() == 2))
@@ -76,7 +76,7 @@ const STORY: Scenario = Scenario {
         }
     },
     end: |cluster| {
-        let told = told(cluster);
+        let told = addresses_by_service(cluster);
         (told == [("manual".to_owned(), vec![vec!["10.0.0.2".to_owned()]])].into()).then(|| json!(told))
     },
 };
@@ -119,5 +119,5 @@ async fn a_slice_says_what_it_tells_of() {
         Some("Skipped 1 invalid IP addresses when mirroring to EndpointSlices")
     );
     cluster.api.remove::<Endpoints>("shop", "manual");
-    eventually(|| async { told(&cluster).is_empty().then_some(()) }).await;
+    eventually(|| async { addresses_by_service(&cluster).is_empty().then_some(()) }).await;
 }

@@ -24,7 +24,7 @@ fn put_pods(cluster: &TestCluster, app: &str, numbers: std::ops::Range<usize>) {
 }
 
 /// The pods in each slice of a service, without the names of slices.
-fn told(cluster: &TestCluster, service: &str) -> Vec<Vec<String>> {
+fn join_messages(cluster: &TestCluster, service: &str) -> Vec<Vec<String>> {
     let is_of = |slice: &EndpointSlice| {
         let labels = slice.metadata.labels.as_ref();
         labels
@@ -67,7 +67,7 @@ const STORY: Scenario = Scenario {
         put_pods(cluster, "web", 0..120);
     },
     play: |cluster| {
-        let is_full = all(&told(cluster, "web")).len() == 120;
+        let is_full = all(&join_messages(cluster, "web")).len() == 120;
         if is_full && cluster.api.get::<Pod>("shop", "web-120").is_none() {
             cluster.api.remove::<Pod>("shop", "web-000");
             cluster.api.remove::<Pod>("shop", "web-119");
@@ -75,7 +75,7 @@ const STORY: Scenario = Scenario {
         }
     },
     end: |cluster| {
-        let (web, empty) = (told(cluster, "web"), told(cluster, "empty"));
+        let (web, empty) = (join_messages(cluster, "web"), join_messages(cluster, "empty"));
         let pods = all(&web);
         let is_done = pods.len() == 123 && pods.values().all(|count| *count == 1) && web.len() == 2;
         (is_done && empty.len() == 1)
@@ -152,9 +152,9 @@ async fn a_pod_on_an_unknown_node_is_told_of_when_the_node_is_known() {
     let expected = "Error updating Endpoint Slices for Service shop/web: \
         skipping Pod web-000 for Service shop/web: Node n1 Not Found";
     assert_eq!(event.message.as_deref(), Some(expected));
-    assert_eq!(told(&cluster, "web"), [Vec::<String>::new()]);
+    assert_eq!(join_messages(&cluster, "web"), [Vec::<String>::new()]);
     cluster.put(&NODES, json!({"metadata": {"name": "n1"}}));
-    eventually(|| async { (told(&cluster, "web") == [["web-000"]]).then_some(()) }).await;
+    eventually(|| async { (join_messages(&cluster, "web") == [["web-000"]]).then_some(()) }).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -164,7 +164,7 @@ async fn what_others_do_to_slices_is_undone() {
     cluster.put(&SERVICES, service("web"));
     put_pods(&cluster, "web", 0..2);
     let _running = cluster.start("k3", make);
-    let is_told = || (told(&cluster, "web") == [["web-000", "web-001"]]).then_some(());
+    let is_told = || (join_messages(&cluster, "web") == [["web-000", "web-001"]]).then_some(());
     eventually(|| async { is_told() }).await;
     let name = cluster.api.list::<EndpointSlice>()[0]
         .metadata

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Who is told to be ready and not ready.
-fn told(cluster: &TestCluster, name: &str) -> Option<Value> {
+fn reported_addresses(cluster: &TestCluster, name: &str) -> Option<Value> {
     let endpoints = cluster.api.get::<Endpoints>("shop", name)?;
     let subsets = json!(endpoints.subsets.unwrap_or_default());
     Some(subsets)
@@ -34,21 +34,21 @@ const STORY: Scenario = Scenario {
         cluster.put(&PODS, pod("d", "old", "10.1.0.4"));
     },
     play: |cluster| {
-        let is_told = |name: &str| told(cluster, name).is_some();
-        if is_told("web") && cluster.api.get::<Pod>("shop", "c").is_none() {
+        let is_reported = |name: &str| reported_addresses(cluster, name).is_some();
+        if is_reported("web") && cluster.api.get::<Pod>("shop", "c").is_none() {
             cluster.api.remove::<Pod>("shop", "a");
             let mut waiting = pod("c", "web", "10.1.0.3");
             waiting["status"]["conditions"] = json!([]);
             cluster.put(&PODS, waiting);
         }
-        if is_told("old") {
+        if is_reported("old") {
             cluster.api.remove::<Service>("shop", "old");
         }
     },
     end: |cluster| {
-        let web = told(cluster, "web")?;
-        let is_done =
-            web[0]["notReadyAddresses"][0]["targetRef"]["name"] == "c" && told(cluster, "gone").is_none();
+        let web = reported_addresses(cluster, "web")?;
+        let is_done = web[0]["notReadyAddresses"][0]["targetRef"]["name"] == "c"
+            && reported_addresses(cluster, "gone").is_none();
         let names = cluster
             .api
             .list::<Endpoints>()
@@ -59,7 +59,7 @@ const STORY: Scenario = Scenario {
             list.as_array()
                 .map(|list| list.iter().map(|one| one["ip"].clone()).collect::<Vec<_>>())
         });
-        (is_done && told(cluster, "old").is_none())
+        (is_done && reported_addresses(cluster, "old").is_none())
             .then(|| json!({"names": names.collect::<Vec<_>>(), "web": ips}))
     },
 };
@@ -87,7 +87,7 @@ async fn endpoints_tell_since_when_and_whose_they_are() {
     let look = |cluster: &TestCluster| {
         let meta = cluster.api.get::<Endpoints>("shop", "web")?.metadata;
         Some(
-            json!({"labels": meta.labels, "annotations": meta.annotations.filter(|notes| !notes.is_empty())}),
+            json!({"labels": meta.labels, "annotations": meta.annotations.filter(|annotations| !annotations.is_empty())}),
         )
     };
     let made = eventually(|| async { look(&cluster) }).await;
@@ -128,7 +128,7 @@ async fn services_that_choose_no_pods_are_left_alone() {
     cluster.put(&SERVICES, name);
     cluster.put(&SERVICES, service("other"));
     let _running = cluster.start("k3", make);
-    eventually(|| async { told(&cluster, "other") }).await;
+    eventually(|| async { reported_addresses(&cluster, "other") }).await;
     assert_eq!(cluster.api.list::<Endpoints>().len(), 1);
     assert_eq!(cluster.api.writes().len(), 1);
 }
@@ -142,7 +142,7 @@ async fn people_are_told_what_cannot_be_written() {
         Fault::Status(403),
     );
     let _running = cluster.start("k3", make);
-    eventually(|| async { told(&cluster, "web") }).await;
+    eventually(|| async { reported_addresses(&cluster, "web") }).await;
     let event = eventually(|| async { cluster.api.list::<k8s_openapi::api::core::v1::Event>().pop() }).await;
     assert_eq!(event.reason.as_deref(), Some("FailedToCreateEndpoint"));
     let message = event.message.unwrap();

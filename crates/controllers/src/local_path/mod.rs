@@ -106,7 +106,7 @@ impl Reconciler for Maker {
         let node = claim.metadata.annotation(SELECTED_NODE);
         let node = node.and_then(|node| self.nodes.get(&Key::new("", node)));
         let tell = |news: EventMessage| {
-            news.tell(
+            news.record(
                 &self.recorder,
                 &claim.metadata.reference(&PERSISTENT_VOLUME_CLAIMS),
             );

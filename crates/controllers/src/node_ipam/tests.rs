@@ -7,7 +7,7 @@ use kubecontroller::testing::eventually_within;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::plan::CLAIM;
+use super::allocate::CLAIM;
 use crate::{
     context::{Cluster, ControllerContext, NodeNetworks, Task},
     resource::NODES,

@@ -42,7 +42,7 @@ fn put_pod(cluster: &TestCluster, name: &str, node: &str) {
 }
 
 /// Nodes show that they live.
-fn beat(cluster: &TestCluster, nodes: &[&str]) {
+fn renew_leases(cluster: &TestCluster, nodes: &[&str]) {
     for name in nodes {
         let time = cluster.now().strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string();
         cluster.put(
@@ -53,10 +53,10 @@ fn beat(cluster: &TestCluster, nodes: &[&str]) {
 }
 
 /// Lets time pass in which some nodes live.
-async fn live(cluster: &TestCluster, nodes: &[&str], time: Duration) {
+async fn advance_with_live_nodes(cluster: &TestCluster, nodes: &[&str], time: Duration) {
     let end = Instant::now() + time;
     while Instant::now() < end {
-        beat(cluster, nodes);
+        renew_leases(cluster, nodes);
         sleep(Duration::from_secs(1)).await;
     }
 }
@@ -70,12 +70,12 @@ async fn until(cluster: &TestCluster, nodes: &[&str], mut wanted: impl FnMut() -
             "waited in vain: {:?}",
             taints(cluster, nodes[0])
         );
-        live(cluster, nodes, Duration::from_secs(1)).await;
+        advance_with_live_nodes(cluster, nodes, Duration::from_secs(1)).await;
     }
 }
 
 /// What a node says, as one says it to it.
-fn say(cluster: &TestCluster, name: &str, kind: &str, status: &str) {
+fn set_condition(cluster: &TestCluster, name: &str, kind: &str, status: &str) {
     cluster.api.edit::<Node>("", name, |node| {
         let conditions = node.status.as_mut().unwrap().conditions.get_or_insert_default();
         conditions.retain(|condition| condition.type_ != kind);
@@ -124,7 +124,7 @@ fn is_pod_ready(cluster: &TestCluster, name: &str) -> bool {
         .any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
-fn told(cluster: &TestCluster, reason: &str) -> Vec<String> {
+fn event_messages(cluster: &TestCluster, reason: &str) -> Vec<String> {
     let events = cluster.api.list::<Event>().into_iter();
     let told = events.filter(|event| event.reason.as_deref() == Some(reason));
     told.filter_map(|event| event.message).collect()
@@ -142,8 +142,8 @@ async fn a_node_that_falls_silent_is_declared_unreachable_and_comes_back() {
     put_pod(&cluster, "web", "c");
     put_pod(&cluster, "other", "a");
     let _running = cluster.start("k3", make);
-    live(&cluster, &all, Duration::from_mins(2)).await;
-    assert_eq!(told(&cluster, "RegisteredNode").len(), 3);
+    advance_with_live_nodes(&cluster, &all, Duration::from_mins(2)).await;
+    assert_eq!(event_messages(&cluster, "RegisteredNode").len(), 3);
     let writes = cluster.api.writes();
     assert!(writes.iter().all(|write| write.is_of("events")), "{writes:?}");
     let start = Instant::now();
@@ -161,12 +161,12 @@ async fn a_node_that_falls_silent_is_declared_unreachable_and_comes_back() {
     );
     until(&cluster, &["a", "b"], || !is_pod_ready(&cluster, "web")).await;
     assert!(is_pod_ready(&cluster, "other"));
-    let about_nodes = told(&cluster, "NodeNotReady");
+    let about_nodes = event_messages(&cluster, "NodeNotReady");
     assert!(
         about_nodes.contains(&"Node c status is now: NodeNotReady".to_owned()),
         "{about_nodes:?}"
     );
-    say(&cluster, "c", "Ready", "True");
+    set_condition(&cluster, "c", "Ready", "True");
     until(&cluster, &all, || taints(&cluster, "c").is_empty()).await;
 }
 
@@ -182,7 +182,7 @@ async fn what_a_node_says_of_itself_becomes_taints() {
         node.spec.get_or_insert_default().taints = serde_json::from_value(foreign).unwrap();
     });
     let _running = cluster.start("k3", make);
-    live(&cluster, &all, Duration::from_secs(30)).await;
+    advance_with_live_nodes(&cluster, &all, Duration::from_secs(30)).await;
     for (kind, status, expected) in [
         (
             "MemoryPressure",
@@ -197,7 +197,7 @@ async fn what_a_node_says_of_itself_becomes_taints() {
         ),
         ("Ready", "True", vec!["gpu:NoSchedule"]),
     ] {
-        say(&cluster, "c", kind, status);
+        set_condition(&cluster, "c", kind, status);
         until(&cluster, &all, || taints(&cluster, "c") == expected).await;
     }
     let cordon = |is_cordoned| {
@@ -213,7 +213,7 @@ async fn what_a_node_says_of_itself_becomes_taints() {
     cordon(false);
     until(&cluster, &all, || taints(&cluster, "c") == ["gpu:NoSchedule"]).await;
     cluster.api.forget_requests();
-    live(&cluster, &all, Duration::from_mins(10)).await;
+    advance_with_live_nodes(&cluster, &all, Duration::from_mins(10)).await;
     assert!(cluster.api.writes().is_empty());
 }
 
@@ -224,13 +224,13 @@ async fn nobody_is_driven_away_while_all_nodes_are_down() {
         put_node(&cluster, name, &json!({}));
     }
     let _running = cluster.start("k3", make);
-    live(&cluster, &["a", "b"], Duration::from_secs(30)).await;
+    advance_with_live_nodes(&cluster, &["a", "b"], Duration::from_secs(30)).await;
     sleep(Duration::from_mins(10)).await;
     for name in ["a", "b"] {
         assert_eq!(taints(&cluster, name), ["unreachable:NoSchedule"]);
     }
     // One comes back: so it was not the network.
-    say(&cluster, "a", "Ready", "True");
+    set_condition(&cluster, "a", "Ready", "True");
     until(&cluster, &["a"], || {
         taints(&cluster, "a").is_empty() && taints(&cluster, "b") == UNREACHABLE
     })
@@ -269,7 +269,7 @@ async fn nodes_that_go_are_told_of_and_old_labels_follow_new_ones() {
     .await;
     cluster.api.remove::<Node>("", "a");
     let look = || {
-        let told = told(&cluster, "RemovingNode");
+        let told = event_messages(&cluster, "RemovingNode");
         async move { told == ["Node a event: Removing Node a from Controller"] }
     };
     eventually_within(LONG, look).await;
@@ -286,20 +286,20 @@ const STORY: Scenario = Scenario {
         put_pod(cluster, "shop", "c");
     },
     play: |cluster| {
-        beat(cluster, &["a", "b"]);
+        renew_leases(cluster, &["a", "b"]);
         let node = cluster.api.get::<Node>("", "c").unwrap();
         let is_back = node
             .metadata
             .annotations
             .is_some_and(|annotations| annotations.contains_key(BACK));
         if is_back {
-            beat(cluster, &["c"]);
+            renew_leases(cluster, &["c"]);
         } else if taints(cluster, "c") == UNREACHABLE
             && !is_pod_ready(cluster, "web")
             && !is_pod_ready(cluster, "shop")
         {
             for kind in ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"] {
-                say(cluster, "c", kind, if kind == "Ready" { "True" } else { "False" });
+                set_condition(cluster, "c", kind, if kind == "Ready" { "True" } else { "False" });
             }
             cluster.api.edit::<Node>("", "c", |node| {
                 let annotations = node.metadata.annotations.get_or_insert_default();

@@ -194,7 +194,7 @@ impl Autoscaling {
         let message = format!("the HPA controller was able to update the target scale to {replicas}");
         standing.set(ABLE, true, "SucceededRescale", message);
         let message = format!("New size: {replicas}; reason: {reason}");
-        EventMessage::normal("SuccessfulRescale", message).tell(
+        EventMessage::normal("SuccessfulRescale", message).record(
             &self.recorder,
             &autoscaler.metadata.reference(&HORIZONTAL_POD_AUTOSCALERS),
         );
@@ -431,7 +431,7 @@ impl Autoscaling {
 
     fn warn(&self, autoscaler: &Autoscaler, reason: &str, message: impl std::fmt::Display) {
         let about = autoscaler.metadata.reference(&HORIZONTAL_POD_AUTOSCALERS);
-        EventMessage::warning(reason, message).tell(&self.recorder, &about);
+        EventMessage::warning(reason, message).record(&self.recorder, &about);
     }
 
     /// Does something with what is remembered of an autoscaler.

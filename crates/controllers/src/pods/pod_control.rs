@@ -41,7 +41,7 @@ impl<'a> PodControl<'a> {
 
     /// Tells something about the owner.
     pub(crate) fn record(&self, news: &EventMessage) {
-        news.tell(self.recorder, &self.about);
+        news.record(self.recorder, &self.about);
     }
 
     /// Tells that no pod can be made.

@@ -72,9 +72,9 @@ pub(crate) enum SliceAnnotations {
 
 /// Something that was not done, in words.
 #[derive(Debug, thiserror::Error)]
-#[error("{words}")]
+#[error("{message}")]
 pub(crate) struct EndpointSliceWriteError {
-    pub(crate) words: String,
+    pub(crate) message: String,
     pub(crate) source: kube::Error,
 }
 
@@ -228,8 +228,8 @@ impl EndpointSliceWriter<'_> {
     }
 
     fn undone(&self, what: &str, source: kube::Error) -> EndpointSliceWriteError {
-        let words = format!("failed to {what} for {}: {}", self.whose, error_message(&source));
-        EndpointSliceWriteError { words, source }
+        let message = format!("failed to {what} for {}: {}", self.whose, error_message(&source));
+        EndpointSliceWriteError { message, source }
     }
 }
 

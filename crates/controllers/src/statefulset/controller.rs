@@ -525,7 +525,7 @@ impl StatefulSetSync<'_> {
     // --- events ---
 
     fn record_event(&self, news: &EventMessage) {
-        news.tell(&self.controller.recorder, &self.about);
+        news.record(&self.controller.recorder, &self.about);
     }
 
     // upstream: pkg/controller/statefulset/stateful_pod_control.go recordPodEvent

@@ -35,18 +35,18 @@ fn taint(cluster: &TestCluster, keys: &[&str]) {
 
 /// For how long a pod bears the taint `down`.
 #[derive(Clone, Copy)]
-enum Bears {
+enum TolerationSeconds {
     Not,
     Seconds(u32),
     Forever,
 }
 
-fn put_pod(cluster: &TestCluster, name: &str, node: &str, bears: Bears) {
+fn put_pod(cluster: &TestCluster, name: &str, node: &str, toleration: TolerationSeconds) {
     let bear = |seconds: Option<u32>| json!([{"key": "down", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}]);
-    let tolerations = match bears {
-        Bears::Not => json!([]),
-        Bears::Seconds(seconds) => bear(Some(seconds)),
-        Bears::Forever => bear(None),
+    let tolerations = match toleration {
+        TolerationSeconds::Not => json!([]),
+        TolerationSeconds::Seconds(seconds) => bear(Some(seconds)),
+        TolerationSeconds::Forever => bear(None),
     };
     cluster.put(
         &PODS,
@@ -58,21 +58,21 @@ fn put_pod(cluster: &TestCluster, name: &str, node: &str, bears: Bears) {
     );
 }
 
-fn is_going(cluster: &TestCluster, name: &str) -> bool {
+fn is_terminating(cluster: &TestCluster, name: &str) -> bool {
     let pod = cluster.api.get::<Pod>("shop", name);
     pod.is_none_or(|pod| pod.metadata.deletion_timestamp.is_some())
 }
 
-async fn until_going(cluster: &TestCluster, name: &str) {
+async fn until_terminating(cluster: &TestCluster, name: &str) {
     kubecontroller::testing::eventually(|| {
-        let seen = is_going(cluster, name);
+        let seen = is_terminating(cluster, name);
         async move { seen }
     })
     .await;
 }
 
 /// What people were told.
-fn told(cluster: &TestCluster) -> Vec<String> {
+fn event_messages(cluster: &TestCluster) -> Vec<String> {
     let events = cluster.api.list::<Event>().into_iter();
     let told = events.filter(|event| event.reason.as_deref() == Some("TaintManagerEviction"));
     let mut told: Vec<_> = told.filter_map(|event| event.message).collect();
@@ -84,14 +84,14 @@ fn told(cluster: &TestCluster) -> Vec<String> {
 async fn a_pod_that_does_not_bear_a_taint_is_marked_and_goes() {
     let cluster = TestCluster::new();
     put_node(&cluster, "n1", &[]);
-    put_pod(&cluster, "web", "n1", Bears::Not);
-    put_pod(&cluster, "strong", "n1", Bears::Forever);
-    put_pod(&cluster, "elsewhere", "n2", Bears::Not);
+    put_pod(&cluster, "web", "n1", TolerationSeconds::Not);
+    put_pod(&cluster, "strong", "n1", TolerationSeconds::Forever);
+    put_pod(&cluster, "elsewhere", "n2", TolerationSeconds::Not);
     let _running = cluster.start("k3", make);
     sleep(Duration::from_secs(5)).await;
     assert!(cluster.api.writes().is_empty());
     taint(&cluster, &["down"]);
-    until_going(&cluster, "web").await;
+    until_terminating(&cluster, "web").await;
     let pod = cluster.api.get::<Pod>("shop", "web").unwrap();
     let conditions = serde_json::to_value(pod.status.unwrap().conditions).unwrap();
     assert_eq!(
@@ -102,8 +102,8 @@ async fn a_pod_that_does_not_bear_a_taint_is_marked_and_goes() {
         }])
     );
     sleep(Duration::from_mins(10)).await;
-    assert!(!is_going(&cluster, "strong") && !is_going(&cluster, "elsewhere"));
-    assert_eq!(told(&cluster), ["Marking for deletion Pod shop/web"]);
+    assert!(!is_terminating(&cluster, "strong") && !is_terminating(&cluster, "elsewhere"));
+    assert_eq!(event_messages(&cluster), ["Marking for deletion Pod shop/web"]);
     let writes = cluster.api.writes();
     let of_pods = writes
         .iter()
@@ -118,9 +118,9 @@ async fn a_pod_that_comes_to_a_tainted_node_goes_when_its_time_is_over() {
     put_node(&cluster, "n1", &["down"]);
     let _running = cluster.start("k3", make);
     sleep(Duration::from_secs(1)).await;
-    put_pod(&cluster, "patient", "n1", Bears::Seconds(40));
+    put_pod(&cluster, "patient", "n1", TolerationSeconds::Seconds(40));
     let start = Instant::now();
-    until_going(&cluster, "patient").await;
+    until_terminating(&cluster, "patient").await;
     assert_eq!(start.elapsed().as_secs(), 40);
 }
 
@@ -128,17 +128,20 @@ async fn a_pod_that_comes_to_a_tainted_node_goes_when_its_time_is_over() {
 async fn a_taint_that_goes_in_time_was_as_if_never_there() {
     let cluster = TestCluster::new();
     put_node(&cluster, "n1", &["down"]);
-    put_pod(&cluster, "patient", "n1", Bears::Seconds(40));
+    put_pod(&cluster, "patient", "n1", TolerationSeconds::Seconds(40));
     let _running = cluster.start("k3", make);
     sleep(Duration::from_secs(30)).await;
     taint(&cluster, &[]);
     sleep(Duration::from_mins(5)).await;
-    assert!(!is_going(&cluster, "patient"));
-    assert_eq!(told(&cluster), ["Cancelling deletion of Pod shop/patient"]);
+    assert!(!is_terminating(&cluster, "patient"));
+    assert_eq!(
+        event_messages(&cluster),
+        ["Cancelling deletion of Pod shop/patient"]
+    );
     // The time begins anew.
     taint(&cluster, &["down"]);
     let start = Instant::now();
-    until_going(&cluster, "patient").await;
+    until_terminating(&cluster, "patient").await;
     assert_eq!(start.elapsed().as_secs(), 40);
 }
 
@@ -146,16 +149,16 @@ async fn a_taint_that_goes_in_time_was_as_if_never_there() {
 async fn a_worse_taint_shortens_the_wait() {
     let cluster = TestCluster::new();
     put_node(&cluster, "n1", &["down"]);
-    put_pod(&cluster, "patient", "n1", Bears::Seconds(300));
+    put_pod(&cluster, "patient", "n1", TolerationSeconds::Seconds(300));
     let _running = cluster.start("k3", make);
     sleep(Duration::from_secs(30)).await;
     taint(&cluster, &["down", "broken"]);
     let start = Instant::now();
-    until_going(&cluster, "patient").await;
+    until_terminating(&cluster, "patient").await;
     assert_eq!(start.elapsed().as_secs(), 0);
     sleep(Duration::from_secs(5)).await;
     assert_eq!(
-        told(&cluster),
+        event_messages(&cluster),
         [
             "Cancelling deletion of Pod shop/patient",
             "Marking for deletion Pod shop/patient"
@@ -169,10 +172,10 @@ const STORY: Scenario = Scenario {
     setup: |cluster| {
         put_node(cluster, "n1", &["down"]);
         put_node(cluster, "n2", &[]);
-        put_pod(cluster, "weak", "n1", Bears::Not);
-        put_pod(cluster, "patient", "n1", Bears::Seconds(20));
-        put_pod(cluster, "strong", "n1", Bears::Forever);
-        put_pod(cluster, "elsewhere", "n2", Bears::Not);
+        put_pod(cluster, "weak", "n1", TolerationSeconds::Not);
+        put_pod(cluster, "patient", "n1", TolerationSeconds::Seconds(20));
+        put_pod(cluster, "strong", "n1", TolerationSeconds::Forever);
+        put_pod(cluster, "elsewhere", "n2", TolerationSeconds::Not);
     },
     play: |cluster| {
         for pod in cluster.pods() {

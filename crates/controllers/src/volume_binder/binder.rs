@@ -94,14 +94,14 @@ impl Binder {
     }
 
     pub(super) fn tell_of_claim(&self, claim: &PersistentVolumeClaim, news: &EventMessage) {
-        news.tell(
+        news.record(
             &self.recorder,
             &claim.metadata.reference(&PERSISTENT_VOLUME_CLAIMS),
         );
     }
 
     pub(super) fn tell_of_volume(&self, volume: &PersistentVolume, news: &EventMessage) {
-        news.tell(&self.recorder, &volume.metadata.reference(&PERSISTENT_VOLUMES));
+        news.record(&self.recorder, &volume.metadata.reference(&PERSISTENT_VOLUMES));
     }
 
     /// Makes a claim and a volume each other's. Each step is left out that was done before; whoever goes on with it, after a
