@@ -52,7 +52,9 @@ pub(crate) use self::apiextensions::{go_regexp_fault, resolve_field_path};
 pub use self::{
     apiextensions::{approval as approval_of_definition, is_bad_bundle},
     authentication::token_review,
-    certificates::{Requested, RequestedName, certificate_end, read_request},
+    certificates::{
+        CertificateRequestInfo, SubjectAltNameKind, certificate_not_after, parse_certificate_request,
+    },
     core::{
         event,
         persistent_volume_claim::class_of as storage_class_of,

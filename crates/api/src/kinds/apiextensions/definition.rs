@@ -34,10 +34,11 @@ const COLUMNS: &[Column] = &[
     Column::new("Established", "boolean", Description::text("Established status")).wide(),
 ];
 
-/// The rules of definitions.
 pub(super) struct CustomResourceDefinition;
 
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go strategy
 impl Rules for CustomResourceDefinition {
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1/defaults.go SetDefaults_CustomResourceDefinition
     fn default(&self, object: &mut Value) {
         let spec = object.make("spec");
         let names = spec.make("names");
@@ -61,18 +62,21 @@ impl Rules for CustomResourceDefinition {
         }
     }
 
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go PrepareForCreate
     fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
         let zero = at.kind.ty.zero();
         object.set("status", zero.get("status").cloned().unwrap_or_default());
         store(object);
     }
 
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go PrepareForUpdate
     fn prepare_update(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
         new.copy_from("status", old);
         store(new);
     }
 
     /// The metadata of such a write counts, as clients know it.
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go statusStrategy
     fn prepare_status(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
         new.copy_from("spec", old);
     }
@@ -81,6 +85,7 @@ impl Rules for CustomResourceDefinition {
         (subresource == "status").then(|| Reset::Fields(FieldSet::of_fields(&[&["spec"]])))
     }
 
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceDefinition
     fn validate(&self, object: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
         judge_name(object, errors);
         let demands = Demands {
@@ -91,6 +96,7 @@ impl Rules for CustomResourceDefinition {
         judge_rest(object, None, errors);
     }
 
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceDefinitionUpdate
     fn validate_update(&self, new: &Value, old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
         let before = old.at("spec");
         let established = is_established(old);
@@ -104,10 +110,12 @@ impl Rules for CustomResourceDefinition {
         judge_rest(new, Some(old), errors);
     }
 
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceDefinitionStatus
     fn validate_status(&self, new: &Value, _old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
         judge_status(new, errors);
     }
 
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         let known: HashSet<String> = old
             .map(|old| format::warnings(old.at("spec")))
@@ -123,6 +131,7 @@ impl Rules for CustomResourceDefinition {
         true
     }
 
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go AllowUnconditionalUpdate
     fn updates_unconditionally(&self) -> bool {
         false
     }

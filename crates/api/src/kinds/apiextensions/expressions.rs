@@ -16,7 +16,7 @@ use crate::{
 /// What one expression may cost for one object.
 const MOST: u64 = 10_000_000;
 /// What all expressions of a schema may cost for one object.
-const MOST_IN_ALL: u64 = 100_000_000;
+const MAX_IN_ALL: u64 = 100_000_000;
 /// How many of those that cost most are told.
 const TOLD: usize = 4;
 
@@ -177,13 +177,13 @@ impl Judging<'_> {
         }
         self.total = self.total.saturating_add(cost);
         // What is less than a hundredth is no help to who looks for savings.
-        if cost >= MOST_IN_ALL / 100 {
+        if cost >= MAX_IN_ALL / 100 {
             self.expensive.push((cost, at.to_string()));
         }
     }
 
     fn sum_up(&mut self, at: &Path<'_>) {
-        if self.total <= MOST_IN_ALL {
+        if self.total <= MAX_IN_ALL {
             return;
         }
         self.expensive.sort_by_key(|(cost, _)| std::cmp::Reverse(*cost));
@@ -195,7 +195,7 @@ impl Judging<'_> {
         }
         let what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
         self.messages
-            .push(Error::forbidden(at, exceeds(what, self.total, MOST_IN_ALL)));
+            .push(Error::forbidden(at, exceeds(what, self.total, MAX_IN_ALL)));
     }
 }
 

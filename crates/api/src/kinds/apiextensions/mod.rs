@@ -32,7 +32,7 @@ use crate::{
     rules::{Errors, Rules, Tree},
 };
 
-/// The rules of a kind of this group.
+/// The strategy of a kind of this group.
 pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
     (kind == "CustomResourceDefinition").then_some(&definition::CustomResourceDefinition as &dyn Rules)
 }

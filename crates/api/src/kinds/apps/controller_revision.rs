@@ -1,4 +1,4 @@
-//! Controller revisions: what a controller asked for once, kept to go back to.
+//! ControllerRevision: an immutable snapshot of the state of a DaemonSet or StatefulSet, for rollback.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,6 @@ use crate::{
     time::Time,
 };
 
-/// The rules of controller revisions.
 pub(super) struct ControllerRevision;
 
 const COLUMNS: &[Column] = &[
@@ -19,7 +18,9 @@ const COLUMNS: &[Column] = &[
     Column::age(),
 ];
 
+// upstream: pkg/registry/apps/controllerrevision/strategy.go strategy
 impl Rules for ControllerRevision {
+    // upstream: pkg/apis/apps/validation/validation.go ValidateControllerRevisionCreate
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         counts::validate_nonnegative_fields(object, &["revision"], &Path::NOWHERE, errors);
         let field_path = Path::new("data");
@@ -30,6 +31,7 @@ impl Rules for ControllerRevision {
         }
     }
 
+    // upstream: pkg/apis/apps/validation/validation.go ValidateControllerRevisionUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         counts::validate_nonnegative_fields(new, &["revision"], &Path::NOWHERE, errors);
         immutable::validate_immutable_fields(new, old, &["data"], &Path::NOWHERE, errors);
@@ -39,6 +41,7 @@ impl Rules for ControllerRevision {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printControllerRevision
     fn row(&self, object: &Value, now: Time) -> Row {
         let owners = object.at("metadata").items("ownerReferences");
         let controller = owners.iter().find(|owner| owner.flag("controller"));

@@ -1,4 +1,4 @@
-//! Daemon sets: a pod of one template on every node.
+//! DaemonSet: a pod of one template on every matching node.
 
 use serde_json::{Value, json};
 
@@ -13,10 +13,11 @@ use crate::{
     time::Time,
 };
 
-/// The rules of daemon sets.
 pub(super) struct DaemonSet;
 
-/// Counts the changes of the template. It was a field once; the server keeps it.
+/// Counts the changes of the template. It was the field `spec.templateGeneration` of extensions/v1beta1, which v1 keeps as an
+/// annotation.
+// upstream: pkg/apis/apps/v1/conversion.go Convert_apps_DaemonSet_To_v1_DaemonSet
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 const COLUMNS: &[Column] = &[
@@ -49,7 +50,9 @@ const COLUMNS: &[Column] = &[
     Column::field("Selector", "spec.selector").wide(),
 ];
 
+// upstream: pkg/registry/apps/daemonset/strategy.go daemonSetStrategy
 impl Rules for DaemonSet {
+    // upstream: pkg/apis/apps/v1/defaults.go SetDefaults_DaemonSet
     fn default(&self, object: &mut Value) {
         let spec = object.make("spec");
         let strategy = spec.make("updateStrategy");
@@ -65,6 +68,7 @@ impl Rules for DaemonSet {
         pod::default_template(spec.make("template"));
     }
 
+    // upstream: pkg/registry/apps/daemonset/strategy.go PrepareForCreate
     fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
         rules::reset_status(object, at.kind);
         pod_template::drop_disabled_template_fields(object, &Value::Null);
@@ -72,6 +76,7 @@ impl Rules for DaemonSet {
         set_template_generation(object, generation);
     }
 
+    // upstream: pkg/registry/apps/daemonset/strategy.go PrepareForUpdate
     fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
         rules::keep_status(new, old, at.kind);
         pod_template::drop_disabled_template_fields(new, old);
@@ -79,22 +84,26 @@ impl Rules for DaemonSet {
         set_template_generation(new, template_generation(old) + i64::from(changed));
     }
 
+    // upstream: pkg/registry/apps/daemonset/strategy.go daemonSetStatusStrategy
     fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
         new.copy_from("spec", old);
         set_template_generation(new, template_generation(old));
     }
 
+    // upstream: pkg/apis/apps/validation/validation.go ValidateDaemonSet
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate(object.at("spec"), None, errors);
+        validate_daemon_set_spec(object.at("spec"), None, errors);
     }
 
+    // upstream: pkg/apis/apps/validation/validation.go ValidateDaemonSetUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let spec = new.at("spec");
         let before = old.at("spec");
         immutable::validate_immutable_selector(spec, before, &Path::new("spec"), errors);
-        validate(spec, Some(before), errors);
+        validate_daemon_set_spec(spec, Some(before), errors);
     }
 
+    // upstream: pkg/apis/apps/validation/validation.go ValidateDaemonSetStatusUpdate
     fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let status = new.at("status");
         let at = Path::new("status");
@@ -113,6 +122,7 @@ impl Rules for DaemonSet {
         counts::validate_collision_count(status, old.at("status"), &at, errors);
     }
 
+    // upstream: pkg/registry/apps/daemonset/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         if old.is_some_and(|old| template_generation(old) == template_generation(new)) {
             return Vec::new();
@@ -132,6 +142,7 @@ impl Rules for DaemonSet {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printDaemonSet
     fn row(&self, object: &Value, now: Time) -> Row {
         let spec = object.at("spec");
         let status = object.at("status");
@@ -163,7 +174,8 @@ fn set_template_generation(object: &mut Value, generation: i64) {
     annotations.set(TEMPLATE_GENERATION, generation.to_string());
 }
 
-fn validate(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
+// upstream: pkg/apis/apps/validation/validation.go ValidateDaemonSetSpec
+fn validate_daemon_set_spec(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
     let at = Path::new("spec");
     let values = old.map_or(InvalidValues::Refused, |old| {
         label_selector::tolerate_invalid_values_of(old.at("selector"))
@@ -192,11 +204,12 @@ fn validate(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
     );
     pod_template::validate_restarted_always(template, "DaemonSet", &template_at, errors);
     counts::validate_nonnegative_fields(spec, &["minReadySeconds"], &at, errors);
-    strategy(spec.at("updateStrategy"), &at.child("updateStrategy"), errors);
+    validate_daemon_set_update_strategy(spec.at("updateStrategy"), &at.child("updateStrategy"), errors);
     counts::validate_nonnegative_fields(spec, &["revisionHistoryLimit"], &at, errors);
 }
 
-fn strategy(strategy: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/apps/validation/validation.go ValidateDaemonSetUpdateStrategy, ValidateRollingUpdateDaemonSet
+fn validate_daemon_set_update_strategy(strategy: &Value, at: &Path<'_>, errors: &mut Errors) {
     let rolling = strategy.at("rollingUpdate");
     let field_path = at.child("rollingUpdate");
     match strategy.text("type") {

@@ -1,4 +1,4 @@
-//! Deployments: pods of one template, replaced a few at a time when it changes.
+//! Deployment: pods of one template, replaced by rolling updates.
 
 use serde_json::{Value, json};
 
@@ -11,10 +11,11 @@ use crate::{
     time::Time,
 };
 
-/// The rules of deployments.
 pub(super) struct Deployment;
 
-/// An annotation that asks for an old revision; it was a field once, and is judged as one.
+/// An annotation that asks for an old revision. It was the field `spec.rollbackTo` of extensions/v1beta1; its errors still name
+/// a field.
+// upstream: pkg/apis/apps/validation/validation.go ValidateRollback
 const ROLLBACK: &str = "deprecated.deployment.rollback.to";
 
 const COLUMNS: &[Column] = &[
@@ -28,7 +29,9 @@ const COLUMNS: &[Column] = &[
     Column::field("Selector", "spec.selector").wide(),
 ];
 
+// upstream: pkg/registry/apps/deployment/strategy.go deploymentStrategy
 impl Rules for Deployment {
+    // upstream: pkg/apis/apps/v1/defaults.go SetDefaults_Deployment
     fn default(&self, object: &mut Value) {
         let spec = object.make("spec");
         spec.fill("replicas", 1);
@@ -46,30 +49,36 @@ impl Rules for Deployment {
         pod::default_template(spec.make("template"));
     }
 
+    // upstream: pkg/registry/apps/deployment/strategy.go PrepareForCreate
     fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
         rules::reset_status(object, at.kind);
         pod_template::drop_disabled_template_fields(object, &Value::Null);
     }
 
+    // upstream: pkg/registry/apps/deployment/strategy.go PrepareForUpdate
     fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
         rules::keep_status(new, old, at.kind);
         pod_template::drop_disabled_template_fields(new, old);
     }
 
+    // upstream: pkg/registry/apps/deployment/strategy.go deploymentStatusStrategy
     fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
         new.copy_from("spec", old);
         new.make("metadata").copy_from("labels", old.at("metadata"));
     }
 
+    // upstream: pkg/apis/apps/validation/validation.go ValidateDeployment
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate(object, None, errors);
+        validate_deployment_spec(object, None, errors);
     }
 
+    // upstream: pkg/apis/apps/validation/validation.go ValidateDeploymentUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate(new, Some(old.at("spec")), errors);
+        validate_deployment_spec(new, Some(old.at("spec")), errors);
         immutable::validate_immutable_selector(new.at("spec"), old.at("spec"), &Path::new("spec"), errors);
     }
 
+    // upstream: pkg/apis/apps/validation/validation.go ValidateDeploymentStatusUpdate
     fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let status = new.at("status");
         let at = Path::new("status");
@@ -104,6 +113,7 @@ impl Rules for Deployment {
         counts::validate_collision_count(status, old.at("status"), &at, errors);
     }
 
+    // upstream: pkg/registry/apps/deployment/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         let name = if old.is_none() {
             pod_template::warn_about_pod_name_prefix(new)
@@ -117,7 +127,7 @@ impl Rules for Deployment {
         true
     }
 
-    /// Annotations count, because they are copied to the replica sets.
+    /// Annotations count, because the controller copies them to the ReplicaSets.
     fn raises_generation(&self, new: &Value, old: &Value) -> bool {
         let annotations = |object: &Value| object.at("metadata").at("annotations").clone();
         new.at("spec") != old.at("spec") || annotations(new) != annotations(old)
@@ -132,6 +142,7 @@ impl Rules for Deployment {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printDeployment
     fn row(&self, object: &Value, now: Time) -> Row {
         let spec = object.at("spec");
         let status = object.at("status");
@@ -160,15 +171,17 @@ impl Rules for Deployment {
     }
 }
 
-fn validate(object: &Value, old: Option<&Value>, errors: &mut Errors) {
+// upstream: pkg/apis/apps/validation/validation.go ValidateDeploymentSpec
+fn validate_deployment_spec(object: &Value, old: Option<&Value>, errors: &mut Errors) {
     let spec = object.at("spec");
     let at = Path::new("spec");
     counts::validate_nonnegative_fields(spec, &["replicas"], &at, errors);
     pod_template::validate_selector_and_template(spec, old, &at, errors);
-    strategy(spec.at("strategy"), &at.child("strategy"), errors);
+    validate_deployment_strategy(spec.at("strategy"), &at.child("strategy"), errors);
     counts::validate_nonnegative_fields(spec, &["minReadySeconds", "revisionHistoryLimit"], &at, errors);
     let rollback = object.at("metadata").at("annotations").text(ROLLBACK);
     if let Some(revision) = rollback.parse::<i64>().ok().filter(|revision| *revision < 0) {
+        // upstream: pkg/apis/apps/validation/validation.go ValidateDeploymentSpec; the path is spec.rollback, not spec.rollbackTo
         let field_path = at.child("rollback");
         errors.push(Error::invalid(
             &field_path.child("version"),
@@ -189,7 +202,8 @@ fn validate(object: &Value, old: Option<&Value>, errors: &mut Errors) {
     }
 }
 
-fn strategy(strategy: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/apps/validation/validation.go ValidateDeploymentStrategy, ValidateRollingUpdateDeployment
+fn validate_deployment_strategy(strategy: &Value, at: &Path<'_>, errors: &mut Errors) {
     let rolling = strategy.at("rollingUpdate");
     let field_path = at.child("rollingUpdate");
     match strategy.text("type") {

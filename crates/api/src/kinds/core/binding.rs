@@ -9,7 +9,6 @@ use crate::{
     rules::{Circumstances, Errors, Rules, Tree},
 };
 
-/// The rules of bindings.
 pub(super) struct Binding;
 
 impl Rules for Binding {

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// How many bytes the values of a config map or secret may have together.
-pub(in crate::kinds) const MOST_BYTES: usize = 1024 * 1024;
+pub(in crate::kinds) const MAX_BYTES: usize = 1024 * 1024;
 
 /// How many bytes a value has that is written in base64.
 pub(in crate::kinds) fn bytes_of(value: &Value) -> usize {
@@ -19,12 +19,13 @@ pub(in crate::kinds) fn bytes_of(value: &Value) -> usize {
     text.len() / 4 * 3 - text.bytes().rev().take_while(|byte| *byte == b'=').count().min(2)
 }
 
-/// The rules of config maps.
 pub(super) struct ConfigMap;
 
 const COLUMNS: &[Column] = &[Column::name(), Column::field("Data", "data"), Column::age()];
 
+// upstream: pkg/registry/core/configmap/strategy.go strategy
 impl Rules for ConfigMap {
+    // upstream: pkg/apis/core/validation/validation.go ValidateConfigMap
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let mut bytes = 0;
         let data = object.entries("data");
@@ -44,12 +45,13 @@ impl Rules for ConfigMap {
             push_invalid(key, name::config_key(key), &binary_place.key(key), errors);
             bytes += bytes_of(value);
         }
-        if bytes > MOST_BYTES {
+        if bytes > MAX_BYTES {
             // The whole object is too large: its place has no name.
-            errors.push(Error::too_long(&Path::new(""), MOST_BYTES));
+            errors.push(Error::too_long(&Path::new(""), MAX_BYTES));
         }
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidateConfigMapUpdate
     fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
         immutable(errors, new, old, &["data", "binaryData"]);
         self.validate(new, at, errors);
@@ -59,6 +61,7 @@ impl Rules for ConfigMap {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printConfigMap
     fn row(&self, object: &Value, now: Time) -> Row {
         let count = object.entries("data").len() + object.entries("binaryData").len();
         named_row(object, now, [json!(count)])

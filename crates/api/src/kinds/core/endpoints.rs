@@ -11,7 +11,6 @@ use crate::{
     time::Time,
 };
 
-/// The rules of endpoints.
 pub(super) struct Endpoints;
 
 const COLUMNS: &[Column] = &[
@@ -21,9 +20,11 @@ const COLUMNS: &[Column] = &[
 ];
 const ADDRESSES: [&str; 2] = ["addresses", "notReadyAddresses"];
 /// How many addresses a table shows.
-const MOST_SHOWN: usize = 3;
+const MAX_SHOWN: usize = 3;
 
+// upstream: pkg/registry/core/endpoint/strategy.go endpointsStrategy
 impl Rules for Endpoints {
+    // upstream: pkg/apis/core/v1/defaults.go SetDefaults_Endpoints
     fn default(&self, object: &mut Value) {
         for subset in object.items_mut("subsets") {
             for port in subset.items_mut("ports") {
@@ -32,10 +33,12 @@ impl Rules for Endpoints {
         }
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidateEndpointsCreate
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         subsets(errors, object);
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidateEndpointsUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         // What was taken once stays valid.
         if new.at("subsets") != old.at("subsets") {
@@ -43,6 +46,7 @@ impl Rules for Endpoints {
         }
     }
 
+    // upstream: pkg/registry/core/endpoint/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, _: Option<&Value>) -> Vec<String> {
         let labels = new.at("metadata").at("labels");
         if labels.text("endpoints.kubernetes.io/managed-by") == "endpoint-controller" {
@@ -63,6 +67,7 @@ impl Rules for Endpoints {
         warnings
     }
 
+    // upstream: pkg/registry/core/endpoint/strategy.go AllowCreateOnUpdate
     fn creates_on_update(&self) -> bool {
         true
     }
@@ -71,6 +76,7 @@ impl Rules for Endpoints {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printEndpoints
     fn row(&self, object: &Value, now: Time) -> Row {
         named_row(object, now, [json!(shown(object))])
     }
@@ -144,7 +150,7 @@ fn shown(object: &Value) -> String {
         };
         for number in numbers {
             count += addresses.len();
-            let room = MOST_SHOWN - first.len();
+            let room = MAX_SHOWN - first.len();
             first.extend(
                 addresses
                     .iter()
@@ -158,8 +164,8 @@ fn shown(object: &Value) -> String {
         }
     }
     let list = first.join(",");
-    if count > MOST_SHOWN {
-        format!("{list} + {} more...", count - MOST_SHOWN)
+    if count > MAX_SHOWN {
+        format!("{list} + {} more...", count - MAX_SHOWN)
     } else {
         list
     }

@@ -13,7 +13,6 @@ use crate::{
     rules::{Circumstances, Errors, Rules, Tree, TreeMut},
 };
 
-/// The rules of limit ranges.
 pub(super) struct LimitRange;
 
 const POD: &str = "Pod";
@@ -27,8 +26,9 @@ const DEFAULT_REQUEST: &str = "defaultRequest";
 const RATIO: &str = "maxLimitRequestRatio";
 
 /// Up to this amount thousandths are counted.
-const MOST_IN_MILLIS: i64 = i64::MAX / 1000;
+const MAX_IN_MILLIS: i64 = i64::MAX / 1000;
 
+// upstream: pkg/registry/core/limitrange/strategy.go limitrangeStrategy
 impl Rules for LimitRange {
     fn default(&self, object: &mut Value) {
         for limit in object.make("spec").items_mut("limits") {
@@ -45,6 +45,7 @@ impl Rules for LimitRange {
         }
     }
 
+    // upstream: pkg/registry/core/limitrange/strategy.go PrepareForCreate
     fn prepare_create(&self, object: &mut Value, _: &Circumstances<'_>) {
         // A limit range needs no name of its own choice.
         let metadata = object.make("metadata");
@@ -54,8 +55,10 @@ impl Rules for LimitRange {
         }
     }
 
+    // upstream: pkg/registry/core/limitrange/strategy.go PrepareForUpdate
     fn prepare_update(&self, _: &mut Value, _: &Value, _: &Circumstances<'_>) {}
 
+    // upstream: pkg/apis/core/validation/validation.go ValidateLimitRange
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let spec = Path::new("spec");
         let root = spec.child("limits");
@@ -71,6 +74,7 @@ impl Rules for LimitRange {
         }
     }
 
+    // upstream: pkg/registry/core/limitrange/strategy.go AllowCreateOnUpdate
     fn creates_on_update(&self) -> bool {
         true
     }
@@ -248,7 +252,7 @@ impl Bounds<'_> {
 #[expect(clippy::cast_precision_loss, reason = "an estimate is what clients know")]
 fn ratios(ratio: &Quantity, min: &Quantity, max: &Quantity) -> (f64, f64) {
     let all = [ratio, min, max];
-    if all.iter().all(|amount| amount.value() < MOST_IN_MILLIS) {
+    if all.iter().all(|amount| amount.value() < MAX_IN_MILLIS) {
         let [ratio, min, max] = all.map(|amount| amount.milli_value() as f64);
         (ratio / 1000.0, max / min)
     } else {

@@ -15,7 +15,6 @@ use crate::{
     time::Time,
 };
 
-/// The rules of namespaces.
 pub(super) struct Namespace;
 
 /// The rules of the list of what must be done before a namespace goes.
@@ -34,16 +33,19 @@ const SELECTABLE: &[Selectable] = &[Selectable::rule("status.phase", |namespace|
     Cow::Borrowed(namespace.at("status").text("phase"))
 })];
 
+// upstream: pkg/registry/core/namespace/strategy.go namespaceStrategy
 impl Rules for Namespace {
     fn names(&self) -> Rule {
         Rule::Label
     }
 
+    // upstream: pkg/apis/core/v1/defaults.go SetDefaults_Namespace
     fn default(&self, object: &mut Value) {
         label_with_name(object);
         object.make("status").fill("phase", "Active");
     }
 
+    // upstream: pkg/registry/core/namespace/strategy.go PrepareForCreate
     fn prepare_create(&self, object: &mut Value, _: &Circumstances<'_>) {
         // The name may have been made after the defaults were set.
         label_with_name(object);
@@ -56,11 +58,13 @@ impl Rules for Namespace {
         }
     }
 
+    // upstream: pkg/registry/core/namespace/strategy.go PrepareForUpdate
     fn prepare_update(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
         new.make("spec").copy_from("finalizers", old.at("spec"));
         new.copy_from("status", old);
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidateNamespace
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let spec = Path::new("spec");
         let field_path = spec.child("finalizers");
@@ -69,6 +73,7 @@ impl Rules for Namespace {
         }
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidateNamespaceStatusUpdate
     fn validate_status(&self, new: &Value, _: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let (phase, detail) = if new.at("metadata").has("deletionTimestamp") {
             (
@@ -98,6 +103,7 @@ impl Rules for Namespace {
         false
     }
 
+    // upstream: pkg/registry/core/namespace/strategy.go NamespaceToSelectableFields
     fn selectable(&self) -> &'static [Selectable] {
         SELECTABLE
     }
@@ -106,6 +112,7 @@ impl Rules for Namespace {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printNamespace
     fn row(&self, object: &Value, now: Time) -> Row {
         named_row(object, now, [json!(object.at("status").text("phase"))])
     }

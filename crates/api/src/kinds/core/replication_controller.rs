@@ -15,13 +15,14 @@ use crate::{
 
 use super::pod;
 
-/// The rules of replication controllers.
 pub(super) struct ReplicationController;
 
 /// Begins the annotations that name what an older server could not keep.
 const NON_CONVERTIBLE: &str = "non-convertible.kubernetes.io";
 
+// upstream: pkg/registry/core/replicationcontroller/strategy.go rcStrategy
 impl Rules for ReplicationController {
+    // upstream: pkg/apis/core/v1/defaults.go SetDefaults_ReplicationController
     fn default(&self, object: &mut Value) {
         let spec = object.make("spec");
         let labels = spec.at("template").at("metadata").at("labels").clone();
@@ -38,16 +39,19 @@ impl Rules for ReplicationController {
         }
     }
 
+    // upstream: pkg/registry/core/replicationcontroller/strategy.go PrepareForCreate
     fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
         rules::reset_status(object, at.kind);
         pod_template::drop_disabled_template_fields(object, &Value::Null);
     }
 
+    // upstream: pkg/registry/core/replicationcontroller/strategy.go PrepareForUpdate
     fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
         rules::keep_status(new, old, at.kind);
         pod_template::drop_disabled_template_fields(new, old);
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidateReplicationController
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         // Names are told of after the spec, and what they were to begin with is not.
         let of = |error: &Error, field| error.kind == ErrorKind::Invalid && error.field == field;
@@ -60,6 +64,7 @@ impl Rules for ReplicationController {
         counts(spec, errors);
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidateReplicationControllerUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         validate(new.at("spec"), Some(old.at("spec")), errors);
         for (key, value) in old.at("metadata").entries("annotations") {
@@ -88,10 +93,12 @@ impl Rules for ReplicationController {
         counts(new.at("spec"), errors);
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidateReplicationControllerStatusUpdate
     fn validate_status(&self, new: &Value, _: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         pod_template::validate_replica_counts(new.at("status"), &Path::new("status"), errors);
     }
 
+    // upstream: pkg/registry/core/replicationcontroller/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         match old {
             None => pod_template::warn_about_pod_name_prefix(new)
@@ -128,6 +135,7 @@ impl Rules for ReplicationController {
         pod_template::REPLICAS_COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printReplicationController
     fn row(&self, object: &Value, now: Time) -> Row {
         pod_template::replicas_row(object, now, label_selector::format_labels)
     }

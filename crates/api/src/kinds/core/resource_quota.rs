@@ -20,7 +20,6 @@ use crate::{
     time::Time,
 };
 
-/// The rules of resource quotas.
 pub(super) struct ResourceQuota;
 
 const COLUMNS: &[Column] = &[
@@ -59,6 +58,7 @@ const OF_PODS: [&str; 7] = [
     "requests.memory",
 ];
 
+// upstream: pkg/registry/core/resourcequota/strategy.go resourcequotaStrategy
 impl Rules for ResourceQuota {
     fn default(&self, object: &mut Value) {
         for (part, list) in [("spec", "hard"), ("status", "hard"), ("status", "used")] {
@@ -68,11 +68,13 @@ impl Rules for ResourceQuota {
         }
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidateResourceQuota
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         spec(errors, object.at("spec"));
         status(errors, object.at("status"));
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidateResourceQuotaUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         spec(errors, new.at("spec"));
         let scopes = |quota: &Value| -> BTreeSet<String> {
@@ -85,6 +87,7 @@ impl Rules for ResourceQuota {
         }
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidateResourceQuotaStatusUpdate
     fn validate_status(&self, new: &Value, _: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         if new.at("metadata").text("resourceVersion").is_empty() {
             errors.push(Error::required(&Path::new("resourceVersion"), ""));
@@ -92,6 +95,7 @@ impl Rules for ResourceQuota {
         status(errors, new.at("status"));
     }
 
+    // upstream: pkg/registry/core/resourcequota/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         if old.is_some() {
             return Vec::new();
@@ -128,6 +132,7 @@ impl Rules for ResourceQuota {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printResourceQuota
     fn row(&self, object: &Value, now: Time) -> Row {
         let status = object.at("status");
         let mut requests = Vec::new();

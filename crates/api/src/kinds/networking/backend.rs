@@ -1,4 +1,4 @@
-//! Where an Ingress sends requests: a port of a service, or another object.
+//! IngressBackend: a port of a service, or a reference to another object.
 
 use serde_json::Value;
 
@@ -9,21 +9,24 @@ use crate::{
     rules::{Errors, Tree},
 };
 
-/// What is wrong with a backend.
-pub(super) fn validate(backend: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/networking/validation/validation.go validateIngressBackend
+pub(super) fn validate_ingress_backend(backend: &Value, at: &Path<'_>, errors: &mut Errors) {
     match (backend.has("resource"), backend.has("service")) {
         (true, true) => errors.push(Error::invalid(
             at,
             "",
             "cannot set both resource and service backends",
         )),
-        (true, false) => reference(backend.at("resource"), &at.child("resource"), errors),
-        (false, true) => service(backend.at("service"), at, errors),
+        (true, false) => {
+            validate_typed_local_object_reference(backend.at("resource"), &at.child("resource"), errors)
+        }
+        (false, true) => validate_service_backend(backend.at("service"), at, errors),
         (false, false) => errors.push(Error::invalid(at, "", "resource or service backend is required")),
     }
 }
 
-fn reference(resource: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/networking/validation/validation.go validateIngressTypedLocalObjectReference
+fn validate_typed_local_object_reference(resource: &Value, at: &Path<'_>, errors: &mut Errors) {
     if resource.has("apiGroup") {
         let group = resource.text("apiGroup");
         field_checks::push_invalid(
@@ -39,7 +42,8 @@ fn reference(resource: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn service(service: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/networking/validation/validation.go validateIngressBackend
+fn validate_service_backend(service: &Value, at: &Path<'_>, errors: &mut Errors) {
     let field_path = at.child("service");
     match service.text("name") {
         "" => errors.push(Error::required(&field_path.child("name"), "")),

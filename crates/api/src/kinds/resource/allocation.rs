@@ -17,7 +17,7 @@ use crate::{
         condition,
         core::{
             node_selector::{self, Values},
-            volume::source::driver_name,
+            volume::source::validate_csi_driver_name,
         },
         field_checks,
     },
@@ -128,7 +128,7 @@ fn judge_consumers(claim: &Value, old: &Value, at: &Path<'_>, errors: &mut Error
 }
 
 fn judge_device(device: &Value, allocated: &HashSet<[&str; 4]>, at: &Path<'_>, errors: &mut Errors) {
-    driver_name(device.text("driver"), &at.child("driver"), errors);
+    validate_csi_driver_name(device.text("driver"), &at.child("driver"), errors);
     word::pool(device.text("pool"), &at.child("pool"), errors);
     field_checks::validate_dns1123_label(device.text("device"), &at.child("device"), errors);
     if !allocated.contains(&identity(device)) {

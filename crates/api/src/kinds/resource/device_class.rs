@@ -14,14 +14,16 @@ use crate::{
     time::Time,
 };
 
-/// The rules of device classes.
 pub(super) struct DeviceClass;
 
+// upstream: pkg/registry/resource/deviceclass/strategy.go deviceClassStrategy
 impl Rules for DeviceClass {
+    // upstream: pkg/apis/resource/validation/validation.go ValidateDeviceClass
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         validate(object.at("spec"), &Value::Null, errors);
     }
 
+    // upstream: pkg/apis/resource/validation/validation.go ValidateDeviceClassUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         validate(new.at("spec"), old.at("spec"), errors);
     }
@@ -35,6 +37,7 @@ impl Rules for DeviceClass {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printDeviceClass
     fn row(&self, object: &Value, now: Time) -> Row {
         named_row(object, now, [])
     }

@@ -5,23 +5,25 @@ use serde_json::{Value, json};
 use super::{taint, word};
 use crate::{
     field::{Error, Path},
-    kinds::{condition, core::volume::source::driver_name, field_checks, status_meta},
+    kinds::{condition, core::volume::source::validate_csi_driver_name, field_checks, status_meta},
     rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, age, named_row},
     time::Time,
 };
 
 const CONDITIONS: usize = 8;
 
-/// The rules of device taint rules.
 pub(super) struct DeviceTaintRule;
 
+// upstream: pkg/registry/resource/devicetaintrule/strategy.go deviceTaintRuleStrategy
 impl Rules for DeviceTaintRule {
+    // upstream: pkg/registry/resource/devicetaintrule/strategy.go PrepareForCreate
     fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
         object.set("status", json!({}));
         taint::date(object.make("spec").make("taint"), at.now);
     }
 
     /// An effect is there since it was changed, unless the client says otherwise.
+    // upstream: pkg/registry/resource/devicetaintrule/strategy.go PrepareForUpdate
     fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
         new.copy_from("status", old);
         let before = old.way("spec.taint");
@@ -32,15 +34,18 @@ impl Rules for DeviceTaintRule {
         }
     }
 
+    // upstream: pkg/registry/resource/devicetaintrule/strategy.go deviceTaintRuleStatusStrategy
     fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
         new.copy_from("spec", old);
         status_meta::reset_object_meta_for_status(new, old);
     }
 
+    // upstream: pkg/apis/resource/validation/validation.go ValidateDeviceTaintRule
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         validate(object.at("spec"), errors);
     }
 
+    // upstream: pkg/apis/resource/validation/validation.go ValidateDeviceTaintRuleStatusUpdate
     fn validate_status(&self, new: &Value, _: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let at = Path::new("status");
         let field_path = at.child("conditions");
@@ -55,6 +60,7 @@ impl Rules for DeviceTaintRule {
         true
     }
 
+    // upstream: pkg/registry/resource/devicetaintrule/strategy.go AllowUnconditionalUpdate
     fn updates_unconditionally(&self) -> bool {
         false
     }
@@ -95,7 +101,7 @@ fn validate(spec: &Value, errors: &mut Errors) {
     let selector = spec.at("deviceSelector");
     let field_path = at.child("deviceSelector");
     if let Some(driver) = selector.at("driver").as_str() {
-        driver_name(driver, &field_path.child("driver"), errors);
+        validate_csi_driver_name(driver, &field_path.child("driver"), errors);
     }
     if let Some(pool) = selector.at("pool").as_str() {
         word::pool(pool, &field_path.child("pool"), errors);

@@ -11,9 +11,9 @@ use crate::{
     time::Time,
 };
 
-/// The rules of templates of resource claims.
 pub(super) struct ResourceClaimTemplate;
 
+// upstream: pkg/registry/resource/resourceclaimtemplate/strategy.go resourceClaimTemplateStrategy
 impl Rules for ResourceClaimTemplate {
     fn default(&self, object: &mut Value) {
         let spec = object.at_mut("spec").and_then(|spec| spec.at_mut("spec"));
@@ -22,14 +22,17 @@ impl Rules for ResourceClaimTemplate {
         }
     }
 
+    // upstream: pkg/registry/resource/resourceclaimtemplate/strategy.go PrepareForCreate
     fn prepare_create(&self, object: &mut Value, _: &Circumstances<'_>) {
         claim::drop_disabled(object.make("spec").make("spec"), &Value::Null);
     }
 
+    // upstream: pkg/registry/resource/resourceclaimtemplate/strategy.go PrepareForUpdate
     fn prepare_update(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
         claim::drop_disabled(new.make("spec").make("spec"), old.way("spec.spec"));
     }
 
+    // upstream: pkg/apis/resource/validation/validation.go ValidateResourceClaimTemplate
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let spec = object.at("spec");
         let at = Path::new("spec");
@@ -37,6 +40,7 @@ impl Rules for ResourceClaimTemplate {
         claim::validate(spec.at("spec"), &at.child("spec"), errors);
     }
 
+    // upstream: pkg/apis/resource/validation/validation.go ValidateResourceClaimTemplateUpdate
     fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
         self.validate(new, at, errors);
         if new.at("spec") != old.at("spec") {
@@ -53,6 +57,7 @@ impl Rules for ResourceClaimTemplate {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printResourceClaimTemplate
     fn row(&self, object: &Value, now: Time) -> Row {
         named_row(object, now, [])
     }

@@ -11,7 +11,7 @@ use crate::{
     kinds::{
         core::{
             node_selector::{self, Values},
-            volume::source::driver_name,
+            volume::source::validate_csi_driver_name,
         },
         field_checks,
     },
@@ -27,30 +27,35 @@ const COUNTER_SETS: usize = 8;
 /// Attributes that hold lists, which belongs to a feature that is off.
 const LISTS: [&str; 4] = ["bools", "ints", "strings", "versions"];
 
-/// The rules of resource slices.
 pub(super) struct ResourceSlice;
 
+// upstream: pkg/registry/resource/resourceslice/strategy.go resourceSliceStrategy
 impl Rules for ResourceSlice {
+    // upstream: pkg/registry/resource/resourceslice/strategy.go PrepareForCreate
     fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
         let spec = object.make("spec");
         date_taints(spec, at.now);
         drop_disabled(spec, &Value::Null);
     }
 
+    // upstream: pkg/registry/resource/resourceslice/strategy.go PrepareForUpdate
     fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
         let spec = new.make("spec");
         date_taints(spec, at.now);
         drop_disabled(spec, old.at("spec"));
     }
 
+    // upstream: pkg/apis/resource/validation/validation.go ValidateResourceSlice
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         validate(object.at("spec"), &Value::Null, errors);
     }
 
+    // upstream: pkg/apis/resource/validation/validation.go ValidateResourceSliceUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         validate(new.at("spec"), old.at("spec"), errors);
     }
 
+    // upstream: pkg/registry/resource/resourceslice/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, _: Option<&Value>) -> Vec<String> {
         let driver = new.at("spec").text("driver");
         if driver.to_lowercase() == driver {
@@ -100,6 +105,7 @@ impl Rules for ResourceSlice {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printResourceSlice
     fn row(&self, object: &Value, now: Time) -> Row {
         let spec = object.at("spec");
         named_row(
@@ -180,7 +186,7 @@ fn validate(spec: &Value, old: &Value, errors: &mut Errors) {
 }
 
 fn judge(spec: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
-    driver_name(spec.text("driver"), &at.child("driver"), errors);
+    validate_csi_driver_name(spec.text("driver"), &at.child("driver"), errors);
     let pool = spec.at("pool");
     let field_path = at.child("pool");
     word::pool(pool.text("name"), &field_path.child("name"), errors);

@@ -13,7 +13,7 @@ const LONGEST_DOMAIN: u64 = 63;
 const LONGEST_NAME: u64 = 32;
 const LONGEST_DRIVER: u64 = 63;
 const LONGEST_VALUE: u64 = 64;
-const MOST_ENTRIES: u64 = 32;
+const MAX_ENTRIES: u64 = 32;
 /// What an expression may cost at most.
 const MOST: u64 = 1_000_000;
 
@@ -33,7 +33,7 @@ static ENVIRONMENT: LazyLock<Environment> = LazyLock::new(|| {
 fn by_name(values: Decl) -> Decl {
     let map = |key: u64, values: Decl| {
         let keys = Decl::new(Shape::String, key);
-        Decl::new(Shape::Map(Arc::new(keys), Arc::new(values)), MOST_ENTRIES)
+        Decl::new(Shape::Map(Arc::new(keys), Arc::new(values)), MAX_ENTRIES)
     };
     map(LONGEST_DOMAIN, map(LONGEST_NAME, values))
 }

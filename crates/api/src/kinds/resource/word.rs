@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::{
     field::{Error, Path},
-    kinds::{core::volume::source::driver_name, field_checks},
+    kinds::{core::volume::source::validate_csi_driver_name, field_checks},
     name,
     rules::{Errors, Tree},
 };
@@ -75,7 +75,7 @@ pub(super) fn qualified(key: &str, at: &Path<'_>, errors: &mut Errors) {
         Some((domain, name)) if !name.contains('/') => {
             match domain {
                 "" => errors.push(Error::invalid(at, "", "the domain must not be empty")),
-                domain => driver_name(domain, at, errors),
+                domain => validate_csi_driver_name(domain, at, errors),
             }
             match name {
                 "" => errors.push(Error::invalid(at, "", "the name must not be empty")),

@@ -1,4 +1,4 @@
-//! Volume attributes classes: what of a volume can be changed while it is in use.
+//! VolumeAttributesClass: mutable attributes of volumes (KEP-3751).
 
 use serde_json::{Value, json};
 
@@ -10,10 +10,11 @@ use crate::{
     time::Time,
 };
 
-/// The rules of volume attributes classes.
 pub(super) struct VolumeAttributesClass;
 
+// upstream: pkg/registry/storage/volumeattributesclass/strategy.go volumeAttributesClassStrategy
 impl Rules for VolumeAttributesClass {
+    // upstream: pkg/apis/storage/validation/validation.go ValidateVolumeAttributesClass
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let driver = object.text("driverName");
         field_checks::require_fields(object, &["driverName"], &Path::NOWHERE, errors);
@@ -24,9 +25,10 @@ impl Rules for VolumeAttributesClass {
                 errors,
             );
         }
-        parameters::validate(object, true, errors);
+        parameters::validate_parameters(object, true, errors);
     }
 
+    // upstream: pkg/apis/storage/validation/validation.go ValidateVolumeAttributesClassUpdate
     fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
         for name in ["driverName", "parameters"] {
             if new.at(name) != old.at(name) {
@@ -46,6 +48,7 @@ impl Rules for VolumeAttributesClass {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printVolumeAttributesClass
     fn row(&self, object: &Value, now: Time) -> Row {
         named_row(object, now, [json!(object.text("driverName"))])
     }

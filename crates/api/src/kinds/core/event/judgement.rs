@@ -10,8 +10,8 @@ use crate::{
     rules::{Errors, Tree},
 };
 
-const MOST_NOTE: usize = 1024;
-const MOST_WORD: usize = 128;
+const MAX_NOTE: usize = 1024;
+const MAX_WORD: usize = 128;
 
 /// What is asked of the events of both groups.
 pub(super) fn loosely(errors: &mut Errors, event: &Value, form: Form) {
@@ -46,9 +46,9 @@ pub(super) fn loosely(errors: &mut Errors, event: &Value, form: Form) {
         if value.is_empty() {
             errors.push(Error::required(&Path::new(name), ""));
         }
-        too_long(errors, name, value, MOST_WORD);
+        too_long(errors, name, value, MAX_WORD);
     }
-    too_long(errors, "message", text(event, "message"), MOST_NOTE);
+    too_long(errors, "message", text(event, "message"), MAX_NOTE);
 }
 
 /// What is asked of new events of `events.k8s.io` beside that.

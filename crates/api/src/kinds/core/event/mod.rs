@@ -73,6 +73,7 @@ fn component(event: &Value) -> &str {
     }
 }
 
+// upstream: pkg/registry/core/event/strategy.go eventStrategy
 impl Rules for Event {
     /// Events of the core group may have any name; the others are judged after what both have in common.
     fn names(&self) -> Rule {
@@ -104,10 +105,12 @@ impl Rules for Event {
         }
     }
 
+    // upstream: pkg/registry/core/event/strategy.go AllowCreateOnUpdate
     fn creates_on_update(&self) -> bool {
         true
     }
 
+    // upstream: pkg/registry/core/event/strategy.go ToSelectableFields
     fn selectable(&self) -> &'static [Selectable] {
         match self.0 {
             Form::Core => CORE_SELECTABLE,
@@ -122,6 +125,7 @@ impl Rules for Event {
         }
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printEvent
     fn row(&self, object: &Value, now: Time) -> Row {
         table::row(object, now)
     }

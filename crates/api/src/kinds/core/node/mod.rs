@@ -19,7 +19,6 @@ use crate::{
     time::Time,
 };
 
-/// The rules of nodes.
 pub(super) struct Node;
 
 const ROLE_PREFIX: &str = "node-role.kubernetes.io/";
@@ -46,6 +45,7 @@ const SELECTABLE: &[Selectable] = &[Selectable::rule("spec.unschedulable", |node
     })
 })];
 
+// upstream: pkg/registry/core/node/strategy.go nodeStrategy
 impl Rules for Node {
     fn default(&self, object: &mut Value) {
         if object.has("spec") {
@@ -66,6 +66,7 @@ impl Rules for Node {
     }
 
     /// A node may come with a status.
+    // upstream: pkg/registry/core/node/strategy.go PrepareForCreate
     fn prepare_create(&self, object: &mut Value, _: &Circumstances<'_>) {
         for (part, field) in [
             ("spec", "configSource"),
@@ -78,6 +79,7 @@ impl Rules for Node {
         }
     }
 
+    // upstream: pkg/registry/core/node/strategy.go PrepareForUpdate
     fn prepare_update(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
         new.copy_from("status", old);
         for field in ["configSource", "podPreemptionPolicy"] {
@@ -89,6 +91,7 @@ impl Rules for Node {
         }
     }
 
+    // upstream: pkg/registry/core/node/strategy.go nodeStatusStrategy
     fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
         new.copy_from("spec", old);
         if !old.at("status").has("config")
@@ -98,6 +101,7 @@ impl Rules for Node {
         }
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidateNode
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         annotation::annotations(errors, object);
         taints(errors, object);
@@ -113,6 +117,7 @@ impl Rules for Node {
         networks(errors, object.at("spec"));
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidateNodeUpdate
     fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
         self.validate(new, at, errors);
         change(errors, new, old);
@@ -122,6 +127,7 @@ impl Rules for Node {
         change(errors, new, old);
     }
 
+    // upstream: pkg/registry/core/node/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, _: Option<&Value>) -> Vec<String> {
         let spec = new.at("spec");
         let mut warnings = Vec::new();
@@ -148,6 +154,7 @@ impl Rules for Node {
         false
     }
 
+    // upstream: pkg/registry/core/node/strategy.go NodeToSelectableFields
     fn selectable(&self) -> &'static [Selectable] {
         SELECTABLE
     }
@@ -156,6 +163,7 @@ impl Rules for Node {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printNode
     fn row(&self, object: &Value, now: Time) -> Row {
         let metadata = object.at("metadata");
         let status = object.at("status");

@@ -90,10 +90,11 @@ const GONE: [(&str, &str, &str); 6] = [
     ("rbd", "rbd", "deprecated in v1.28, non-functional in v1.31+"),
 ];
 
-/// The rules of persistent volumes.
 pub(crate) struct PersistentVolume;
 
+// upstream: pkg/registry/core/persistentvolume/strategy.go persistentvolumeStrategy
 impl Rules for PersistentVolume {
+    // upstream: pkg/apis/core/v1/defaults.go SetDefaults_PersistentVolume
     fn default(&self, object: &mut Value) {
         object.make("status").fill("phase", "Pending");
         let spec = object.make("spec");
@@ -102,6 +103,7 @@ impl Rules for PersistentVolume {
         default_sources(spec);
     }
 
+    // upstream: pkg/registry/core/persistentvolume/strategy.go PrepareForCreate
     fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
         let now = at.now.truncated().to_string();
         object.set(
@@ -123,10 +125,12 @@ impl Rules for PersistentVolume {
         }
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidatePersistentVolume
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         validate(object, Values::Checked, errors);
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidatePersistentVolumeUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let values = if node_selector::has_invalid_values(old.way("spec.nodeAffinity.required")) {
             Values::Taken
@@ -158,6 +162,7 @@ impl Rules for PersistentVolume {
         }
     }
 
+    // upstream: pkg/registry/core/persistentvolume/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, _: Option<&Value>) -> Vec<String> {
         warnings(new)
     }
@@ -183,6 +188,7 @@ impl Rules for PersistentVolume {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printPersistentVolume
     fn row(&self, object: &Value, now: Time) -> Row {
         let metadata = object.at("metadata");
         let spec = object.at("spec");

@@ -30,20 +30,23 @@ const RESIZES: [&str; 5] = [
     "NodeResizePending",
 ];
 
-/// The rules of claims.
 pub(crate) struct PersistentVolumeClaim;
 
+// upstream: pkg/registry/core/persistentvolumeclaim/strategy.go persistentvolumeclaimStrategy
 impl Rules for PersistentVolumeClaim {
+    // upstream: pkg/apis/core/v1/defaults.go SetDefaults_PersistentVolumeClaim
     fn default(&self, object: &mut Value) {
         default_claim(object);
     }
 
+    // upstream: pkg/registry/core/persistentvolumeclaim/strategy.go PrepareForCreate
     fn prepare_create(&self, object: &mut Value, _: &Circumstances<'_>) {
         object.set("status", json!({"phase": "Pending"}));
         let spec = object.make("spec");
         data_source::prepare(spec, &Value::Null);
     }
 
+    // upstream: pkg/registry/core/persistentvolumeclaim/strategy.go PrepareForUpdate
     fn prepare_update(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
         new.copy_from("status", old);
         data_source::prepare(new.make("spec"), old.at("spec"));
@@ -56,21 +59,25 @@ impl Rules for PersistentVolumeClaim {
         }
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidatePersistentVolumeClaim
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let spec = object.at("spec");
         validate_claim_spec(spec, Leniency::default(), &Path::new("spec"), errors);
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidatePersistentVolumeClaimUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let lenient = leniency(old.at("spec"));
         validate_claim_spec(new.at("spec"), lenient, &Path::new("spec"), errors);
         validate_change(new, old, errors);
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidatePersistentVolumeClaimStatusUpdate
     fn validate_status(&self, new: &Value, _: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         validate_status(new, errors);
     }
 
+    // upstream: pkg/registry/core/persistentvolumeclaim/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, _: Option<&Value>) -> Vec<String> {
         let mut warnings = Vec::new();
         let annotations = new.at("metadata").entries("annotations");
@@ -101,6 +108,7 @@ impl Rules for PersistentVolumeClaim {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printPersistentVolumeClaim
     fn row(&self, object: &Value, now: Time) -> Row {
         let metadata = object.at("metadata");
         let spec = object.at("spec");

@@ -9,8 +9,8 @@ use crate::{
     rules::{Errors, Tree},
 };
 
-const MOST_NAMESERVERS: usize = 3;
-const MOST_SEARCHES: usize = 32;
+const MAX_NAMESERVERS: usize = 3;
+const MAX_SEARCHES: usize = 32;
 const LONGEST_SEARCH: usize = 2048;
 const LONGEST_HOSTNAME: usize = 64;
 
@@ -103,8 +103,8 @@ pub(super) fn validate_dns(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
             return errors.required(&servers_at, detail);
         }
     }
-    if servers.len() > MOST_NAMESERVERS {
-        let detail = format!("must not have more than {MOST_NAMESERVERS} nameservers");
+    if servers.len() > MAX_NAMESERVERS {
+        let detail = format!("must not have more than {MAX_NAMESERVERS} nameservers");
         errors.invalid(&servers_at, config.at("nameservers"), detail);
     }
     for (index, server) in config.texts("nameservers").enumerate() {
@@ -117,8 +117,8 @@ pub(super) fn validate_dns(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
     let searches_at = at.child("searches");
     let count = config.items("searches").len();
-    if count > MOST_SEARCHES {
-        let detail = format!("must not have more than {MOST_SEARCHES} search paths");
+    if count > MAX_SEARCHES {
+        let detail = format!("must not have more than {MAX_SEARCHES} search paths");
         errors.invalid(&searches_at, config.at("searches"), detail);
     }
     let length: usize = config.texts("searches").map(str::len).sum();

@@ -16,10 +16,8 @@ use crate::{
     rules::{Circumstances, Errors, Rules, Tree, TreeMut},
 };
 
-/// The rules of `ephemeralcontainers`.
 pub(super) struct EphemeralContainers;
 
-/// The rules of `resize`.
 pub(super) struct Resize;
 
 // --- EphemeralContainers ---

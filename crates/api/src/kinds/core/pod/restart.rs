@@ -12,8 +12,8 @@ use crate::{
 const POLICIES: [&str; 3] = ["Always", "Never", "OnFailure"];
 const ACTIONS: [&str; 2] = ["Restart", "RestartAllContainers"];
 const OPERATORS: [&str; 2] = ["In", "NotIn"];
-const MOST_RULES: usize = 20;
-const MOST_CODES: usize = 255;
+const MAX_RULES: usize = 20;
+const MAX_CODES: usize = 255;
 
 /// What is wrong with the restart policy of a container and its exceptions.
 pub(super) fn validate(container: &Value, at: &Path<'_>, errors: &mut Errors) {
@@ -31,8 +31,8 @@ pub(super) fn validate(container: &Value, at: &Path<'_>, errors: &mut Errors) {
         errors.unsupported(&policy_at, container.text("restartPolicy"), &POLICIES);
     }
     let rules_at = at.child("restartPolicyRules");
-    if rules.len() > MOST_RULES {
-        errors.push(Error::too_many(&rules_at, Some(rules.len()), MOST_RULES));
+    if rules.len() > MAX_RULES {
+        errors.push(Error::too_many(&rules_at, Some(rules.len()), MAX_RULES));
     }
     for (index, rule) in rules.iter().enumerate() {
         let field_path = rules_at.index(index);
@@ -51,12 +51,8 @@ pub(super) fn validate(container: &Value, at: &Path<'_>, errors: &mut Errors) {
             errors.unsupported(&codes_at.child("operator"), operator, &OPERATORS);
         }
         let count = codes.items("values").len();
-        if count > MOST_CODES {
-            errors.push(Error::too_many(
-                &codes_at.child("values"),
-                Some(count),
-                MOST_CODES,
-            ));
+        if count > MAX_CODES {
+            errors.push(Error::too_many(&codes_at.child("values"), Some(count), MAX_CODES));
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// The greatest number of a user or group.
-const MOST_ID: i64 = i32::MAX as i64;
+const MAX_ID: i64 = i32::MAX as i64;
 
 const PROC_MOUNTS: [&str; 2] = ["Default", "Unmasked"];
 const LONGEST_SYSCTL: usize = 253;
@@ -41,7 +41,7 @@ const IPC_SYSCTLS: [&str; 10] = [
 /// The number of a user or group.
 pub(super) fn id(value: &Value, at: &Path<'_>, errors: &mut Errors) {
     if let Some(number) = value.as_i64() {
-        for msg in in_range(number, 0, MOST_ID) {
+        for msg in in_range(number, 0, MAX_ID) {
             errors.invalid(at, number, msg);
         }
     }

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
-use super::config_map::{MOST_BYTES, bytes_of, immutable};
+use super::config_map::{MAX_BYTES, bytes_of, immutable};
 use crate::{
     base64, decode,
     field::{Error, Path},
@@ -36,7 +36,9 @@ const SELECTABLE: &[Selectable] = &[Selectable::rule("type", |secret| {
     Cow::Borrowed(secret.text("type"))
 })];
 
+// upstream: pkg/registry/core/secret/strategy.go strategy
 impl Rules for Secret {
+    // upstream: pkg/apis/core/v1/defaults.go SetDefaults_Secret
     fn default(&self, object: &mut Value) {
         object.fill("type", OPAQUE);
         if object.text("type").is_empty() {
@@ -55,6 +57,7 @@ impl Rules for Secret {
         }
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidateSecret
     fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
         let field_path = Path::new("data");
         let mut bytes = 0;
@@ -62,12 +65,13 @@ impl Rules for Secret {
             push_invalid(key, name::config_key(key), &field_path.key(key), errors);
             bytes += bytes_of(value);
         }
-        if bytes > MOST_BYTES {
-            errors.push(Error::too_long(&field_path, MOST_BYTES));
+        if bytes > MAX_BYTES {
+            errors.push(Error::too_long(&field_path, MAX_BYTES));
         }
         by_type(errors, object);
     }
 
+    // upstream: pkg/apis/core/validation/validation.go ValidateSecretUpdate
     fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
         if new.text("type") != old.text("type") {
             let shown = typed_string(new.text("type"));
@@ -77,6 +81,7 @@ impl Rules for Secret {
         self.validate(new, at, errors);
     }
 
+    // upstream: pkg/registry/core/secret/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, _: Option<&Value>) -> Vec<String> {
         if new.text("type") != TLS {
             return Vec::new();
@@ -87,6 +92,7 @@ impl Rules for Secret {
             .collect()
     }
 
+    // upstream: pkg/registry/core/secret/strategy.go SelectableFields
     fn selectable(&self) -> &'static [Selectable] {
         SELECTABLE
     }
@@ -95,6 +101,7 @@ impl Rules for Secret {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printSecret
     fn row(&self, object: &Value, now: Time) -> Row {
         let cells = [json!(object.text("type")), json!(object.entries("data").len())];
         named_row(object, now, cells)

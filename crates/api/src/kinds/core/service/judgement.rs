@@ -22,7 +22,7 @@ use crate::{
     rules::{Errors, Tree},
 };
 
-const MOST_AFFINITY_SECONDS: i64 = 86400;
+const MAX_AFFINITY_SECONDS: i64 = 86400;
 const ONLY_FOR_BALANCERS: &str = "may only be used when `type` is 'LoadBalancer'";
 
 /// What is wrong with a service that is new or changed. What the old one had is taken again in places where the rules
@@ -175,8 +175,8 @@ fn affinity(errors: &mut Errors, spec: &Value) {
         errors.push(Error::required(&client, detail));
     } else if seconds.is_null() {
         errors.push(Error::required(&timeout, detail));
-    } else if !(1..=MOST_AFFINITY_SECONDS).contains(&seconds.as_i64().unwrap_or_default()) {
-        let detail = format!("must be greater than 0 and less than {MOST_AFFINITY_SECONDS}");
+    } else if !(1..=MAX_AFFINITY_SECONDS).contains(&seconds.as_i64().unwrap_or_default()) {
+        let detail = format!("must be greater than 0 and less than {MAX_AFFINITY_SECONDS}");
         errors.push(Error::invalid(&timeout, seconds.clone(), detail));
     }
 }

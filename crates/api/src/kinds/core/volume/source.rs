@@ -320,7 +320,7 @@ fn storage_os_volume(source: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// The name of a driver: a domain name in any case, not longer than a label.
-pub(crate) fn driver_name(driver: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn validate_csi_driver_name(driver: &str, at: &Path<'_>, errors: &mut Errors) {
     if driver.is_empty() {
         errors.push(Error::required(at, ""));
         return;
@@ -333,7 +333,7 @@ pub(crate) fn driver_name(driver: &str, at: &Path<'_>, errors: &mut Errors) {
 }
 
 pub(super) fn csi(source: &Value, at: &Path<'_>, errors: &mut Errors) {
-    driver_name(source.text("driver"), &at.child("driver"), errors);
+    validate_csi_driver_name(source.text("driver"), &at.child("driver"), errors);
     let secret = source.at("nodePublishSecretRef");
     if secret.is_null() {
         return;
@@ -345,7 +345,7 @@ pub(super) fn csi(source: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 pub(crate) fn volume_csi(source: &Value, at: &Path<'_>, errors: &mut Errors) {
-    driver_name(source.text("driver"), &at.child("driver"), errors);
+    validate_csi_driver_name(source.text("driver"), &at.child("driver"), errors);
     field_checks::require_fields(source, &["volumeHandle"], at, errors);
     for field in [
         "controllerPublishSecretRef",

@@ -1,4 +1,4 @@
-//! What of a job can change.
+//! Updates of a Job spec: which fields are mutable, and when.
 
 use serde_json::Value;
 
@@ -8,14 +8,15 @@ use crate::{
     rules::{Errors, Tree, TreeMut},
 };
 
-/// What is wrong with a change of a job, beside what is wrong with the job.
-pub(super) fn validate(new: &Value, old: &Value, errors: &mut Errors) {
+/// Validates the changes of an update, beside the new spec itself.
+// upstream: pkg/apis/batch/validation/validation.go ValidateJobSpecUpdate
+pub(super) fn validate_job_spec_update(new: &Value, old: &Value, errors: &mut Errors) {
     let spec = new.at("spec");
     let before = old.at("spec");
     let at = Path::new("spec");
-    completions(spec, before, &at, errors);
+    validate_completions_update(spec, before, &at, errors);
     immutable::validate_immutable_selector(spec, before, &at, errors);
-    template(spec, before, may_change_template(old), &at, errors);
+    validate_pod_template_update(spec, before, should_allow_mutable_pod_template(old), &at, errors);
     let policy = |name: &str, ty: &str, errors: &mut Errors| {
         if spec.at(name) != before.at(name) {
             let shown = go_values::internal_value("batch", ty, spec.at(name));
@@ -28,8 +29,9 @@ pub(super) fn validate(new: &Value, old: &Value, errors: &mut Errors) {
     policy("successPolicy", "SuccessPolicy", errors);
 }
 
-/// An indexed job can be given other completions, together with as many pods at once.
-fn completions(spec: &Value, before: &Value, at: &Path<'_>, errors: &mut Errors) {
+/// An Indexed job may change completions together with an equal parallelism (elastic indexed jobs, KEP-3715).
+// upstream: pkg/apis/batch/validation/validation.go validateCompletions
+fn validate_completions_update(spec: &Value, before: &Value, at: &Path<'_>, errors: &mut Errors) {
     if spec.text("completionMode") != "Indexed" {
         immutable::validate_immutable_fields(spec, before, &["completions"], at, errors);
         return;
@@ -44,23 +46,35 @@ fn completions(spec: &Value, before: &Value, at: &Path<'_>, errors: &mut Errors)
     }
 }
 
-/// Where pods go, and what they get, can change as long as there are none.
-fn may_change_template(job: &Value) -> bool {
+/// Scheduling directives and resources are mutable while a job is suspended and has no pods (KEP-2926).
+// upstream: pkg/registry/batch/job/strategy.go shouldAllowMutablePodTemplate
+fn should_allow_mutable_pod_template(job: &Value) -> bool {
     let status = job.at("status");
     let idle = !status.has("startTime")
         || condition_status::is_condition_true(status.items("conditions"), "Suspended");
     job.at("spec").flag("suspend") && idle && status.int("active").unwrap_or_default() == 0
 }
 
-fn template(spec: &Value, before: &Value, changeable: bool, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/batch/validation/validation.go validatePodTemplateUpdate, validatePodResourceUpdatesOnly
+fn validate_pod_template_update(
+    spec: &Value,
+    before: &Value,
+    changeable: bool,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     let template = spec.at("template");
     let before = before.at("template");
     if template == before {
         return;
     }
     if !changeable {
-        let shown = pod_template::error_value(template);
-        errors.push(Error::invalid(&at.child("template"), shown, immutable::IMMUTABLE));
+        let template_value = pod_template::error_value(template);
+        errors.push(Error::invalid(
+            &at.child("template"),
+            template_value,
+            immutable::IMMUTABLE,
+        ));
         return;
     }
     let pod = template.at("spec");
@@ -68,7 +82,7 @@ fn template(spec: &Value, before: &Value, changeable: bool, at: &Path<'_>, error
     for name in ["nodeSelector", "tolerations", "schedulingGates"] {
         allowed.copy_from(name, pod);
     }
-    node_affinity(pod, &mut allowed);
+    allow_node_affinity_change(pod, &mut allowed);
     for list in ["containers", "initContainers"] {
         let containers = pod.items(list);
         let before = allowed.items_mut(list);
@@ -81,17 +95,18 @@ fn template(spec: &Value, before: &Value, changeable: bool, at: &Path<'_>, error
         }
     }
     if *pod != allowed {
-        let shown = pod::shown("PodSpec", pod);
+        let pod_value = pod::shown("PodSpec", pod);
         errors.push(Error::invalid(
             &at.child("template.spec"),
-            shown,
+            pod_value,
             immutable::IMMUTABLE,
         ));
     }
 }
 
-/// Of the affinity, what is said about nodes may change; it may also come and go with that.
-fn node_affinity(pod: &Value, allowed: &mut Value) {
+/// Node affinity is mutable; the affinity struct may be added or removed along with it.
+// upstream: pkg/apis/batch/validation/validation.go validatePodTemplateUpdate
+fn allow_node_affinity_change(pod: &Value, allowed: &mut Value) {
     let node = pod.at("affinity").at("nodeAffinity");
     if !pod.has("affinity") && !allowed.has("affinity") {
         return;
