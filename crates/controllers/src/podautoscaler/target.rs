@@ -1,4 +1,4 @@
-//! What an autoscaler points at: an object of any kind that has a scale.
+//! The target of an autoscaler: an object of any kind with a scale subresource.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,33 +12,32 @@ use crate::{
     writer::{ApiWriter, ObjectRef, error_message, has_status_code},
 };
 
-/// How often a scale is written when somebody else is faster.
-const TRIES: u32 = 5;
+/// Attempts to write a scale after conflicts.
+const MAX_ATTEMPTS: u32 = 5;
 
-/// Finds targets.
-pub(super) struct Targets {
+pub(super) struct TargetFinder {
     writer: ApiWriter,
-    /// The resources, as they were when one was last missed.
+    /// The discovery result, refreshed when a resource is missing.
     known: Mutex<Arc<DiscoveryResult>>,
 }
 
-/// A target, with its scale as the server has it.
-pub(super) struct Target {
+/// A target with its scale.
+pub(super) struct ScaleTarget {
     resource: Resource,
     scale: Value,
 }
 
 // --- Targets ---
 
-impl Targets {
+impl TargetFinder {
     pub(super) fn new(writer: &ApiWriter) -> Self {
-        Targets {
+        TargetFinder {
             writer: writer.clone(),
             known: Mutex::default(),
         }
     }
 
-    /// The resource that serves a kind, or why there is none.
+    /// The resource of a kind, or why there is none.
     pub(super) async fn resource(&self, api_version: &str, kind: &str) -> Result<Resource, String> {
         let group = match api_version.split('/').collect::<Vec<_>>()[..] {
             [_] => "",
@@ -67,18 +66,19 @@ impl Targets {
     }
 
     /// The target of an autoscaler, or why there is none.
+    // upstream: pkg/controller/podautoscaler/horizontal.go scaleForResourceMappings
     pub(super) async fn find(
         &self,
         namespace: &str,
         reference: &CrossVersionObjectReference,
-    ) -> Result<Target, String> {
+    ) -> Result<ScaleTarget, String> {
         let api_version = reference.api_version.as_deref().unwrap_or_default();
         let resource = self.resource(api_version, &reference.kind).await?;
         let object_ref = ObjectRef::new(&resource, namespace, &reference.name).subresource("scale");
         match self.writer.get(object_ref).await {
-            Ok(scale) => Ok(Target { resource, scale }),
+            Ok(scale) => Ok(ScaleTarget { resource, scale }),
             Err(error) if has_status_code(&error, 404) => {
-                // It may be served in another way by now.
+                // The resource may have changed; discovery is repeated.
                 *self.known() = Arc::default();
                 Err(not_found(&error, &resource))
             }
@@ -91,7 +91,7 @@ impl Targets {
     }
 }
 
-/// Whether the object is missing, or has no scale.
+/// Whether the object or its scale subresource is missing.
 fn not_found(error: &kube::Error, resource: &Resource) -> String {
     let names_object = |error: &kube::Error| match error {
         kube::Error::Api(status) => status
@@ -109,23 +109,23 @@ fn not_found(error: &kube::Error, resource: &Resource) -> String {
 
 // --- Target ---
 
-impl Target {
-    /// How many replicas are wanted.
-    pub(super) fn wanted(&self) -> i32 {
+impl ScaleTarget {
+    /// spec.replicas.
+    pub(super) fn spec_replicas(&self) -> i32 {
         count(self.scale.at("spec"))
     }
 
-    /// How many there are.
-    pub(super) fn actual(&self) -> i32 {
+    /// status.replicas.
+    pub(super) fn status_replicas(&self) -> i32 {
         count(self.scale.at("status"))
     }
 
-    /// Which pods are its own, as text.
+    /// status.selector.
     pub(super) fn selector(&self) -> &str {
         self.scale.at("status").text("selector")
     }
 
-    /// Scales it.
+    /// Writes spec.replicas.
     pub(super) async fn scale(
         &mut self,
         writer: &ApiWriter,
@@ -140,7 +140,7 @@ impl Target {
             self.scale["spec"]["replicas"] = replicas.into();
             match writer.update::<Value>(object_ref, &self.scale).await {
                 Ok(_) => return Ok(()),
-                Err(error) if has_status_code(&error, 409) && tries < TRIES => {
+                Err(error) if has_status_code(&error, 409) && tries < MAX_ATTEMPTS => {
                     self.scale = writer.get(object_ref).await?
                 }
                 Err(error) => return Err(error),

@@ -54,17 +54,17 @@ fn measure(cluster: &TestCluster, name: &str, cpu: &str) {
 }
 
 fn autoscaler(cluster: &TestCluster, name: &str, spec: &Value) {
-    let mut whole = json!({
+    let mut summary = json!({
         "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}, "maxReplicas": 10,
         "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}}],
     });
     for (field, value) in spec.as_object().unwrap() {
-        whole[field] = value.clone();
+        summary[field] = value.clone();
     }
     let metadata = json!({"name": name, "namespace": "shop", "generation": 1});
     cluster.put(
         &HORIZONTAL_POD_AUTOSCALERS,
-        json!({"metadata": metadata, "spec": whole}),
+        json!({"metadata": metadata, "spec": summary}),
     );
 }
 

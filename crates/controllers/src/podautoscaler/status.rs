@@ -1,4 +1,4 @@
-//! What an autoscaler says of itself.
+//! Conditions and status of an autoscaler.
 
 use std::fmt;
 
@@ -12,17 +12,17 @@ use serde_json::{Value, json};
 use super::Autoscaler;
 use crate::patch_values::truncate_to_second;
 
-/// Whether the target's scale can be read and written, or what holds it back.
+/// Whether the target's scale can be read and written, and whether stabilization applies.
 pub(super) const ABLE: &str = "AbleToScale";
-/// Whether metrics say how many replicas there are to be.
+/// Whether metrics are available.
 pub(super) const ACTIVE: &str = "ScalingActive";
-/// Whether there are to be fewer or more than allowed.
+/// Whether bounds or policies limit the recommendation.
 pub(super) const LIMITED: &str = "ScalingLimited";
-/// Whether it was the autoscaler that took away the last replica.
+/// Whether the autoscaler removed the last replica.
 pub(super) const TO_ZERO: &str = "ScaledToZero";
 
-/// What an autoscaler said, and will say.
-pub(super) struct Standing<'a> {
+/// The stored status and the new one.
+pub(super) struct AutoscalerStatus<'a> {
     autoscaler: &'a Autoscaler,
     now: Timestamp,
     status: HorizontalPodAutoscalerStatus,
@@ -30,16 +30,16 @@ pub(super) struct Standing<'a> {
 
 // --- Standing ---
 
-impl<'a> Standing<'a> {
+impl<'a> AutoscalerStatus<'a> {
     pub(super) fn new(autoscaler: &'a Autoscaler, now: Timestamp) -> Self {
-        Standing {
+        AutoscalerStatus {
             autoscaler,
             now: truncate_to_second(now),
             status: autoscaler.status.clone(),
         }
     }
 
-    /// Sets a condition.
+    // upstream: pkg/controller/podautoscaler/horizontal.go setConditionInList
     pub(super) fn set(&mut self, kind: &str, holds: bool, reason: &str, message: impl fmt::Display) {
         let conditions = self.status.conditions.get_or_insert_default();
         let position = conditions.iter().position(|condition| condition.type_ == kind);
@@ -60,31 +60,32 @@ impl<'a> Standing<'a> {
         condition.message = Some(message.to_string());
     }
 
-    /// Whether a condition holds.
-    pub(super) fn holds(&self, kind: &str) -> bool {
+    /// Whether a condition is true.
+    pub(super) fn is_condition_true(&self, kind: &str) -> bool {
         let mut conditions = self.status.conditions.iter().flatten();
         conditions.any(|condition| condition.type_ == kind && condition.status == "True")
     }
 
-    /// How many replicas there were to be.
+    /// status.desiredReplicas.
     pub(super) fn desired(&self) -> i32 {
         self.status.desired_replicas
     }
 
-    /// Sets what was found out.
-    pub(super) fn found(&mut self, current: i32, desired: i32, metrics: Vec<MetricStatus>) {
+    /// Sets replica counts and metrics.
+    // upstream: pkg/controller/podautoscaler/horizontal.go setStatus
+    pub(super) fn set_status(&mut self, current: i32, desired: i32, metrics: Vec<MetricStatus>) {
         self.status.current_replicas = (current != 0).then_some(current);
         self.status.desired_replicas = desired;
         self.status.current_metrics = (!metrics.is_empty()).then_some(metrics);
         self.status.observed_generation = Some(self.autoscaler.metadata.generation);
     }
 
-    /// The target was scaled now.
-    pub(super) fn scaled(&mut self) {
+    /// Records that the target was scaled now.
+    pub(super) fn record_scale_event(&mut self) {
         self.status.last_scale_time = Some(Time(self.now));
     }
 
-    /// The patch that makes it so; `None` if it is.
+    /// The patch for the status; `None` if nothing changes.
     pub(super) fn patch(&self) -> Option<Value> {
         if self.status == self.autoscaler.status {
             return None;
@@ -110,11 +111,11 @@ mod tests {
         let now = "2026-01-01T00:00:00.5Z".parse().unwrap();
         let mut autoscaler = Autoscaler::default();
         autoscaler.metadata.generation = 3;
-        let mut standing = Standing::new(&autoscaler, now);
-        assert!(standing.patch().is_none());
-        standing.set(ABLE, true, "SucceededGetScale", "it was there");
-        standing.found(0, 0, Vec::new());
-        let patch = standing.patch().unwrap();
+        let mut status_update = AutoscalerStatus::new(&autoscaler, now);
+        assert!(status_update.patch().is_none());
+        status_update.set(ABLE, true, "SucceededGetScale", "it was there");
+        status_update.set_status(0, 0, Vec::new());
+        let patch = status_update.patch().unwrap();
         assert_eq!(
             patch["status"],
             json!({
@@ -124,11 +125,11 @@ mod tests {
                 "observedGeneration": 3,
             })
         );
-        autoscaler.status = standing.status;
-        let mut again = Standing::new(&autoscaler, "2026-01-01T00:01:00Z".parse().unwrap());
+        autoscaler.status = status_update.status;
+        let mut again = AutoscalerStatus::new(&autoscaler, "2026-01-01T00:01:00Z".parse().unwrap());
         again.set(ABLE, true, "SucceededGetScale", "it was there");
-        again.found(0, 0, Vec::new());
+        again.set_status(0, 0, Vec::new());
         assert!(again.patch().is_none());
-        assert!(again.holds(ABLE) && !again.holds(ACTIVE));
+        assert!(again.is_condition_true(ABLE) && !again.is_condition_true(ACTIVE));
     }
 }

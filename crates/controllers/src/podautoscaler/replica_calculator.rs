@@ -1,4 +1,4 @@
-//! How many replicas figures ask for.
+//! The replica calculator: desired replicas from metric samples.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,62 +10,57 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::objects::{Condition, ConditionStatus, Pod, PodPhase};
 
-/// For so long after its start a pod may use more than it will.
-const STARTING: Duration = Duration::from_mins(5);
-/// A pod that was not ready by then has never been.
-const FIRST_READY: Duration = Duration::from_secs(30);
+/// cpuInitializationPeriod: CPU samples during this time after the start are ignored.
+const CPU_INITIALIZATION_PERIOD: Duration = Duration::from_mins(5);
+/// delayOfInitialReadinessStatus: a pod that became unready before was never ready.
+const INITIAL_READINESS_DELAY: Duration = Duration::from_secs(30);
 
-/// What was measured of each pod, by name.
-pub(super) type Samples = BTreeMap<String, Sample>;
+/// Metric samples by pod name.
+pub(super) type MetricSamples = BTreeMap<String, MetricSample>;
 
-/// What was measured of a pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Sample {
-    /// The value, in thousandths.
+pub(super) struct MetricSample {
+    /// The value in milli-units.
     pub(super) value: i64,
-    /// When.
     pub(super) at: Timestamp,
-    /// Over which time.
     pub(super) window: Duration,
 }
 
-/// How far what is measured may be from what is wanted before anything is done.
+/// Deviation from the target within which nothing is scaled.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Tolerances {
-    /// Below.
+    /// For scaling down.
     pub(super) down: f64,
-    /// Above.
+    /// For scaling up.
     pub(super) up: f64,
 }
 
-/// What replicas are calculated from.
-pub(super) struct Figures<'a> {
+/// Computes replicas from samples of a target's pods.
+// upstream: pkg/controller/podautoscaler/replica_calculator.go ReplicaCalculator
+pub(super) struct ReplicaCalculator<'a> {
     /// The pods of the target.
     pub(super) pods: &'a [Arc<Pod>],
-    /// What was measured.
-    pub(super) samples: Samples,
-    /// How many replicas are wanted now.
+    pub(super) samples: MetricSamples,
+    /// Current spec.replicas.
     pub(super) current: i32,
-    /// How far off figures may be.
     pub(super) tolerances: Tolerances,
-    /// Whether it is the use of processors, which pods that start do not tell.
+    /// Whether the metric is CPU, which is ignored for starting pods.
     pub(super) is_cpu: bool,
-    /// The time.
     pub(super) now: Timestamp,
 }
 
-/// How much is used of what was asked for.
+/// Resource utilization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Utilization {
-    /// In percent.
+    /// In percent of the request.
     pub(super) percent: i32,
-    /// By each pod on average, in thousandths.
+    /// Average per pod, in milli-units.
     pub(super) average: i64,
 }
 
-/// The pods of a target by what their samples are worth.
+/// Pods grouped by readiness and samples.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Groups {
+struct PodGroups {
     ready: i32,
     unready: BTreeSet<String>,
     missing: BTreeSet<String>,
@@ -75,17 +70,19 @@ struct Groups {
 // --- Tolerances ---
 
 impl Tolerances {
-    fn cover(self, ratio: f64) -> bool {
+    // upstream: pkg/controller/podautoscaler/replica_calculator.go isWithin
+    fn is_within(self, ratio: f64) -> bool {
         1.0 - self.down <= ratio && ratio <= 1.0 + self.up
     }
 }
 
 // --- Figures ---
 
-impl Figures<'_> {
-    /// By what each pod is to use of something on average, in thousandths. Gives what it uses, too.
-    pub(super) fn by_usage(self, target: i64) -> Result<(i32, i64), String> {
-        self.calculate(
+impl ReplicaCalculator<'_> {
+    /// Scales on the average value per pod, in milli-units. Also returns the current average.
+    // upstream: pkg/controller/podautoscaler/replica_calculator.go GetRawResourceReplicas, GetMetricReplicas
+    pub(super) fn raw_value_replicas(self, target: i64) -> Result<(i32, i64), String> {
+        self.plain_metric_replicas(
             |_| target,
             |samples| {
                 let total: i64 = samples.values().map(|sample| sample.value).sum();
@@ -95,15 +92,16 @@ impl Figures<'_> {
         )
     }
 
-    /// By the percentage that pods are to use of what they asked for, which is in thousandths too.
-    pub(super) fn by_utilization(
+    /// Scales on utilization in percent of the requests, which are in milli-units too.
+    // upstream: pkg/controller/podautoscaler/replica_calculator.go GetResourceReplicas
+    pub(super) fn resource_replicas(
         self,
         target: i32,
         requests: &BTreeMap<String, i64>,
     ) -> Result<(i32, Utilization), String> {
-        // A pod of which nothing is known counts as one that uses all it may when others are about to go.
+        // When scaling down, a pod without a sample counts as using its target fully.
         let assumed = i64::from(target.max(100));
-        self.calculate(
+        self.plain_metric_replicas(
             |pod| requests.get(pod).copied().unwrap_or_default() * assumed / 100,
             |samples| {
                 let known = samples
@@ -128,12 +126,12 @@ impl Figures<'_> {
         )
     }
 
-    /// Whether there is anything to calculate with; otherwise why not.
+    /// Whether there are samples; otherwise why not.
     pub(super) fn check(&self) -> Result<(), String> {
         if self.pods.is_empty() {
             return Err(no_pods());
         }
-        let groups = self.groups();
+        let groups = self.group_pods();
         let counts = |pod: &String| !groups.ignored.contains(pod) && !groups.unready.contains(pod);
         if self.samples.keys().any(counts) {
             Ok(())
@@ -142,20 +140,21 @@ impl Figures<'_> {
         }
     }
 
-    /// Pods of which nothing is known are thought to be what makes the least change, and those that start to use nothing.
-    fn calculate<T>(
+    /// Pods without samples are assumed to use what causes the least change, starting pods to use nothing.
+    // upstream: pkg/controller/podautoscaler/replica_calculator.go calcPlainMetricReplicas
+    fn plain_metric_replicas<T>(
         self,
         assumed: impl Fn(&str) -> i64,
-        measure: impl Fn(&Samples) -> Result<(f64, T), String>,
+        measure: impl Fn(&MetricSamples) -> Result<(f64, T), String>,
     ) -> Result<(i32, T), String> {
         self.check()?;
-        let groups = self.groups();
+        let groups = self.group_pods();
         let mut samples = self.samples;
         samples.retain(|pod, _| !groups.ignored.contains(pod) && !groups.unready.contains(pod));
         let (ratio, measured) = measure(&samples)?;
         let grows_with_unready = !groups.unready.is_empty() && ratio > 1.0;
         if !grows_with_unready && groups.missing.is_empty() {
-            let replicas = if self.tolerances.cover(ratio) {
+            let replicas = if self.tolerances.is_within(ratio) {
                 self.current
             } else {
                 ceil(ratio * f64::from(groups.ready))
@@ -165,9 +164,9 @@ impl Figures<'_> {
         let mut assume = |pods: BTreeSet<String>, value: &dyn Fn(&str) -> i64| {
             for pod in pods {
                 let value = value(&pod);
-                let sample = Sample {
+                let sample = MetricSample {
                     value,
-                    ..Sample::default()
+                    ..MetricSample::default()
                 };
                 samples.insert(pod, sample);
             }
@@ -182,17 +181,18 @@ impl Figures<'_> {
         }
         let (adjusted, _) = measure(&samples)?;
         let replicas = ceil(adjusted * f64::from(i32::try_from(samples.len()).unwrap_or(i32::MAX)));
-        // Neither what is assumed nor how many there are may turn the direction.
+        // Neither the assumptions nor the number of pods may reverse the direction.
         let is_turned = (ratio < 1.0 && adjusted > 1.0)
             || (ratio > 1.0 && adjusted < 1.0)
             || (adjusted < 1.0 && replicas > self.current)
             || (adjusted > 1.0 && replicas < self.current);
-        let stays = self.tolerances.cover(adjusted) || is_turned;
+        let stays = self.tolerances.is_within(adjusted) || is_turned;
         Ok((if stays { self.current } else { replicas }, measured))
     }
 
-    fn groups(&self) -> Groups {
-        let mut groups = Groups::default();
+    // upstream: pkg/controller/podautoscaler/replica_calculator.go groupPods
+    fn group_pods(&self) -> PodGroups {
+        let mut groups = PodGroups::default();
         for pod in self.pods {
             let name = pod.metadata.name.to_string();
             if pod.metadata.is_going() || pod.status.phase == PodPhase::Failed {
@@ -213,23 +213,25 @@ impl Figures<'_> {
     }
 }
 
-/// Whether what a pod uses is not what it will: it starts, or was never ready.
-fn is_starting(pod: &Pod, sample: Sample, now: Timestamp) -> bool {
+/// Whether a pod's sample is ignored: it is starting, or was never ready.
+// upstream: pkg/controller/podautoscaler/replica_calculator.go groupPods
+fn is_starting(pod: &Pod, sample: MetricSample, now: Timestamp) -> bool {
     let ready = Condition::find(&pod.status.conditions, "Ready");
     let (Some(ready), Some(start)) = (ready, pod.status.start_time) else {
         return true;
     };
     let is_unready = ready.status == ConditionStatus::False;
     let since = ready.last_transition_time.unwrap_or_default();
-    if start + STARTING > now {
+    if start + CPU_INITIALIZATION_PERIOD > now {
         is_unready || sample.at < since + sample.window
     } else {
-        is_unready && start + FIRST_READY > since
+        is_unready && start + INITIAL_READINESS_DELAY > since
     }
 }
 
-/// By the ratio of what is measured to what is wanted, of all replicas together. Without replicas it is how many are wanted.
-pub(super) fn by_ratio(
+/// Scales on the ratio of a value to its target for all replicas together. With zero replicas the ratio is the replica count.
+// upstream: pkg/controller/podautoscaler/replica_calculator.go getUsageRatioReplicaCount, getReadyPodsCount
+pub(super) fn usage_ratio_replica_count(
     pods: &[Arc<Pod>],
     current: i32,
     ratio: f64,
@@ -238,7 +240,7 @@ pub(super) fn by_ratio(
     if current == 0 {
         return Ok(ceil(ratio));
     }
-    if tolerances.cover(ratio) {
+    if tolerances.is_within(ratio) {
         return Ok(current);
     }
     if pods.is_empty() {
@@ -249,10 +251,11 @@ pub(super) fn by_ratio(
     Ok(ceil(ratio * f64::from(ready)))
 }
 
-/// By what each replica is to have of something, in thousandths. Gives what it has, too.
-pub(super) fn per_replica(current: i32, usage: i64, target: i64, tolerances: Tolerances) -> (i32, i64) {
+/// Scales on a value per replica, in milli-units. Also returns the current average.
+// upstream: pkg/controller/podautoscaler/replica_calculator.go GetObjectPerPodMetricReplicas, GetExternalPerPodMetricReplicas
+pub(super) fn per_pod_metric_replicas(current: i32, usage: i64, target: i64, tolerances: Tolerances) -> (i32, i64) {
     let ratio = float(usage) / (float(target) * f64::from(current));
-    let replicas = if tolerances.cover(ratio) {
+    let replicas = if tolerances.is_within(ratio) {
         current
     } else {
         ceil(float(usage) / float(target))
@@ -260,7 +263,8 @@ pub(super) fn per_replica(current: i32, usage: i64, target: i64, tolerances: Tol
     (replicas, ceil_long(float(usage) / f64::from(current)))
 }
 
-/// The ratio of what is measured to what is wanted.
+/// Ratio of a value to its target.
+// upstream: pkg/controller/podautoscaler/metrics/utilization.go GetMetricUsageRatio
 pub(super) fn ratio(usage: i64, target: i64) -> f64 {
     float(usage) / float(target)
 }
@@ -309,14 +313,14 @@ mod tests {
             .collect()
     }
 
-    fn figures<'a>(pods: &'a [Arc<Pod>], values: &[i64]) -> Figures<'a> {
-        let sample = |value: &i64| Sample {
+    fn replica_calculator<'a>(pods: &'a [Arc<Pod>], values: &[i64]) -> ReplicaCalculator<'a> {
+        let sample = |value: &i64| MetricSample {
             value: *value,
             at: now(),
             window: Duration::from_mins(1),
         };
         let samples = values.iter().enumerate();
-        Figures {
+        ReplicaCalculator {
             pods,
             samples: samples
                 .map(|(number, value)| (format!("p{number}"), sample(value)))
@@ -343,8 +347,8 @@ mod tests {
             (&[460, 460, 460], 50, 3, 46),
         ] {
             let pods = running(3);
-            let (replicas, utilization) = figures(&pods, values)
-                .by_utilization(target, &requests(3, 1000))
+            let (replicas, utilization) = replica_calculator(&pods, values)
+                .resource_replicas(target, &requests(3, 1000))
                 .unwrap();
             assert_eq!((replicas, utilization.percent), (expected, percent), "{values:?}");
         }
@@ -354,13 +358,13 @@ mod tests {
     fn pods_that_say_nothing_make_the_change_smaller() {
         let pods = running(4);
         // Two are far below; the others count as if they used all they may.
-        let (replicas, _) = figures(&pods, &[100, 100])
-            .by_utilization(50, &requests(4, 1000))
+        let (replicas, _) = replica_calculator(&pods, &[100, 100])
+            .resource_replicas(50, &requests(4, 1000))
             .unwrap();
         assert_eq!(replicas, 4);
         // Two are far above; the others count as if they used nothing.
-        let (replicas, _) = figures(&pods, &[2000, 2000])
-            .by_utilization(50, &requests(4, 1000))
+        let (replicas, _) = replica_calculator(&pods, &[2000, 2000])
+            .resource_replicas(50, &requests(4, 1000))
             .unwrap();
         assert_eq!(replicas, 8);
     }
@@ -369,9 +373,9 @@ mod tests {
     fn pods_that_start_count_for_nothing_when_more_are_needed() {
         let mut pods = running(2);
         pods.push(pod("p2", "Pending", "False"));
-        let (replicas, usage) = figures(&pods, &[900, 900, 5000]).by_usage(300).unwrap();
+        let (replicas, usage) = replica_calculator(&pods, &[900, 900, 5000]).raw_value_replicas(300).unwrap();
         assert_eq!((replicas, usage), (6, 900));
-        let (replicas, usage) = figures(&pods, &[100, 100, 5000]).by_usage(400).unwrap();
+        let (replicas, usage) = replica_calculator(&pods, &[100, 100, 5000]).raw_value_replicas(400).unwrap();
         assert_eq!((replicas, usage), (1, 100));
     }
 
@@ -379,16 +383,16 @@ mod tests {
     fn without_figures_nothing_is_calculated() {
         let unready = vec![pod("p0", "Pending", "False")];
         assert_eq!(
-            figures(&unready, &[1]).by_usage(1).unwrap_err(),
+            replica_calculator(&unready, &[1]).raw_value_replicas(1).unwrap_err(),
             "did not receive metrics for targeted pods (pods might be unready)"
         );
         assert_eq!(
-            figures(&[], &[1]).by_usage(1).unwrap_err(),
+            replica_calculator(&[], &[1]).raw_value_replicas(1).unwrap_err(),
             "no pods returned by selector while calculating replica count"
         );
         assert_eq!(
-            figures(&running(1), &[1])
-                .by_utilization(1, &BTreeMap::new())
+            replica_calculator(&running(1), &[1])
+                .resource_replicas(1, &BTreeMap::new())
                 .unwrap_err(),
             "no metrics returned matched known pods"
         );
@@ -397,19 +401,19 @@ mod tests {
     #[test]
     fn figures_of_all_replicas_together_are_divided_among_them() {
         let pods = running(3);
-        assert_eq!(by_ratio(&pods, 3, 2.0, TEN), Ok(6));
-        assert_eq!(by_ratio(&pods, 3, 1.05, TEN), Ok(3));
-        assert_eq!(by_ratio(&[], 0, 2.5, TEN), Ok(3));
-        assert_eq!(by_ratio(&[], 0, 0.0, TEN), Ok(0));
-        assert!(by_ratio(&[], 3, 2.0, TEN).is_err());
-        assert_eq!(per_replica(3, 9000, 1500, TEN), (6, 3000));
-        assert_eq!(per_replica(3, 4500, 1500, TEN), (3, 1500));
+        assert_eq!(usage_ratio_replica_count(&pods, 3, 2.0, TEN), Ok(6));
+        assert_eq!(usage_ratio_replica_count(&pods, 3, 1.05, TEN), Ok(3));
+        assert_eq!(usage_ratio_replica_count(&[], 0, 2.5, TEN), Ok(3));
+        assert_eq!(usage_ratio_replica_count(&[], 0, 0.0, TEN), Ok(0));
+        assert!(usage_ratio_replica_count(&[], 3, 2.0, TEN).is_err());
+        assert_eq!(per_pod_metric_replicas(3, 9000, 1500, TEN), (6, 3000));
+        assert_eq!(per_pod_metric_replicas(3, 4500, 1500, TEN), (3, 1500));
     }
 
     #[test]
     fn a_sample_from_before_a_pod_was_ready_is_not_counted() {
         let at = |text: &str| text.parse::<Timestamp>().unwrap();
-        let sample = |text: &str| Sample {
+        let sample = |text: &str| MetricSample {
             value: 1,
             at: at(text),
             window: Duration::from_secs(30),

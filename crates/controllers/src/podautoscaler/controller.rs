@@ -1,4 +1,4 @@
-//! Looks at an autoscaler: at its target, its metrics, and what follows from them.
+//! Reconciles HorizontalPodAutoscalers: target, metrics, and the decision.
 
 use std::{
     cmp::Ordering,
@@ -12,7 +12,7 @@ use kubecontroller::{
     controller::{Error, Outcome, Reconciler, Request},
     events::Recorder,
     informer::Informer,
-    metrics::{Figure, Metrics as Figures, exponential},
+    metrics::{Figure, Metrics, exponential},
     object::Object,
     selector::Selector,
     store::By,
@@ -21,12 +21,12 @@ use tokio::time::Instant;
 
 use super::{
     Autoscaler, PERIOD,
-    calculate::Tolerances,
-    pace::{Bounds, History},
-    proposal::{Failure, Proposal, Question},
-    source::Metrics,
-    standing::{ABLE, ACTIVE, LIMITED, Standing, TO_ZERO},
-    target::{Target, Targets},
+    replica_calculator::Tolerances,
+    scaling_behavior::{ReplicaBounds, ScaleHistory},
+    proposal::{MetricError, MetricProposal, MetricEvaluation},
+    metrics_client::MetricsClient,
+    status::{ABLE, ACTIVE, LIMITED, AutoscalerStatus, TO_ZERO},
+    target::{ScaleTarget, TargetFinder},
 };
 use crate::{
     context::ControllerContext,
@@ -36,12 +36,12 @@ use crate::{
     writer::{ApiWriter, ObjectRef, WrittenObject, error_message, has_status_code},
 };
 
-const LOOKS: Figure = Figure::counter(
+const RECONCILIATIONS: Figure = Figure::counter(
     "horizontal_pod_autoscaler_controller_reconciliations_total",
     "Number of reconciliations of HPA controller. The label 'action' should be either 'scale_down', 'scale_up', or 'none'. Also, the label 'error' should be either 'spec', 'internal', or 'none'. Note that if both spec and internal errors happen during a reconciliation, the first one to occur is reported in `error` label.",
     &["action", "error"],
 );
-const LOOK_TIME: Figure = Figure::spread(
+const RECONCILIATION_TIME: Figure = Figure::spread(
     "horizontal_pod_autoscaler_controller_reconciliation_duration_seconds",
     "The time(seconds) that the HPA controller takes to reconcile once. The label 'action' should be either 'scale_down', 'scale_up', or 'none'. Also, the label 'error' should be either 'spec', 'internal', or 'none'. Note that if both spec and internal errors happen during a reconciliation, the first one to occur is reported in `error` label.",
     &["action", "error"],
@@ -64,43 +64,43 @@ const AUTOSCALERS: Figure = Figure::level(
     &[],
 );
 
-/// Looks at autoscalers.
-pub(super) struct Autoscaling {
-    figures: Figures,
+// upstream: pkg/controller/podautoscaler/horizontal.go HorizontalController
+pub(super) struct HorizontalPodAutoscalerController {
+    own_metrics: Metrics,
     writer: ApiWriter,
     recorder: Recorder,
     clock: Clock,
     autoscalers: Informer<Autoscaler>,
     /// By namespace.
     pods: By<Pod>,
-    targets: Arc<Targets>,
-    metrics: Metrics,
-    memory: Mutex<HashMap<Key, Memory>>,
+    targets: Arc<TargetFinder>,
+    metrics: MetricsClient,
+    memory: Mutex<HashMap<Key, AutoscalerMemory>>,
 }
 
-/// What is remembered of an autoscaler between two looks. It is lost with the process, and then begins anew.
+/// What is remembered of an autoscaler between two syncs. It is lost on restart.
 #[derive(Default)]
-struct Memory {
-    history: History,
-    /// Its pods; `None` until they are known.
+struct AutoscalerMemory {
+    history: ScaleHistory,
+    /// Selector of its pods; `None` until it is known.
     selector: Option<Selector>,
 }
 
-/// What metrics say.
-struct Advice {
+/// The recommendation from all metrics.
+struct Recommendation {
     replicas: i32,
-    /// The metric that asks for most.
+    /// The metric with the highest recommendation.
     name: String,
     statuses: Vec<MetricStatus>,
 }
 
-/// A look that came to no advice.
-struct NoAdvice {
+/// No recommendation could be computed.
+struct NoRecommendation {
     why: String,
     statuses: Vec<MetricStatus>,
 }
 
-/// What is to be done with a target.
+/// The decision about a target.
 struct Decision {
     replicas: i32,
     reason: String,
@@ -109,7 +109,7 @@ struct Decision {
 
 // --- Autoscaling ---
 
-impl Reconciler for Autoscaling {
+impl Reconciler for HorizontalPodAutoscalerController {
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
         let key = &request.key;
         let Some(autoscaler) = self.autoscalers.store().get(key) else {
@@ -120,44 +120,45 @@ impl Reconciler for Autoscaling {
         self.memory().entry(key.clone()).or_default();
         self.count();
         let begun = Instant::now();
-        let mut standing = Standing::new(&autoscaler, self.clock.now());
-        let labels = match self.look(&autoscaler, &mut standing).await {
+        let mut status_update = AutoscalerStatus::new(&autoscaler, self.clock.now());
+        let labels = match self.reconcile_autoscaler(&autoscaler, &mut status_update).await {
             Some((current, replicas)) => [action(current, replicas), "none"],
             None => ["none", "internal"],
         };
-        self.figures.count(&LOOKS, &labels, 1);
-        self.figures
-            .observe(&LOOK_TIME, &labels, begun.elapsed().as_secs_f64());
-        // Whatever came of it, it is looked at again at its time, and not earlier.
-        self.write(&request, &autoscaler, &standing).await;
+        self.own_metrics.count(&RECONCILIATIONS, &labels, 1);
+        self.own_metrics
+            .observe(&RECONCILIATION_TIME, &labels, begun.elapsed().as_secs_f64());
+        // Requeued after the sync period in any case, as upstream does.
+        self.write_status(&request, &autoscaler, &status_update).await;
         Ok(Outcome::After(PERIOD))
     }
 }
 
-impl Autoscaling {
+impl HorizontalPodAutoscalerController {
     pub(super) fn new(context: &ControllerContext, autoscalers: Informer<Autoscaler>) -> Self {
-        let targets = Arc::new(Targets::new(&context.writer));
-        Autoscaling {
-            figures: context.metrics.clone(),
+        let targets = Arc::new(TargetFinder::new(&context.writer));
+        HorizontalPodAutoscalerController {
+            own_metrics: context.metrics.clone(),
             writer: context.writer.clone(),
             recorder: context.recorder.clone().component("horizontal-pod-autoscaler"),
             clock: context.clock.clone(),
             autoscalers,
             pods: context.pods().store().by_namespace(),
-            metrics: Metrics::new(&context.writer, &targets),
+            metrics: MetricsClient::new(&context.writer, &targets),
             targets,
             memory: Mutex::default(),
         }
     }
 
-    /// Says how many autoscalers there are.
+    /// Updates the metric for the number of autoscalers.
     fn count(&self) {
         let count = u32::try_from(self.memory().len()).unwrap_or(u32::MAX);
-        self.figures.level(&AUTOSCALERS, &[], count.into());
+        self.own_metrics.level(&AUTOSCALERS, &[], count.into());
     }
 
-    /// Gives how many replicas there were, and how many there are to be; `None` if that could not be seen to.
-    async fn look(&self, autoscaler: &Autoscaler, standing: &mut Standing<'_>) -> Option<(i32, i32)> {
+    /// Returns current and desired replicas; `None` if they are unknown.
+    // upstream: pkg/controller/podautoscaler/horizontal.go reconcileAutoscaler
+    async fn reconcile_autoscaler(&self, autoscaler: &Autoscaler, status_update: &mut AutoscalerStatus<'_>) -> Option<(i32, i32)> {
         let (spec, namespace) = (&autoscaler.spec, &autoscaler.metadata.namespace);
         let mut target = match self.targets.find(namespace, &spec.scale_target_ref).await {
             Ok(target) => target,
@@ -165,21 +166,21 @@ impl Autoscaling {
                 self.warn(autoscaler, "FailedGetScale", &why);
                 let message =
                     format!("the HPA controller was unable to get the target's current scale: {why}");
-                standing.set(ABLE, false, "FailedGetScale", message);
+                status_update.set(ABLE, false, "FailedGetScale", message);
                 return None;
             }
         };
         let message = "the HPA controller was able to get the target's current scale";
-        standing.set(ABLE, true, "SucceededGetScale", message);
-        let (current, now) = (target.wanted(), self.clock.now());
-        self.remembered(autoscaler, |memory| memory.history.begin(current, now));
+        status_update.set(ABLE, true, "SucceededGetScale", message);
+        let (current, now) = (target.spec_replicas(), self.clock.now());
+        self.with_memory(autoscaler, |memory| memory.history.record_initial_recommendation(current, now));
         let Decision {
             replicas,
             reason,
             statuses,
-        } = self.decide(autoscaler, &target, standing).await?;
+        } = self.decide(autoscaler, &target, status_update).await?;
         if replicas == current {
-            standing.found(current, current, statuses);
+            status_update.set_status(current, current, statuses);
             return Some((current, current));
         }
         if let Err(error) = target.scale(&self.writer, namespace, replicas).await {
@@ -187,43 +188,44 @@ impl Autoscaling {
             let message = format!("New size: {replicas}; reason: {reason}; error: {why}");
             self.warn(autoscaler, "FailedRescale", message);
             let message = format!("the HPA controller was unable to update the target scale: {why}");
-            standing.set(ABLE, false, "FailedUpdateScale", message);
-            standing.found(current, standing.desired(), statuses);
+            status_update.set(ABLE, false, "FailedUpdateScale", message);
+            status_update.set_status(current, status_update.desired(), statuses);
             return None;
         }
         let message = format!("the HPA controller was able to update the target scale to {replicas}");
-        standing.set(ABLE, true, "SucceededRescale", message);
+        status_update.set(ABLE, true, "SucceededRescale", message);
         let message = format!("New size: {replicas}; reason: {reason}");
         EventMessage::normal("SuccessfulRescale", message).record(
             &self.recorder,
             &autoscaler.metadata.reference(&HORIZONTAL_POD_AUTOSCALERS),
         );
-        self.remembered(autoscaler, |memory| {
+        self.with_memory(autoscaler, |memory| {
             memory
                 .history
-                .scaled(spec.behavior.as_ref(), current, replicas, now);
+                .record_scale_event(spec.behavior.as_ref(), current, replicas, now);
         });
-        if current > 0 && replicas == 0 && least(spec) == 0 && measures_others(spec) {
+        if current > 0 && replicas == 0 && min_replicas(spec) == 0 && has_object_or_external_metrics(spec) {
             let message = "the HPA controller scaled the workload to zero";
-            standing.set(TO_ZERO, true, "ScaledToZero", message);
+            status_update.set(TO_ZERO, true, "ScaledToZero", message);
         } else {
             let message = "the HPA controller did not scale the workload to zero";
-            standing.set(TO_ZERO, false, "NotScaledToZero", message);
+            status_update.set(TO_ZERO, false, "NotScaledToZero", message);
         }
-        standing.found(current, replicas, statuses);
-        standing.scaled();
+        status_update.set_status(current, replicas, statuses);
+        status_update.record_scale_event();
         Some((current, replicas))
     }
 
-    /// How many replicas there are to be; `None` if nobody can tell.
+    /// Desired replicas; `None` if they cannot be computed.
+    // upstream: pkg/controller/podautoscaler/horizontal.go reconcileAutoscaler
     async fn decide(
         &self,
         autoscaler: &Autoscaler,
-        target: &Target,
-        standing: &mut Standing<'_>,
+        target: &ScaleTarget,
+        status_update: &mut AutoscalerStatus<'_>,
     ) -> Option<Decision> {
         let spec = &autoscaler.spec;
-        let (current, least) = (target.wanted(), least(spec));
+        let (current, min_replicas) = (target.spec_replicas(), min_replicas(spec));
         let decided = |replicas: i32, reason: &str| {
             Some(Decision {
                 replicas,
@@ -231,12 +233,12 @@ impl Autoscaling {
                 statuses: Vec::new(),
             })
         };
-        // Whoever takes away all replicas by hand wants none; but what was taken away here is brought back here.
-        let was_ours = standing.holds(TO_ZERO);
+        // A user who scales to zero disables autoscaling; replicas that the autoscaler removed are added back by it.
+        let was_ours = status_update.is_condition_true(TO_ZERO);
         if current == 0 {
-            if !(was_ours && (least != 0 || measures_others(spec))) {
+            if !(was_ours && (min_replicas != 0 || has_object_or_external_metrics(spec))) {
                 let message = "scaling is disabled since the replica count of the target is zero";
-                standing.set(ACTIVE, false, "ScalingDisabled", message);
+                status_update.set(ACTIVE, false, "ScalingDisabled", message);
                 return decided(0, "");
             }
         } else if current > spec.max_replicas {
@@ -244,36 +246,36 @@ impl Autoscaling {
                 spec.max_replicas,
                 "Current number of replicas above Spec.MaxReplicas",
             );
-        } else if current < least {
-            return decided(least, "Current number of replicas below Spec.MinReplicas");
+        } else if current < min_replicas {
+            return decided(min_replicas, "Current number of replicas below Spec.MinReplicas");
         }
-        let advice = match self.advice(autoscaler, target, standing).await {
-            Ok(advice) => advice,
-            Err(NoAdvice { why, statuses }) => {
-                standing.found(current, standing.desired(), statuses);
+        let recommendation = match self.recommendation(autoscaler, target, status_update).await {
+            Ok(recommendation) => recommendation,
+            Err(NoRecommendation { why, statuses }) => {
+                status_update.set_status(current, status_update.desired(), statuses);
                 self.warn(autoscaler, "FailedComputeMetricsReplicas", why);
                 return None;
             }
         };
-        let advised = advice.replicas.max(0);
+        let advised = recommendation.replicas.max(0);
         let mut reason = match advised {
-            more if more > current => format!("{} above target", advice.name),
+            more if more > current => format!("{} above target", recommendation.name),
             fewer if fewer < current => "All metrics below target".to_owned(),
             _ => String::new(),
         };
-        let bounds = Bounds {
-            least,
+        let bounds = ReplicaBounds {
+            min_replicas,
             most: spec.max_replicas,
         };
         let (behavior, now) = (spec.behavior.as_ref(), self.clock.now());
-        let paced = self.remembered(autoscaler, |memory| {
-            memory.history.pace(behavior, current, advised, bounds, now)
+        let paced = self.with_memory(autoscaler, |memory| {
+            memory.history.normalize(behavior, current, advised, bounds, now)
         });
-        standing.set(ABLE, true, paced.able.0, paced.able.1);
-        standing.set(LIMITED, paced.is_limited, paced.limit.0, paced.limit.1);
+        status_update.set(ABLE, true, paced.able.0, paced.able.1);
+        status_update.set(LIMITED, paced.is_limited, paced.limit.0, paced.limit.1);
         let mut replicas = paced.replicas;
-        if current == 0 && was_ours && replicas < least {
-            replicas = least;
+        if current == 0 && was_ours && replicas < min_replicas {
+            replicas = min_replicas;
             if reason.is_empty() {
                 "Current number of replicas below Spec.MinReplicas".clone_into(&mut reason);
             }
@@ -281,31 +283,32 @@ impl Autoscaling {
         Some(Decision {
             replicas,
             reason,
-            statuses: advice.statuses,
+            statuses: recommendation.statuses,
         })
     }
 
-    /// What the metrics say: the most that one of them asks for. Those that fail keep others from making it less.
-    async fn advice(
+    /// The highest recommendation of all metrics. If a metric fails, the target is not scaled down.
+    // upstream: pkg/controller/podautoscaler/horizontal.go computeReplicasForMetrics
+    async fn recommendation(
         &self,
         autoscaler: &Autoscaler,
-        target: &Target,
-        standing: &mut Standing<'_>,
-    ) -> Result<Advice, NoAdvice> {
+        target: &ScaleTarget,
+        status_update: &mut AutoscalerStatus<'_>,
+    ) -> Result<Recommendation, NoRecommendation> {
         let specs = autoscaler.spec.metrics.as_deref().unwrap_or_default();
         let pods = self
-            .pods_of(autoscaler, target.selector(), standing)
-            .map_err(|why| NoAdvice {
+            .pods_of(autoscaler, target.selector(), status_update)
+            .map_err(|why| NoRecommendation {
                 why,
                 statuses: Vec::new(),
             })?;
-        let question = Question {
+        let question = MetricEvaluation {
             metrics: &self.metrics,
             namespace: &autoscaler.metadata.namespace,
             pods: &pods,
             selector: target.selector(),
-            wanted: target.wanted(),
-            actual: target.actual(),
+            spec_replicas: target.spec_replicas(),
+            status_replicas: target.status_replicas(),
             tolerances: Tolerances::of(autoscaler.spec.behavior.as_ref()),
             now: self.clock.now(),
         };
@@ -313,17 +316,17 @@ impl Autoscaling {
         let mut most: Option<(i32, String)> = None;
         for spec in specs {
             let begun = Instant::now();
-            let answer = question.ask(spec).await;
+            let answer = question.evaluate(spec).await;
             let (done, error) = match &answer {
-                Ok(proposal) => (action(target.wanted(), proposal.replicas), "none"),
+                Ok(proposal) => (action(target.spec_replicas(), proposal.replicas), "none"),
                 Err(_) => ("none", "internal"),
             };
             let labels = [done, error, &*spec.type_];
-            self.figures.count(&COMPUTATIONS, &labels, 1);
-            self.figures
+            self.own_metrics.count(&COMPUTATIONS, &labels, 1);
+            self.own_metrics
                 .observe(&COMPUTATION_TIME, &labels, begun.elapsed().as_secs_f64());
             match answer {
-                Ok(Proposal {
+                Ok(MetricProposal {
                     replicas,
                     name,
                     status,
@@ -344,31 +347,32 @@ impl Autoscaling {
             }
         }
         let (replicas, name) = most.unwrap_or_default();
-        let Some(Failure { reason, told, whole }) = failures.first() else {
-            return Ok(active(standing, replicas, name, statuses));
+        let Some(MetricError { reason, told, summary }) = failures.first() else {
+            return Ok(active(status_update, replicas, name, statuses));
         };
-        if failures.len() < specs.len() && replicas >= target.wanted() {
-            return Ok(active(standing, replicas, name, statuses));
+        if failures.len() < specs.len() && replicas >= target.spec_replicas() {
+            return Ok(active(status_update, replicas, name, statuses));
         }
         let message = format!("the HPA was unable to compute the replica count: {told}");
-        standing.set(ACTIVE, false, reason, message);
+        status_update.set(ACTIVE, false, reason, message);
         let (failed, all) = (failures.len(), specs.len());
-        Err(NoAdvice {
-            why: format!("invalid metrics ({failed} invalid out of {all}), first error is: {whole}"),
+        Err(NoRecommendation {
+            why: format!("invalid metrics ({failed} invalid out of {all}), first error is: {summary}"),
             statuses,
         })
     }
 
-    /// The pods of a target, if they are those of one autoscaler alone.
+    /// The pods of a target, unless another autoscaler selects them too.
+    // upstream: pkg/controller/podautoscaler/horizontal.go validateAndParseSelector
     fn pods_of(
         &self,
         autoscaler: &Autoscaler,
         text: &str,
-        standing: &mut Standing<'_>,
+        status_update: &mut AutoscalerStatus<'_>,
     ) -> Result<Vec<Arc<Pod>>, String> {
         if text.is_empty() {
             let message = "the HPA target's scale is missing a selector";
-            standing.set(ACTIVE, false, "InvalidSelector", message);
+            status_update.set(ACTIVE, false, "InvalidSelector", message);
             let why = "selector is required";
             self.warn(autoscaler, "SelectorRequired", why);
             return Err(why.to_owned());
@@ -379,27 +383,28 @@ impl Autoscaling {
             let why =
                 format!("couldn't convert selector into a corresponding internal selector object: {why}");
             self.warn(autoscaler, "InvalidSelector", &why);
-            standing.set(ACTIVE, false, "InvalidSelector", &why);
+            status_update.set(ACTIVE, false, "InvalidSelector", &why);
             why
         })?;
         let namespace = &*autoscaler.metadata.namespace;
         let mut pods = self.pods.get(namespace);
         pods.retain(|pod| selector.matches(|label| pod.label(label)));
-        self.remembered(autoscaler, |memory| memory.selector = Some(selector));
-        let rivals = self.who_selects(namespace, &pods);
+        self.with_memory(autoscaler, |memory| memory.selector = Some(selector));
+        let rivals = self.autoscalers_selecting(namespace, &pods);
         if rivals.len() > 1 {
             let named: Vec<_> = rivals.iter().take(2).map(Key::as_str).collect();
             let named = named.join(" ");
             let why = format!("pods by selector {text} are controlled by more than one HPA (e.g. [{named}])");
             self.warn(autoscaler, "AmbiguousSelector", &why);
-            standing.set(ACTIVE, false, "AmbiguousSelector", &why);
+            status_update.set(ACTIVE, false, "AmbiguousSelector", &why);
             return Err(why);
         }
         Ok(pods)
     }
 
-    /// The autoscalers that mean one of these pods.
-    fn who_selects(&self, namespace: &str, pods: &[Arc<Pod>]) -> Vec<Key> {
+    /// The autoscalers that select one of these pods.
+    // upstream: pkg/controller/podautoscaler/hpa_selector_store.go HPAsMatchingPods
+    fn autoscalers_selecting(&self, namespace: &str, pods: &[Arc<Pod>]) -> Vec<Key> {
         let memory = self.memory();
         let means = |selector: &Selector| pods.iter().any(|pod| selector.matches(|label| pod.label(label)));
         let mut keys: Vec<_> = memory
@@ -412,8 +417,9 @@ impl Autoscaling {
         keys
     }
 
-    async fn write(&self, request: &Request, autoscaler: &Autoscaler, standing: &Standing<'_>) {
-        let Some(patch) = standing.patch() else {
+    // upstream: pkg/controller/podautoscaler/horizontal.go updateStatusIfNeeded
+    async fn write_status(&self, request: &Request, autoscaler: &Autoscaler, status_update: &AutoscalerStatus<'_>) {
+        let Some(patch) = status_update.patch() else {
             return;
         };
         let (namespace, name) = (&autoscaler.metadata.namespace, &autoscaler.metadata.name);
@@ -434,27 +440,27 @@ impl Autoscaling {
         EventMessage::warning(reason, message).record(&self.recorder, &about);
     }
 
-    /// Does something with what is remembered of an autoscaler.
-    fn remembered<T>(&self, autoscaler: &Autoscaler, work: impl FnOnce(&mut Memory) -> T) -> T {
+    /// Runs `work` with what is remembered of an autoscaler.
+    fn with_memory<T>(&self, autoscaler: &Autoscaler, work: impl FnOnce(&mut AutoscalerMemory) -> T) -> T {
         work(self.memory().entry(autoscaler.key()).or_default())
     }
 
-    fn memory(&self) -> MutexGuard<'_, HashMap<Key, Memory>> {
+    fn memory(&self) -> MutexGuard<'_, HashMap<Key, AutoscalerMemory>> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn active(standing: &mut Standing<'_>, replicas: i32, name: String, statuses: Vec<MetricStatus>) -> Advice {
+fn active(status_update: &mut AutoscalerStatus<'_>, replicas: i32, name: String, statuses: Vec<MetricStatus>) -> Recommendation {
     let message = format!("the HPA was able to successfully calculate a replica count from {name}");
-    standing.set(ACTIVE, true, "ValidMetricFound", message);
-    Advice {
+    status_update.set(ACTIVE, true, "ValidMetricFound", message);
+    Recommendation {
         replicas,
         name,
         statuses,
     }
 }
 
-/// What is done with replicas, in a word.
+/// The metric label `action`.
 fn action(current: i32, replicas: i32) -> &'static str {
     match replicas.cmp(&current) {
         Ordering::Less => "scale_down",
@@ -463,12 +469,13 @@ fn action(current: i32, replicas: i32) -> &'static str {
     }
 }
 
-fn least(spec: &HorizontalPodAutoscalerSpec) -> i32 {
+fn min_replicas(spec: &HorizontalPodAutoscalerSpec) -> i32 {
     spec.min_replicas.unwrap_or(1)
 }
 
-/// Whether something is measured that is there without replicas.
-fn measures_others(spec: &HorizontalPodAutoscalerSpec) -> bool {
+/// Whether a metric exists that does not depend on replicas (Object or External).
+// upstream: pkg/controller/podautoscaler/horizontal.go hasObjectOrExternalMetrics
+fn has_object_or_external_metrics(spec: &HorizontalPodAutoscalerSpec) -> bool {
     let mut metrics = spec.metrics.iter().flatten();
     metrics.any(|metric| matches!(&*metric.type_, "Object" | "External"))
 }

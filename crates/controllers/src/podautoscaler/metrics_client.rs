@@ -1,4 +1,4 @@
-//! Where metrics are read: the APIs of resource, custom and external metrics, if somebody serves them.
+//! Client of the resource, custom and external metrics APIs.
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
@@ -11,8 +11,8 @@ use kube::api::ListParams;
 use serde_json::{Value, json};
 
 use super::{
-    calculate::{Sample, Samples},
-    target::Targets,
+    replica_calculator::{MetricSample, MetricSamples},
+    target::TargetFinder,
 };
 use crate::{
     resource::{PODS, Resource, push_segment},
@@ -21,42 +21,42 @@ use crate::{
 
 const CUSTOM: &str = "custom.metrics.k8s.io";
 const EXTERNAL: &str = "external.metrics.k8s.io";
-/// The versions of custom metrics that are understood.
+/// Supported versions of custom metrics.
 const CUSTOM_VERSIONS: [&str; 2] = ["v1beta2", "v1beta1"];
-/// Custom metrics that do not say over which time they were measured.
-const WINDOW: Duration = Duration::from_mins(1);
+/// Window of custom metrics that do not report one.
+const STABILIZATION_WINDOW: Duration = Duration::from_mins(1);
 
 static POD_METRICS: Resource = Resource::new("metrics.k8s.io", "v1beta1", "pods", "PodMetrics", true);
 
-/// Reads metrics.
-pub(super) struct Metrics {
+pub(super) struct MetricsClient {
     writer: ApiWriter,
-    targets: Arc<Targets>,
+    targets: Arc<TargetFinder>,
 }
 
 // --- Metrics ---
 
-impl Metrics {
-    pub(super) fn new(writer: &ApiWriter, targets: &Arc<Targets>) -> Self {
-        Metrics {
+impl MetricsClient {
+    pub(super) fn new(writer: &ApiWriter, targets: &Arc<TargetFinder>) -> Self {
+        MetricsClient {
             writer: writer.clone(),
             targets: Arc::clone(targets),
         }
     }
 
-    /// What pods use of a resource, all of a pod or one container.
+    /// Resource usage of pods, total or of one container.
+    // upstream: pkg/controller/podautoscaler/metrics/client.go GetResourceMetric
     pub(super) async fn resource(
         &self,
         namespace: &str,
         selector: &str,
         resource: &str,
         container: Option<&str>,
-    ) -> Result<Samples, String> {
+    ) -> Result<MetricSamples, String> {
         let parameters = ListParams::default().labels(selector);
         let page: kube::Result<Page<Value>> =
             self.writer.list_page(&POD_METRICS, namespace, &parameters).await;
         let page = page.map_err(|error| {
-            let why = told(&error, "pods.metrics.k8s.io");
+            let why = client_go_message(&error, "pods.metrics.k8s.io");
             format!("unable to fetch metrics from resource metrics API: {why}")
         })?;
         if page.items.is_empty() {
@@ -64,18 +64,19 @@ impl Metrics {
         }
         let samples = page.items.iter().filter_map(|metrics| {
             let name = metrics.at("metadata").text("name").to_owned();
-            Some((name, used(metrics, resource, container)?))
+            Some((name, usage_of(metrics, resource, container)?))
         });
         Ok(samples.collect())
     }
 
-    /// A metric of pods.
+    /// A custom metric of pods.
+    // upstream: pkg/controller/podautoscaler/metrics/client.go GetRawMetric
     pub(super) async fn pods(
         &self,
         namespace: &str,
         selector: &str,
         metric: &MetricIdentifier,
-    ) -> Result<Samples, String> {
+    ) -> Result<MetricSamples, String> {
         let items = self
             .custom(namespace, "pods/*", metric, Some(selector))
             .await
@@ -83,13 +84,13 @@ impl Metrics {
         if items.is_empty() {
             return Err("no metrics returned from custom metrics API".to_owned());
         }
-        let sample = |item: &Value| Sample {
-            value: thousandths(item.at("value")),
+        let sample = |item: &Value| MetricSample {
+            value: milli_value(item.at("value")),
             at: moment(item),
             window: ["windowSeconds", "window"]
                 .iter()
                 .find_map(|field| item.int(field))
-                .map_or(WINDOW, |seconds| {
+                .map_or(STABILIZATION_WINDOW, |seconds| {
                     Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
                 }),
         };
@@ -97,7 +98,8 @@ impl Metrics {
         Ok(items.iter().map(|item| (named(item), sample(item))).collect())
     }
 
-    /// A metric of an object, in thousandths.
+    /// A custom metric of an object, in milli-units.
+    // upstream: pkg/controller/podautoscaler/metrics/client.go GetObjectMetric
     pub(super) async fn object(
         &self,
         namespace: &str,
@@ -106,7 +108,7 @@ impl Metrics {
     ) -> Result<i64, String> {
         let read = async {
             let api_version = object.api_version.as_deref().unwrap_or_default();
-            // A namespace is asked for its own metrics; nobody gets out of it by naming another.
+            // Metrics of a Namespace object are restricted to the autoscaler's own namespace.
             let way = if object.kind == "Namespace" && !api_version.contains('/') {
                 "metrics".to_owned()
             } else {
@@ -120,7 +122,7 @@ impl Metrics {
             };
             let items = self.custom(namespace, &way, metric, None).await?;
             match &items[..] {
-                [item] => Ok(thousandths(item.at("value"))),
+                [item] => Ok(milli_value(item.at("value"))),
                 items => Err(format!(
                     "the custom metrics API server returned {} results when we asked for exactly one",
                     items.len()
@@ -130,7 +132,8 @@ impl Metrics {
         read.await.map_err(of_custom)
     }
 
-    /// The values of a metric that is about nothing in the cluster, in thousandths.
+    /// Values of an external metric, in milli-units.
+    // upstream: pkg/controller/podautoscaler/metrics/client.go GetExternalMetric
     pub(super) async fn external(
         &self,
         namespace: &str,
@@ -144,17 +147,18 @@ impl Metrics {
         let parameters = ListParams::default().labels(&selector);
         let page: kube::Result<Page<Value>> = self.writer.list_page(&resource, namespace, &parameters).await;
         let page = page.map_err(|error| {
-            let why = told(&error, &qualified(&metric.name, EXTERNAL));
+            let why = client_go_message(&error, &qualified(&metric.name, EXTERNAL));
             format!("unable to fetch metrics from external metrics API: {why}")
         })?;
         if page.items.is_empty() {
             return Err("no metrics returned from external metrics API".to_owned());
         }
-        let values = page.items.iter().map(|item| thousandths(item.at("value")));
+        let values = page.items.iter().map(|item| milli_value(item.at("value")));
         Ok(values.collect())
     }
 
-    /// What pods ask for of a resource, in thousandths, all of a pod or one container.
+    /// Resource requests of pods in milli-units, total or of one container.
+    // upstream: pkg/controller/podautoscaler/replica_calculator.go calculateRequests
     pub(super) async fn requests(
         &self,
         namespace: &str,
@@ -172,7 +176,7 @@ impl Metrics {
         let asked = page
             .items
             .iter()
-            .map(|pod| Ok((named(pod), asked(pod, resource, container)?)));
+            .map(|pod| Ok((named(pod), request_of(pod, resource, container)?)));
         asked.collect()
     }
 
@@ -198,7 +202,7 @@ impl Metrics {
         let page: kube::Result<Page<Value>> = self.writer.get_path(&path, "application/json").await;
         page.map(|page| page.items).map_err(|error| {
             let (resource, object) = way.split_once('/').unwrap_or((way, name));
-            told(&error, &format!("{} {object}", qualified(resource, CUSTOM)))
+            client_go_message(&error, &format!("{} {object}", qualified(resource, CUSTOM)))
         })
     }
 
@@ -234,12 +238,13 @@ fn of_custom(why: impl fmt::Display) -> String {
     format!("unable to fetch metrics from custom metrics API: {why}")
 }
 
-/// What a pod uses, if all of it is known.
-fn used(metrics: &Value, resource: &str, container: Option<&str>) -> Option<Sample> {
+/// The usage of a pod, if all its containers report it.
+// upstream: pkg/controller/podautoscaler/metrics/client.go getPodMetrics, getContainerMetrics
+fn usage_of(metrics: &Value, resource: &str, container: Option<&str>) -> Option<MetricSample> {
     let mut containers = metrics.items("containers").iter();
     let of = |container: &Value| {
         let usage = container.at("usage").at(resource);
-        (!usage.is_null()).then(|| thousandths(usage))
+        (!usage.is_null()).then(|| milli_value(usage))
     };
     let value = match container {
         Some(name) => of(containers.find(|container| container.text("name") == name)?)?,
@@ -248,19 +253,20 @@ fn used(metrics: &Value, resource: &str, container: Option<&str>) -> Option<Samp
     };
     let window = metrics.text("window").parse::<k3_api::time::Duration>();
     let window = window.map_or(0, |window| u64::try_from(window.nanos()).unwrap_or(0));
-    Some(Sample {
+    Some(MetricSample {
         value,
         at: moment(metrics),
         window: Duration::from_nanos(window),
     })
 }
 
-/// What a pod asks for.
-fn asked(pod: &Value, resource: &str, container: Option<&str>) -> Result<i64, String> {
+/// The request of a pod.
+// upstream: pkg/controller/podautoscaler/replica_calculator.go calculatePodLevelRequests, calculatePodRequestsFromContainers
+fn request_of(pod: &Value, resource: &str, container: Option<&str>) -> Result<i64, String> {
     let (spec, name) = (pod.at("spec"), pod.at("metadata").text("name"));
     let own = spec.at("resources").entries("requests");
     if container.is_none() && !own.is_empty() {
-        // What a pod asks for itself goes before what its containers do.
+        // Pod-level requests take precedence over those of containers.
         return k3_api::kinds::pod_amounts::requests(spec)
             .get(resource)
             .map(Quantity::milli_value)
@@ -277,7 +283,7 @@ fn asked(pod: &Value, resource: &str, container: Option<&str>) -> Result<i64, St
                 "missing request for {resource} in container {container} of Pod {name}"
             ));
         }
-        Ok(thousandths(request))
+        Ok(milli_value(request))
     };
     match container {
         Some(container) => meant
@@ -288,7 +294,7 @@ fn asked(pod: &Value, resource: &str, container: Option<&str>) -> Result<i64, St
     }
 }
 
-fn thousandths(value: &Value) -> i64 {
+fn milli_value(value: &Value) -> i64 {
     Quantity::from_value(value).map_or(0, |quantity| quantity.milli_value())
 }
 
@@ -296,7 +302,7 @@ fn moment(item: &Value) -> Timestamp {
     item.text("timestamp").parse().unwrap_or_default()
 }
 
-/// The selector of a metric as text.
+/// The metric selector as text.
 fn selector(metric: &MetricIdentifier) -> Result<String, String> {
     let Some(selector) = &metric.selector else {
         return Ok(String::new());
@@ -315,8 +321,8 @@ fn qualified(name: &str, group: &str) -> String {
     }
 }
 
-/// What a server said; for one that does not know what is asked, what clients say then.
-fn told(error: &kube::Error, asked: &str) -> String {
+/// The server's message; for a plain 404 or 503 the one of client-go.
+fn client_go_message(error: &kube::Error, asked: &str) -> String {
     let kube::Error::Api(status) = error else {
         return error.to_string();
     };
@@ -340,12 +346,12 @@ mod tests {
             "metadata": {"name": "p"}, "timestamp": "2026-01-01T00:00:00Z", "window": "1m30s",
             "containers": [{"name": "a", "usage": {"cpu": "100m", "memory": "1Ki"}}, {"name": "b", "usage": {"cpu": "1"}}],
         });
-        let sample = used(&metrics, "cpu", None).unwrap();
+        let sample = usage_of(&metrics, "cpu", None).unwrap();
         assert_eq!((sample.value, sample.window), (1100, Duration::from_secs(90)));
-        assert_eq!(used(&metrics, "cpu", Some("a")).unwrap().value, 100);
-        assert_eq!(used(&metrics, "memory", Some("a")).unwrap().value, 1_024_000);
-        assert_eq!(used(&metrics, "memory", None), None);
-        assert_eq!(used(&metrics, "cpu", Some("c")), None);
+        assert_eq!(usage_of(&metrics, "cpu", Some("a")).unwrap().value, 100);
+        assert_eq!(usage_of(&metrics, "memory", Some("a")).unwrap().value, 1_024_000);
+        assert_eq!(usage_of(&metrics, "memory", None), None);
+        assert_eq!(usage_of(&metrics, "cpu", Some("c")), None);
     }
 
     #[test]
@@ -356,19 +362,19 @@ mod tests {
         let mut pod = json!({"metadata": {"name": "p"}, "spec": {
             "containers": [asks("a", "1"), asks("b", "200m")], "initContainers": [asks("i", "9"), sidecar],
         }});
-        assert_eq!(asked(&pod, "cpu", None), Ok(1500));
-        assert_eq!(asked(&pod, "cpu", Some("b")), Ok(200));
-        assert_eq!(asked(&pod, "cpu", Some("s")), Ok(300));
+        assert_eq!(request_of(&pod, "cpu", None), Ok(1500));
+        assert_eq!(request_of(&pod, "cpu", Some("b")), Ok(200));
+        assert_eq!(request_of(&pod, "cpu", Some("s")), Ok(300));
         assert_eq!(
-            asked(&pod, "cpu", Some("x")),
+            request_of(&pod, "cpu", Some("x")),
             Err("container x not found in Pod p".to_owned())
         );
         assert_eq!(
-            asked(&pod, "memory", None),
+            request_of(&pod, "memory", None),
             Err("missing request for memory in container a of Pod p".to_owned())
         );
         pod["spec"]["resources"] = json!({"requests": {"cpu": "4"}});
-        assert_eq!(asked(&pod, "cpu", None), Ok(4000));
-        assert_eq!(asked(&pod, "cpu", Some("b")), Ok(200));
+        assert_eq!(request_of(&pod, "cpu", None), Ok(4000));
+        assert_eq!(request_of(&pod, "cpu", Some("b")), Ok(200));
     }
 }

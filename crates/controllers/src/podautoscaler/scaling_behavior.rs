@@ -1,4 +1,4 @@
-//! How fast replicas may come and go, and what was advised lately.
+//! Stabilization windows and scaling policies (spec.behavior).
 
 use std::time::Duration;
 
@@ -7,59 +7,56 @@ use k8s_openapi::{
     jiff::{SignedDuration, Timestamp},
 };
 
-/// For so long the highest advice holds, unless an autoscaler says otherwise.
-const WINDOW: i32 = 300;
-/// Without rules of its own a target at most doubles at once, or gets to so many.
-const LEAST_LIMIT: i32 = 4;
+/// Default stabilization window for scaling down, in seconds.
+const STABILIZATION_WINDOW: i32 = 300;
+/// Without policies a target at most doubles, or reaches this number (scaleUpLimitMinimum).
+const SCALE_UP_LIMIT_MINIMUM: i32 = 4;
 
-/// What was advised and done lately for an autoscaler.
+/// Recommendations and scale events of an autoscaler.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct History {
-    /// What was advised, and when.
-    advice: Vec<(Timestamp, i32)>,
-    /// How many replicas came, and when.
-    came: Vec<(Timestamp, i32)>,
-    /// How many went.
-    went: Vec<(Timestamp, i32)>,
+pub(super) struct ScaleHistory {
+    /// Recommendations with their time.
+    recommendation: Vec<(Timestamp, i32)>,
+    /// Replicas added, with their time.
+    added: Vec<(Timestamp, i32)>,
+    /// Replicas removed, with their time.
+    removed: Vec<(Timestamp, i32)>,
 }
 
-/// How many replicas there may be.
+/// minReplicas and maxReplicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Bounds {
-    /// At least.
-    pub(super) least: i32,
-    /// At most.
+pub(super) struct ReplicaBounds {
+    pub(super) min_replicas: i32,
     pub(super) most: i32,
 }
 
-/// What becomes of an advice, and why.
+/// The normalized recommendation, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Paced {
-    /// How many replicas there are to be.
+pub(super) struct NormalizedReplicas {
+    /// Desired replicas.
     pub(super) replicas: i32,
-    /// Whether what was advised earlier holds it back: a reason and a message.
+    /// Reason and message of AbleToScale: whether stabilization applied.
     pub(super) able: (&'static str, &'static str),
-    /// Whether it is held back by bounds or rates.
+    /// Whether bounds or policies limited it.
     pub(super) is_limited: bool,
-    /// Which, in the same way.
+    /// Reason and message of ScalingLimited.
     pub(super) limit: (&'static str, &'static str),
 }
 
-/// The rules for one direction.
-struct Rules {
+/// The scaling rules of one direction.
+struct ScalingRules {
     window: i32,
     policies: Vec<HPAScalingPolicy>,
-    select: Select,
+    select: SelectPolicy,
 }
 
-/// Which of several rules counts.
+/// selectPolicy.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Select {
-    /// The one that allows most.
-    Most,
-    /// The one that allows least.
-    Least,
-    /// No change is allowed.
+enum SelectPolicy {
+    /// Max: the policy that allows most.
+    Max,
+    /// Min: the policy that allows least.
+    Min,
     Disabled,
 }
 
@@ -95,42 +92,44 @@ const TOO_FAST_DOWN: (&str, &str) = (
 
 // --- History ---
 
-impl History {
-    /// The first thing that is known of a target counts as advised: it does not shrink because this has just begun.
-    pub(super) fn begin(&mut self, current: i32, now: Timestamp) {
-        if self.advice.is_empty() {
-            self.advice.push((now, current));
+impl ScaleHistory {
+    /// The initial replica count counts as a recommendation: the target is not scaled down because the controller has just started.
+    // upstream: pkg/controller/podautoscaler/horizontal.go recordInitialRecommendation
+    pub(super) fn record_initial_recommendation(&mut self, current: i32, now: Timestamp) {
+        if self.recommendation.is_empty() {
+            self.recommendation.push((now, current));
         }
     }
 
-    /// What becomes of an advice.
-    pub(super) fn pace(
+    /// Normalizes a recommendation.
+    // upstream: pkg/controller/podautoscaler/horizontal.go normalizeDesiredReplicasWithBehaviors, stabilizeRecommendationWithBehaviors
+    pub(super) fn normalize(
         &mut self,
         behavior: Option<&HorizontalPodAutoscalerBehavior>,
         current: i32,
         advised: i32,
-        bounds: Bounds,
+        bounds: ReplicaBounds,
         now: Timestamp,
-    ) -> Paced {
+    ) -> NormalizedReplicas {
         let Some(behavior) = behavior else {
-            return self.pace_plainly(current, advised, bounds, now);
+            return self.normalize_without_behavior(current, advised, bounds, now);
         };
         let (up, down) = (
-            Rules::up(behavior.scale_up.as_ref()),
-            Rules::down(behavior.scale_down.as_ref()),
+            ScalingRules::up(behavior.scale_up.as_ref()),
+            ScalingRules::down(behavior.scale_down.as_ref()),
         );
-        let lowest = self.since(now, up.window).fold(advised, i32::min);
-        let highest = self.since(now, down.window).fold(advised, i32::max);
-        // What is now, raised to what was advised all the time, and lowered to what was advised at any time.
+        let lowest = self.recommendations_since(now, up.window).fold(advised, i32::min);
+        let highest = self.recommendations_since(now, down.window).fold(advised, i32::max);
+        // Current replicas, raised to the minimum of the scale-up window, lowered to the maximum of the scale-down window.
         let stable = current.max(lowest).min(highest);
-        self.remember(advised, up.window.max(down.window), now);
+        self.store_recommendation(advised, up.window.max(down.window), now);
         let able = match stable {
             _ if stable == advised => READY,
             _ if advised >= current => UP_STABILIZED,
             _ => DOWN_STABILIZED,
         };
         let (replicas, limit) = self.limit(&up, &down, current, stable, bounds, now);
-        Paced {
+        NormalizedReplicas {
             replicas,
             able,
             is_limited: replicas != stable,
@@ -138,26 +137,27 @@ impl History {
         }
     }
 
-    /// Without rules of its own: the highest advice of some minutes, and no more than twice as many.
-    fn pace_plainly(&mut self, current: i32, advised: i32, bounds: Bounds, now: Timestamp) -> Paced {
-        let cutoff = now - SignedDuration::from_secs(i64::from(WINDOW));
-        let recent = self.advice.iter().filter(|(at, _)| *at >= cutoff);
-        let stable = recent.map(|(_, advice)| *advice).fold(advised, i32::max);
-        self.remember(advised, WINDOW, now);
-        let rate = current.saturating_mul(2).max(LEAST_LIMIT);
+    /// Without spec.behavior: the highest recommendation of the window, and at most twice the current replicas.
+    // upstream: pkg/controller/podautoscaler/horizontal.go normalizeDesiredReplicas, stabilizeRecommendation
+    fn normalize_without_behavior(&mut self, current: i32, advised: i32, bounds: ReplicaBounds, now: Timestamp) -> NormalizedReplicas {
+        let cutoff = now - SignedDuration::from_secs(i64::from(STABILIZATION_WINDOW));
+        let recent = self.recommendation.iter().filter(|(at, _)| *at >= cutoff);
+        let stable = recent.map(|(_, recommendation)| *recommendation).fold(advised, i32::max);
+        self.store_recommendation(advised, STABILIZATION_WINDOW, now);
+        let rate = current.saturating_mul(2).max(SCALE_UP_LIMIT_MINIMUM);
         let (most, limit) = if bounds.most > rate {
             (rate, TOO_FAST_UP)
         } else {
             (bounds.most, TOO_MANY)
         };
-        let (replicas, limit) = if stable < bounds.least {
-            (bounds.least, TOO_FEW)
+        let (replicas, limit) = if stable < bounds.min_replicas {
+            (bounds.min_replicas, TOO_FEW)
         } else if stable > most {
             (most, limit)
         } else {
             (stable, WITHIN)
         };
-        Paced {
+        NormalizedReplicas {
             replicas,
             able: if stable == advised { READY } else { DOWN_STABILIZED },
             is_limited: replicas != stable,
@@ -165,17 +165,18 @@ impl History {
         }
     }
 
+    // upstream: pkg/controller/podautoscaler/horizontal.go convertDesiredReplicasWithBehaviorRate
     fn limit(
         &self,
-        up: &Rules,
-        down: &Rules,
+        up: &ScalingRules,
+        down: &ScalingRules,
         current: i32,
         stable: i32,
-        bounds: Bounds,
+        bounds: ReplicaBounds,
         now: Timestamp,
     ) -> (i32, (&'static str, &'static str)) {
         if stable > current {
-            let rate = self.rate(up, Direction::Up, current, now).max(current);
+            let rate = self.policy_limit(up, Direction::Up, current, now).max(current);
             let (most, limit) = if bounds.most > rate {
                 (rate, TOO_FAST_UP)
             } else {
@@ -185,31 +186,32 @@ impl History {
                 return (most, limit);
             }
         } else if stable < current {
-            let rate = self.rate(down, Direction::Down, current, now).min(current);
-            let (least, limit) = if bounds.least < rate {
+            let rate = self.policy_limit(down, Direction::Down, current, now).min(current);
+            let (min_replicas, limit) = if bounds.min_replicas < rate {
                 (rate, TOO_FAST_DOWN)
             } else {
-                (bounds.least, TOO_FEW)
+                (bounds.min_replicas, TOO_FEW)
             };
-            if stable < least {
-                return (least, limit);
+            if stable < min_replicas {
+                return (min_replicas, limit);
             }
         }
         (stable, WITHIN)
     }
 
-    /// How far policies let a target go in a direction.
-    fn rate(&self, rules: &Rules, direction: Direction, current: i32, now: Timestamp) -> i32 {
+    /// The limit of the policies of a direction.
+    // upstream: pkg/controller/podautoscaler/horizontal.go calculateScaleUpLimitWithScalingRules, calculateScaleDownLimitWithBehaviors
+    fn policy_limit(&self, rules: &ScalingRules, direction: Direction, current: i32, now: Timestamp) -> i32 {
         let of_policy = |policy: &HPAScalingPolicy| {
-            let (came, went) = (
-                changed(&self.came, policy.period_seconds, now),
-                changed(&self.went, policy.period_seconds, now),
+            let (added, removed) = (
+                changed(&self.added, policy.period_seconds, now),
+                changed(&self.removed, policy.period_seconds, now),
             );
-            let before = i64::from(current) - came + went;
+            let before = i64::from(current) - added + removed;
             let (value, percent) = (i64::from(policy.value), policy.type_ == "Percent");
             let reached = match (direction, percent) {
                 (Direction::Up, false) => before + value,
-                // Rounded up, or a few would never become more.
+                // Rounded up: otherwise small counts would never grow.
                 (Direction::Up, true) => (before * (100 + value) + 99).div_euclid(100),
                 (Direction::Down, false) => before - value,
                 (Direction::Down, true) => before * (100 - value) / 100,
@@ -218,15 +220,16 @@ impl History {
         };
         let reached = rules.policies.iter().map(of_policy);
         let reached = match (rules.select, direction) {
-            (Select::Disabled, _) => return current,
-            (Select::Most, Direction::Up) | (Select::Least, Direction::Down) => reached.max(),
-            (Select::Least, Direction::Up) | (Select::Most, Direction::Down) => reached.min(),
+            (SelectPolicy::Disabled, _) => return current,
+            (SelectPolicy::Max, Direction::Up) | (SelectPolicy::Min, Direction::Down) => reached.max(),
+            (SelectPolicy::Min, Direction::Up) | (SelectPolicy::Max, Direction::Down) => reached.min(),
         };
         reached.unwrap_or(current)
     }
 
-    /// Remembers how many replicas came or went.
-    pub(super) fn scaled(
+    /// Records added or removed replicas.
+    // upstream: pkg/controller/podautoscaler/horizontal.go storeScaleEvent
+    pub(super) fn record_scale_event(
         &mut self,
         behavior: Option<&HorizontalPodAutoscalerBehavior>,
         from: i32,
@@ -236,26 +239,26 @@ impl History {
         let Some(behavior) = behavior else {
             return;
         };
-        let longest = |rules: Rules| rules.policies.iter().map(|policy| policy.period_seconds).max();
+        let longest = |rules: ScalingRules| rules.policies.iter().map(|policy| policy.period_seconds).max();
         let (changes, period) = if to > from {
-            (&mut self.came, longest(Rules::up(behavior.scale_up.as_ref())))
+            (&mut self.added, longest(ScalingRules::up(behavior.scale_up.as_ref())))
         } else {
-            (&mut self.went, longest(Rules::down(behavior.scale_down.as_ref())))
+            (&mut self.removed, longest(ScalingRules::down(behavior.scale_down.as_ref())))
         };
         forget(changes, period.unwrap_or(0), now);
         changes.push((now, (to - from).abs()));
     }
 
-    /// What was advised in a window.
-    fn since(&self, now: Timestamp, window: i32) -> impl Iterator<Item = i32> {
+    /// Recommendations within a window.
+    fn recommendations_since(&self, now: Timestamp, window: i32) -> impl Iterator<Item = i32> {
         let cutoff = now - SignedDuration::from_secs(i64::from(window));
-        let recent = self.advice.iter().filter(move |(at, _)| *at > cutoff);
-        recent.map(|(_, advice)| *advice)
+        let recent = self.recommendation.iter().filter(move |(at, _)| *at > cutoff);
+        recent.map(|(_, recommendation)| *recommendation)
     }
 
-    fn remember(&mut self, advised: i32, window: i32, now: Timestamp) {
-        forget(&mut self.advice, window, now);
-        self.advice.push((now, advised));
+    fn store_recommendation(&mut self, advised: i32, window: i32, now: Timestamp) {
+        forget(&mut self.recommendation, window, now);
+        self.recommendation.push((now, advised));
     }
 }
 
@@ -265,7 +268,8 @@ enum Direction {
     Down,
 }
 
-/// How many came or went in a period.
+/// Replicas added or removed within a period.
+// upstream: pkg/controller/podautoscaler/horizontal.go getReplicasChangePerPeriod
 fn changed(changes: &[(Timestamp, i32)], period: i32, now: Timestamp) -> i64 {
     let cutoff = now - SignedDuration::from_secs(i64::from(period));
     let recent = changes.iter().filter(|(at, _)| *at > cutoff);
@@ -279,17 +283,17 @@ fn forget(entries: &mut Vec<(Timestamp, i32)>, window: i32, now: Timestamp) {
 
 // --- Rules ---
 
-impl Rules {
+impl ScalingRules {
     fn up(rules: Option<&HPAScalingRules>) -> Self {
-        let policies = [("Pods", LEAST_LIMIT), ("Percent", 100)];
-        Rules::new(rules, 0, &policies)
+        let policies = [("Pods", SCALE_UP_LIMIT_MINIMUM), ("Percent", 100)];
+        ScalingRules::new(rules, 0, &policies)
     }
 
     fn down(rules: Option<&HPAScalingRules>) -> Self {
-        Rules::new(rules, WINDOW, &[("Percent", 100)])
+        ScalingRules::new(rules, STABILIZATION_WINDOW, &[("Percent", 100)])
     }
 
-    /// What is not said is as the server would say it.
+    /// With defaults for missing fields.
     fn new(rules: Option<&HPAScalingRules>, window: i32, policies: &[(&str, i32)]) -> Self {
         let usual = |(kind, value): &(&str, i32)| HPAScalingPolicy {
             type_: (*kind).to_owned(),
@@ -298,7 +302,7 @@ impl Rules {
         };
         let own = rules.and_then(|rules| rules.policies.clone());
         let select = rules.and_then(|rules| rules.select_policy.as_deref());
-        Rules {
+        ScalingRules {
             window: rules
                 .and_then(|rules| rules.stabilization_window_seconds)
                 .unwrap_or(window),
@@ -306,9 +310,9 @@ impl Rules {
                 .filter(|own| !own.is_empty())
                 .unwrap_or_else(|| policies.iter().map(usual).collect()),
             select: match select {
-                Some("Disabled") => Select::Disabled,
-                Some("Min") => Select::Least,
-                _ => Select::Most,
+                Some("Disabled") => SelectPolicy::Disabled,
+                Some("Min") => SelectPolicy::Min,
+                _ => SelectPolicy::Max,
             },
         }
     }
@@ -320,7 +324,7 @@ mod tests {
 
     use super::*;
 
-    const BOUNDS: Bounds = Bounds { least: 1, most: 20 };
+    const BOUNDS: ReplicaBounds = ReplicaBounds { min_replicas: 1, most: 20 };
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(1_767_225_600 + second).unwrap()
@@ -332,27 +336,27 @@ mod tests {
 
     #[test]
     fn without_rules_a_target_at_most_doubles_and_shrinks_late() {
-        let mut history = History::default();
-        history.begin(3, at(0));
-        let up = history.pace(None, 3, 15, BOUNDS, at(0));
+        let mut history = ScaleHistory::default();
+        history.record_initial_recommendation(3, at(0));
+        let up = history.normalize(None, 3, 15, BOUNDS, at(0));
         assert_eq!(
             (up.replicas, up.limit.0, up.is_limited),
             (6, "ScaleUpLimit", true)
         );
-        let more = history.pace(None, 15, 100, BOUNDS, at(1));
+        let more = history.normalize(None, 15, 100, BOUNDS, at(1));
         assert_eq!(
             (more.replicas, more.limit.0, more.able.0),
             (20, "TooManyReplicas", "ReadyForNewScale")
         );
-        let mut history = History::default();
-        history.begin(5, at(0));
-        let held = history.pace(None, 5, 2, BOUNDS, at(60));
+        let mut history = ScaleHistory::default();
+        history.record_initial_recommendation(5, at(0));
+        let held = history.normalize(None, 5, 2, BOUNDS, at(60));
         assert_eq!((held.replicas, held.able.0), (5, "ScaleDownStabilized"));
-        let held = history.pace(None, 5, 3, BOUNDS, at(300));
+        let held = history.normalize(None, 5, 3, BOUNDS, at(300));
         assert_eq!(held.replicas, 5);
-        let down = history.pace(None, 5, 0, BOUNDS, at(301));
+        let down = history.normalize(None, 5, 0, BOUNDS, at(301));
         assert_eq!((down.replicas, down.able.0), (3, "ScaleDownStabilized"));
-        let down = history.pace(None, 5, 0, BOUNDS, at(700));
+        let down = history.normalize(None, 5, 0, BOUNDS, at(700));
         assert_eq!((down.replicas, down.limit.0), (1, "TooFewReplicas"));
     }
 
@@ -362,14 +366,14 @@ mod tests {
             "scaleUp": {"policies": [{"type": "Pods", "value": 2, "periodSeconds": 60}, {"type": "Percent", "value": 50, "periodSeconds": 60}]},
             "scaleDown": {"stabilizationWindowSeconds": 0, "policies": [{"type": "Pods", "value": 3, "periodSeconds": 60}]},
         }));
-        let mut history = History::default();
-        let first = history.pace(Some(&rules), 3, 15, BOUNDS, at(0));
+        let mut history = ScaleHistory::default();
+        let first = history.normalize(Some(&rules), 3, 15, BOUNDS, at(0));
         assert_eq!((first.replicas, first.limit.0), (5, "ScaleUpLimit"));
-        history.scaled(Some(&rules), 3, 5, at(0));
+        history.record_scale_event(Some(&rules), 3, 5, at(0));
         // The minute is not over.
-        assert_eq!(history.pace(Some(&rules), 5, 15, BOUNDS, at(30)).replicas, 5);
-        assert_eq!(history.pace(Some(&rules), 5, 15, BOUNDS, at(60)).replicas, 8);
-        let down = history.pace(Some(&rules), 8, 1, BOUNDS, at(200));
+        assert_eq!(history.normalize(Some(&rules), 5, 15, BOUNDS, at(30)).replicas, 5);
+        assert_eq!(history.normalize(Some(&rules), 5, 15, BOUNDS, at(60)).replicas, 8);
+        let down = history.normalize(Some(&rules), 8, 1, BOUNDS, at(200));
         assert_eq!((down.replicas, down.limit.0), (5, "ScaleDownLimit"));
     }
 
@@ -378,7 +382,7 @@ mod tests {
         let policies = json!([{"type": "Pods", "value": 1, "periodSeconds": 15}, {"type": "Percent", "value": 100, "periodSeconds": 15}]);
         for (select, expected) in [("Disabled", 4), ("Min", 5), ("Max", 8)] {
             let rules = behavior(json!({"scaleUp": {"selectPolicy": select, "policies": policies}}));
-            let paced = History::default().pace(Some(&rules), 4, 15, BOUNDS, at(0));
+            let paced = ScaleHistory::default().normalize(Some(&rules), 4, 15, BOUNDS, at(0));
             assert_eq!(paced.replicas, expected, "{select}");
         }
     }
@@ -386,11 +390,11 @@ mod tests {
     #[test]
     fn advice_is_held_back_until_it_lasts() {
         let rules = behavior(json!({"scaleUp": {"stabilizationWindowSeconds": 60}}));
-        let mut history = History::default();
-        history.begin(2, at(0));
-        let held = history.pace(Some(&rules), 2, 4, BOUNDS, at(30));
+        let mut history = ScaleHistory::default();
+        history.record_initial_recommendation(2, at(0));
+        let held = history.normalize(Some(&rules), 2, 4, BOUNDS, at(30));
         assert_eq!((held.replicas, held.able.0), (2, "ScaleUpStabilized"));
-        let up = history.pace(Some(&rules), 2, 5, BOUNDS, at(61));
+        let up = history.normalize(Some(&rules), 2, 5, BOUNDS, at(61));
         assert_eq!((up.replicas, up.able.0), (4, "ScaleUpStabilized"));
     }
 }
