@@ -21,11 +21,11 @@ use tokio::time::Instant;
 
 use super::{
     Autoscaler, PERIOD,
+    metrics_client::MetricsClient,
+    proposal::{MetricError, MetricEvaluation, MetricProposal},
     replica_calculator::Tolerances,
     scaling_behavior::{ReplicaBounds, ScaleHistory},
-    proposal::{MetricError, MetricProposal, MetricEvaluation},
-    metrics_client::MetricsClient,
-    status::{ABLE, ACTIVE, LIMITED, AutoscalerStatus, TO_ZERO},
+    status::{ABLE, ACTIVE, AutoscalerStatus, LIMITED, TO_ZERO},
     target::{ScaleTarget, TargetFinder},
 };
 use crate::{
@@ -158,7 +158,11 @@ impl HorizontalPodAutoscalerController {
 
     /// Returns current and desired replicas; `None` if they are unknown.
     // upstream: pkg/controller/podautoscaler/horizontal.go reconcileAutoscaler
-    async fn reconcile_autoscaler(&self, autoscaler: &Autoscaler, status_update: &mut AutoscalerStatus<'_>) -> Option<(i32, i32)> {
+    async fn reconcile_autoscaler(
+        &self,
+        autoscaler: &Autoscaler,
+        status_update: &mut AutoscalerStatus<'_>,
+    ) -> Option<(i32, i32)> {
         let (spec, namespace) = (&autoscaler.spec, &autoscaler.metadata.namespace);
         let mut target = match self.targets.find(namespace, &spec.scale_target_ref).await {
             Ok(target) => target,
@@ -173,7 +177,9 @@ impl HorizontalPodAutoscalerController {
         let message = "the HPA controller was able to get the target's current scale";
         status_update.set(ABLE, true, "SucceededGetScale", message);
         let (current, now) = (target.spec_replicas(), self.clock.now());
-        self.with_memory(autoscaler, |memory| memory.history.record_initial_recommendation(current, now));
+        self.with_memory(autoscaler, |memory| {
+            memory.history.record_initial_recommendation(current, now)
+        });
         let Decision {
             replicas,
             reason,
@@ -347,7 +353,12 @@ impl HorizontalPodAutoscalerController {
             }
         }
         let (replicas, name) = most.unwrap_or_default();
-        let Some(MetricError { reason, told, summary }) = failures.first() else {
+        let Some(MetricError {
+            reason,
+            told,
+            summary,
+        }) = failures.first()
+        else {
             return Ok(active(status_update, replicas, name, statuses));
         };
         if failures.len() < specs.len() && replicas >= target.spec_replicas() {
@@ -418,7 +429,12 @@ impl HorizontalPodAutoscalerController {
     }
 
     // upstream: pkg/controller/podautoscaler/horizontal.go updateStatusIfNeeded
-    async fn write_status(&self, request: &Request, autoscaler: &Autoscaler, status_update: &AutoscalerStatus<'_>) {
+    async fn write_status(
+        &self,
+        request: &Request,
+        autoscaler: &Autoscaler,
+        status_update: &AutoscalerStatus<'_>,
+    ) {
         let Some(patch) = status_update.patch() else {
             return;
         };
@@ -450,7 +466,12 @@ impl HorizontalPodAutoscalerController {
     }
 }
 
-fn active(status_update: &mut AutoscalerStatus<'_>, replicas: i32, name: String, statuses: Vec<MetricStatus>) -> Recommendation {
+fn active(
+    status_update: &mut AutoscalerStatus<'_>,
+    replicas: i32,
+    name: String,
+    statuses: Vec<MetricStatus>,
+) -> Recommendation {
     let message = format!("the HPA was able to successfully calculate a replica count from {name}");
     status_update.set(ACTIVE, true, "ValidMetricFound", message);
     Recommendation {

@@ -11,10 +11,10 @@
 //! ```
 
 mod controller;
+mod metrics_client;
+mod proposal;
 mod replica_calculator;
 mod scaling_behavior;
-mod proposal;
-mod metrics_client;
 mod status;
 mod target;
 #[cfg(test)]
@@ -53,6 +53,9 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
         // Pods are read through their store; their events do not trigger a sync.
         .watches(&context.pods(), |_| Vec::new())
         .workers(WORKERS)
-        .reconciler(HorizontalPodAutoscalerController::new(context, autoscalers.clone()));
+        .reconciler(HorizontalPodAutoscalerController::new(
+            context,
+            autoscalers.clone(),
+        ));
     vec![Box::new(runner)]
 }

@@ -19,8 +19,11 @@ use k8s_openapi::{
 use serde_json::json;
 
 use super::{
-    replica_calculator::{ReplicaCalculator, MetricSamples, Tolerances, usage_ratio_replica_count, per_pod_metric_replicas, ratio},
     metrics_client::MetricsClient,
+    replica_calculator::{
+        MetricSamples, ReplicaCalculator, Tolerances, per_pod_metric_replicas, ratio,
+        usage_ratio_replica_count,
+    },
 };
 use crate::objects::Pod;
 
@@ -167,7 +170,10 @@ impl MetricEvaluation<'_> {
         };
         let is_cpu = resource == "cpu";
         if let Some(spec_replicas) = &target.average_value {
-            let found = async { self.replica_calculator(read().await?, is_cpu).raw_value_replicas(milli_value(spec_replicas)) };
+            let found = async {
+                self.replica_calculator(read().await?, is_cpu)
+                    .raw_value_replicas(milli_value(spec_replicas))
+            };
             let found = found.await;
             let (replicas, average) =
                 found.map_err(|why| format!("failed to get {resource} usage: {why}"))?;
@@ -220,7 +226,8 @@ impl MetricEvaluation<'_> {
                 .await
                 .map_err(|why| format!("unable to get metric {name}: {why}"))?;
             let spec_replicas = source.target.average_value.as_ref().map_or(0, milli_value);
-            self.replica_calculator(samples, false).raw_value_replicas(spec_replicas)
+            self.replica_calculator(samples, false)
+                .raw_value_replicas(spec_replicas)
         };
         let (replicas, average) = found.await.map_err(|told| MetricError {
             reason: "FailedGetPodsMetric",
@@ -269,7 +276,10 @@ impl MetricEvaluation<'_> {
                 let found = async {
                     let usage = read().await?;
                     let ratio = ratio(usage, milli_value(spec_replicas));
-                    Ok((usage_ratio_replica_count(self.pods, self.spec_replicas, ratio, self.tolerances)?, usage))
+                    Ok((
+                        usage_ratio_replica_count(self.pods, self.spec_replicas, ratio, self.tolerances)?,
+                        usage,
+                    ))
                 };
                 let (replicas, usage) = found.await.map_err(|why| failed(why, ""))?;
                 let name = format!("{} metric {}", object.kind, metric.name);
@@ -278,8 +288,12 @@ impl MetricEvaluation<'_> {
             ("AverageValue", _, Some(spec_replicas)) => {
                 let within = format!("failed to get {} object metric: ", metric.name);
                 let usage = read().await.map_err(|why| failed(why, &within))?;
-                let (replicas, average) =
-                    per_pod_metric_replicas(self.status_replicas, usage, milli_value(spec_replicas), self.tolerances);
+                let (replicas, average) = per_pod_metric_replicas(
+                    self.status_replicas,
+                    usage,
+                    milli_value(spec_replicas),
+                    self.tolerances,
+                );
                 (replicas, averaged(average), external_name(metric))
             }
             _ => {
@@ -324,15 +338,22 @@ impl MetricEvaluation<'_> {
             (Some(spec_replicas), _) => {
                 let within = format!("failed to get {name} external metric: ");
                 let usage = read().await.map_err(|why| failed(why, &within))?;
-                let (replicas, average) =
-                    per_pod_metric_replicas(self.status_replicas, usage, milli_value(spec_replicas), self.tolerances);
+                let (replicas, average) = per_pod_metric_replicas(
+                    self.status_replicas,
+                    usage,
+                    milli_value(spec_replicas),
+                    self.tolerances,
+                );
                 (replicas, averaged(average))
             }
             (None, Some(spec_replicas)) => {
                 let found = async {
                     let usage = read().await?;
                     let ratio = ratio(usage, milli_value(spec_replicas));
-                    Ok((usage_ratio_replica_count(self.pods, self.spec_replicas, ratio, self.tolerances)?, usage))
+                    Ok((
+                        usage_ratio_replica_count(self.pods, self.spec_replicas, ratio, self.tolerances)?,
+                        usage,
+                    ))
                 };
                 let within = format!("failed to get external metric {name}: ");
                 let (replicas, usage) = found.await.map_err(|why| failed(why, &within))?;

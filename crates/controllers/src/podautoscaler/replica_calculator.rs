@@ -253,7 +253,12 @@ pub(super) fn usage_ratio_replica_count(
 
 /// Scales on a value per replica, in milli-units. Also returns the current average.
 // upstream: pkg/controller/podautoscaler/replica_calculator.go GetObjectPerPodMetricReplicas, GetExternalPerPodMetricReplicas
-pub(super) fn per_pod_metric_replicas(current: i32, usage: i64, target: i64, tolerances: Tolerances) -> (i32, i64) {
+pub(super) fn per_pod_metric_replicas(
+    current: i32,
+    usage: i64,
+    target: i64,
+    tolerances: Tolerances,
+) -> (i32, i64) {
     let ratio = float(usage) / (float(target) * f64::from(current));
     let replicas = if tolerances.is_within(ratio) {
         current
@@ -373,9 +378,13 @@ mod tests {
     fn pods_that_start_count_for_nothing_when_more_are_needed() {
         let mut pods = running(2);
         pods.push(pod("p2", "Pending", "False"));
-        let (replicas, usage) = replica_calculator(&pods, &[900, 900, 5000]).raw_value_replicas(300).unwrap();
+        let (replicas, usage) = replica_calculator(&pods, &[900, 900, 5000])
+            .raw_value_replicas(300)
+            .unwrap();
         assert_eq!((replicas, usage), (6, 900));
-        let (replicas, usage) = replica_calculator(&pods, &[100, 100, 5000]).raw_value_replicas(400).unwrap();
+        let (replicas, usage) = replica_calculator(&pods, &[100, 100, 5000])
+            .raw_value_replicas(400)
+            .unwrap();
         assert_eq!((replicas, usage), (1, 100));
     }
 
@@ -383,7 +392,9 @@ mod tests {
     fn without_figures_nothing_is_calculated() {
         let unready = vec![pod("p0", "Pending", "False")];
         assert_eq!(
-            replica_calculator(&unready, &[1]).raw_value_replicas(1).unwrap_err(),
+            replica_calculator(&unready, &[1])
+                .raw_value_replicas(1)
+                .unwrap_err(),
             "did not receive metrics for targeted pods (pods might be unready)"
         );
         assert_eq!(

@@ -119,7 +119,9 @@ impl ScaleHistory {
             ScalingRules::down(behavior.scale_down.as_ref()),
         );
         let lowest = self.recommendations_since(now, up.window).fold(advised, i32::min);
-        let highest = self.recommendations_since(now, down.window).fold(advised, i32::max);
+        let highest = self
+            .recommendations_since(now, down.window)
+            .fold(advised, i32::max);
         // Current replicas, raised to the minimum of the scale-up window, lowered to the maximum of the scale-down window.
         let stable = current.max(lowest).min(highest);
         self.store_recommendation(advised, up.window.max(down.window), now);
@@ -139,10 +141,18 @@ impl ScaleHistory {
 
     /// Without spec.behavior: the highest recommendation of the window, and at most twice the current replicas.
     // upstream: pkg/controller/podautoscaler/horizontal.go normalizeDesiredReplicas, stabilizeRecommendation
-    fn normalize_without_behavior(&mut self, current: i32, advised: i32, bounds: ReplicaBounds, now: Timestamp) -> NormalizedReplicas {
+    fn normalize_without_behavior(
+        &mut self,
+        current: i32,
+        advised: i32,
+        bounds: ReplicaBounds,
+        now: Timestamp,
+    ) -> NormalizedReplicas {
         let cutoff = now - SignedDuration::from_secs(i64::from(STABILIZATION_WINDOW));
         let recent = self.recommendation.iter().filter(|(at, _)| *at >= cutoff);
-        let stable = recent.map(|(_, recommendation)| *recommendation).fold(advised, i32::max);
+        let stable = recent
+            .map(|(_, recommendation)| *recommendation)
+            .fold(advised, i32::max);
         self.store_recommendation(advised, STABILIZATION_WINDOW, now);
         let rate = current.saturating_mul(2).max(SCALE_UP_LIMIT_MINIMUM);
         let (most, limit) = if bounds.most > rate {
@@ -186,7 +196,9 @@ impl ScaleHistory {
                 return (most, limit);
             }
         } else if stable < current {
-            let rate = self.policy_limit(down, Direction::Down, current, now).min(current);
+            let rate = self
+                .policy_limit(down, Direction::Down, current, now)
+                .min(current);
             let (min_replicas, limit) = if bounds.min_replicas < rate {
                 (rate, TOO_FAST_DOWN)
             } else {
@@ -241,9 +253,15 @@ impl ScaleHistory {
         };
         let longest = |rules: ScalingRules| rules.policies.iter().map(|policy| policy.period_seconds).max();
         let (changes, period) = if to > from {
-            (&mut self.added, longest(ScalingRules::up(behavior.scale_up.as_ref())))
+            (
+                &mut self.added,
+                longest(ScalingRules::up(behavior.scale_up.as_ref())),
+            )
         } else {
-            (&mut self.removed, longest(ScalingRules::down(behavior.scale_down.as_ref())))
+            (
+                &mut self.removed,
+                longest(ScalingRules::down(behavior.scale_down.as_ref())),
+            )
         };
         forget(changes, period.unwrap_or(0), now);
         changes.push((now, (to - from).abs()));
@@ -324,7 +342,10 @@ mod tests {
 
     use super::*;
 
-    const BOUNDS: ReplicaBounds = ReplicaBounds { min_replicas: 1, most: 20 };
+    const BOUNDS: ReplicaBounds = ReplicaBounds {
+        min_replicas: 1,
+        most: 20,
+    };
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(1_767_225_600 + second).unwrap()
