@@ -1,10 +1,10 @@
 //! Tells authors of validating policies where their expressions do not suit the kinds that the policies are about.
 
 use k3_api::{
-    admission::{GroupVersionKind, Matched, Types, check, declared, declared_custom, kinds},
+    admission::{GroupVersionKind, MatchedResource, PolicyTypes, check, declared, declared_custom, kinds},
     custom::Definition,
     kinds::builtin,
-    rules::Tree,
+    strategy::Tree,
 };
 use kube::api::ListParams;
 use kubecontroller::{
@@ -103,7 +103,7 @@ impl Checker {
 }
 
 /// What is told.
-fn applied(policy: &Value, types: &Types) -> Value {
+fn applied(policy: &Value, types: &PolicyTypes) -> Value {
     let warnings: Vec<_> = check(policy, types)
         .into_iter()
         .map(|warning| json!({"fieldRef": warning.field, "warning": warning.text}))
@@ -121,9 +121,9 @@ fn applied(policy: &Value, types: &Types) -> Value {
 }
 
 /// What a policy is about.
-fn types(policy: &Value, definitions: &[Definition]) -> Types {
-    let kind_of = |matched: &Matched| {
-        let Matched {
+fn types(policy: &Value, definitions: &[Definition]) -> PolicyTypes {
+    let kind_of = |matched: &MatchedResource| {
+        let MatchedResource {
             group,
             version,
             resource,
@@ -156,12 +156,12 @@ fn types(policy: &Value, definitions: &[Definition]) -> Types {
         let decl = decl_of(&kind.group, &kind.version, &kind.kind);
         (kind, decl)
     });
-    let params = policy.way("spec.paramKind");
+    let params = policy.at_path("spec.paramKind");
     let (group, version) = match params.text("apiVersion").split_once('/') {
         Some(both) => both,
         None => ("", params.text("apiVersion")),
     };
-    Types {
+    PolicyTypes {
         objects: objects.collect(),
         params: decl_of(group, version, params.text("kind")),
     }

@@ -16,8 +16,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use k3_api::{
-    rules::{Selectable, Tree},
     selector::label::Labels,
+    strategy::{SelectableField, Tree},
 };
 use k3_encryption::{EncryptedStore, EncryptionConfiguration, Transformers};
 use k3_storage::{
@@ -32,7 +32,7 @@ use super::{Caches, Interest, NotProven, Object, ResourceCache, Since, TooOld, W
 
 const PODS: &str = "/registry/core/pods/";
 
-static BY_NODE: [Selectable; 1] = [Selectable::rule("spec.nodeName", |pod| {
+static BY_NODE: [SelectableField; 1] = [SelectableField::rule("spec.nodeName", |pod| {
     Cow::Borrowed(pod.at("spec").text("nodeName"))
 })];
 

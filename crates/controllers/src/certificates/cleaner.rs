@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use k3_api::name::dns1123_subdomain;
+use k3_api::name::validate_dns1123_subdomain;
 use k8s_openapi::jiff::Timestamp;
 use kubecontroller::controller::{Outcome, reconcile_fn};
 
@@ -88,7 +88,7 @@ fn end(request: &SigningRequest) -> Option<Timestamp> {
 fn reserved_node(request: &SigningRequest, now: Timestamp) -> Option<String> {
     let is_valid = certificate_end(request).is_some_and(|end| end > now);
     let node = client_node(request)?;
-    let is_name = dns1123_subdomain(&node).is_empty();
+    let is_name = validate_dns1123_subdomain(&node).is_empty();
     (is_valid && is_name && is_joining(request)).then_some(node)
 }
 

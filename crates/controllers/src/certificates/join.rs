@@ -12,7 +12,7 @@
 
 use std::collections::HashMap;
 
-use k3_api::{base64, name::dns1123_subdomain};
+use k3_api::{base64, name::validate_dns1123_subdomain};
 use k8s_openapi::jiff::Timestamp;
 use kubecontroller::{Clock, Key, store::By, store::Store};
 use serde_json::{Value, json};
@@ -99,7 +99,7 @@ impl JoinPolicy {
         let Some(node) = client_node(request) else {
             return Ok(Err(JoinDenial::new("InvalidRequest", "it names no node")));
         };
-        if !dns1123_subdomain(&node).is_empty() {
+        if !validate_dns1123_subdomain(&node).is_empty() {
             let message = format!("{node:?} is not a valid node name");
             return Ok(Err(JoinDenial::new("InvalidNodeName", message)));
         }

@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 
-use k3_api::name::dns1123_subdomain;
+use k3_api::name::validate_dns1123_subdomain;
 
 use crate::{cidr::Cidr, context::ServerIdentity};
 
@@ -26,7 +26,10 @@ impl ServingNamePolicy<'_> {
     pub(super) fn allows_host(&self, host: &str) -> bool {
         let host = normalized(host);
         // This excludes wildcards. An address has to be asked for as an address.
-        if !dns1123_subdomain(&host).is_empty() || host.parse::<IpAddr>().is_ok() || is_of_service(&host) {
+        if !validate_dns1123_subdomain(&host).is_empty()
+            || host.parse::<IpAddr>().is_ok()
+            || is_of_service(&host)
+        {
             return false;
         }
         let is_server = host == "localhost" || self.server.hosts.iter().any(|known| covers(known, &host));

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
-use k3_api::{quantity::Quantity, rules::Tree, selector::label::Selector};
+use k3_api::{quantity::Quantity, selector::label::Selector, strategy::Tree};
 use k8s_openapi::{
     api::autoscaling::v2::{CrossVersionObjectReference, MetricIdentifier},
     jiff::Timestamp,

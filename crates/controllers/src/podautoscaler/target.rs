@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use k3_api::{go, rules::Tree};
+use k3_api::{go, strategy::Tree};
 use k8s_openapi::api::autoscaling::v2::CrossVersionObjectReference;
 use serde_json::Value;
 

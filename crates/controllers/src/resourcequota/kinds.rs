@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use futures_util::{FutureExt, future::BoxFuture};
-use k3_api::quota::is_free;
+use k3_api::quota::is_ignored_resource;
 use kubecontroller::{
     controller::{Handle, SourceId, mapped},
     informer::{Informer, Scope},
@@ -67,7 +67,7 @@ impl Follower {
     fn sync(&self, discovered: &DiscoveryResult, sources: &mut HashMap<Resource, SourceId>) {
         let countable: Countable = discovered
             .with_verbs(&VERBS)
-            .filter(|resource| resource.namespaced && !is_free(&resource.group, &resource.plural))
+            .filter(|resource| resource.namespaced && !is_ignored_resource(&resource.group, &resource.plural))
             .cloned()
             .collect();
         let is_gone = |resource: &Resource| !countable.contains(resource);

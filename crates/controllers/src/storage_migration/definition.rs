@@ -1,6 +1,6 @@
 //! What the definition of a custom resource is told of migrations: that one runs, and which versions are stored when it is over.
 
-use k3_api::rules::Tree;
+use k3_api::strategy::Tree;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 

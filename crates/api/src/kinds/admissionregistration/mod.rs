@@ -12,7 +12,7 @@ mod reserved;
 mod rule;
 mod webhook;
 
-use crate::rules::Rules;
+use crate::strategy::RestStrategy;
 
 /// What admission does with an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ enum Sort {
 }
 
 /// The strategy of a kind of this group.
-pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
+pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     Some(match kind {
         "MutatingAdmissionPolicy" => &policy::Policy(Sort::Mutating),
         "MutatingAdmissionPolicyBinding" => &binding::Binding(Sort::Mutating),

@@ -11,7 +11,7 @@ use std::{
 use serde_json::Value;
 
 use super::{form::Form, regexp, schema};
-use crate::{custom::Pattern, rules::Tree};
+use crate::{custom::Pattern, strategy::Tree};
 
 /// About how large the expressions of one definition may be that are compiled to see whether they can be. Of those beyond
 /// it only the syntax is checked.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{go, rules::Tree};
+use crate::{go, strategy::Tree};
 
 /// Files are compared with so many before them: the rest goes without a warning.
 const MAX_COMPARED: usize = 256;

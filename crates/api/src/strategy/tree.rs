@@ -8,7 +8,7 @@ pub trait Tree {
     fn at(&self, name: &str) -> &Value;
 
     /// The value at the end of a way of fields, as in `spec.template.spec`.
-    fn way(&self, way: &str) -> &Value;
+    fn at_path(&self, path: &str) -> &Value;
 
     /// Whether a field is there, and not `null`.
     fn has(&self, name: &str) -> bool {
@@ -47,7 +47,7 @@ pub trait Tree {
 /// Changing a tree.
 pub trait TreeMut {
     /// Sets a field that is missing or `null`.
-    fn fill(&mut self, name: &str, value: impl Into<Value>);
+    fn set_default(&mut self, name: &str, value: impl Into<Value>);
 
     /// Sets a field.
     fn set(&mut self, name: &str, value: impl Into<Value>);
@@ -59,7 +59,7 @@ pub trait TreeMut {
     fn copy_from(&mut self, name: &str, other: &Value);
 
     /// A field that is an object; it is made if it is missing or `null`.
-    fn make(&mut self, name: &str) -> &mut Value;
+    fn ensure_object(&mut self, name: &str) -> &mut Value;
 
     /// A field that is there.
     fn at_mut(&mut self, name: &str) -> Option<&mut Value>;
@@ -81,8 +81,8 @@ impl Tree for Value {
         self.get(name).unwrap_or(&NULL)
     }
 
-    fn way(&self, way: &str) -> &Value {
-        way.split('.').fold(self, |value, name| value.at(name))
+    fn at_path(&self, path: &str) -> &Value {
+        path.split('.').fold(self, |value, name| value.at(name))
     }
 
     fn entries(&self, name: &str) -> &Map<String, Value> {
@@ -91,7 +91,7 @@ impl Tree for Value {
 }
 
 impl TreeMut for Value {
-    fn fill(&mut self, name: &str, value: impl Into<Value>) {
+    fn set_default(&mut self, name: &str, value: impl Into<Value>) {
         if !self.has(name) {
             self.set(name, value);
         }
@@ -114,7 +114,7 @@ impl TreeMut for Value {
         }
     }
 
-    fn make(&mut self, name: &str) -> &mut Value {
+    fn ensure_object(&mut self, name: &str) -> &mut Value {
         if !self.is_object() {
             *self = Value::Object(Map::new());
         }
@@ -155,16 +155,16 @@ mod tests {
             (Some(3), true, "")
         );
         assert_eq!(spec.texts("list").collect::<Vec<_>>(), ["a", "b"]);
-        assert_eq!(tree.way("spec.template.spec").items("containers").len(), 0);
+        assert_eq!(tree.at_path("spec.template.spec").items("containers").len(), 0);
         assert!(tree.entries("metadata").is_empty());
     }
 
     #[test]
     fn filling_keeps_what_is_there() {
         let mut tree = json!({"a": 1, "b": null});
-        tree.fill("a", 2);
-        tree.fill("b", "x");
-        tree.make("c").set("d", true);
+        tree.set_default("a", 2);
+        tree.set_default("b", "x");
+        tree.ensure_object("c").set("d", true);
         assert_eq!(tree, json!({"a": 1, "b": "x", "c": {"d": true}}));
         tree.copy_from("a", &json!({"a": 7}));
         tree.copy_from("b", &json!({}));

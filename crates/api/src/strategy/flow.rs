@@ -2,12 +2,12 @@
 
 use serde_json::{Map, Value};
 
-use super::{Circumstances, Errors, Rules, Tree, TreeMut, meta, of};
+use super::{ErrorList, RestStrategy, StrategyContext, Tree, TreeMut, for_kind, meta};
 use crate::{
     field::Path,
     kinds::Kind,
-    name::Rule,
-    status::{Grouped, Status},
+    name::NameFormat,
+    status::{GroupResource, Status},
 };
 
 /// What of an object is written.
@@ -23,21 +23,21 @@ pub enum Part<'p> {
 
 /// Takes a new object from "decoded, defaulted, admitted" to "may be stored": what a client cannot set is dropped,
 /// and what is wrong is told. Name, uid and creation time must be set. Gives the warnings.
-pub fn create(object: &mut Value, at: &Circumstances<'_>) -> Result<Vec<String>, Status> {
-    let rules = of(at.kind);
-    let metadata = object.make("metadata");
+pub fn create(object: &mut Value, at: &StrategyContext<'_>) -> Result<Vec<String>, Status> {
+    let rules = for_kind(at.kind);
+    let metadata = object.ensure_object("metadata");
     metadata.remove("deletionTimestamp");
     metadata.remove("deletionGracePeriodSeconds");
-    rules.prepare_create(object, at);
+    rules.prepare_for_create(object, at);
     if rules.has_generation() {
-        object.make("metadata").set("generation", 1);
+        object.ensure_object("metadata").set("generation", 1);
     }
     let place = Path::new("metadata");
     let judge = |names| meta::object_meta(object.at("metadata"), &place, names, at.kind.is_namespaced());
     let mut errors = if rules.metadata_first() {
-        judge(rules.names())
+        judge(rules.name_format())
     } else {
-        Errors::new()
+        ErrorList::new()
     };
     if asks_for_standard_finalizers(at.kind) {
         meta::standard_finalizers(object.at("metadata"), &place, &mut errors);
@@ -47,7 +47,7 @@ pub fn create(object: &mut Value, at: &Circumstances<'_>) -> Result<Vec<String>,
         return Err(invalid(at.kind, object, &errors));
     }
     // Once more, as for kinds that judge no names themselves: a name must fit into a path.
-    let errors = judge(Rule::PathSegment);
+    let errors = judge(NameFormat::PathSegment);
     if !errors.is_empty() {
         return Err(invalid(at.kind, object, &errors));
     }
@@ -59,28 +59,28 @@ pub fn update(
     new: &mut Value,
     old: &Value,
     part: Part<'_>,
-    at: &Circumstances<'_>,
+    at: &StrategyContext<'_>,
 ) -> Result<Vec<String>, Status> {
-    let whole = of(at.kind);
+    let whole = for_kind(at.kind);
     let rules = match part {
         Part::Object | Part::Status => whole,
-        Part::Other(name) => whole.part(name).unwrap_or(whole),
+        Part::Other(name) => whole.subresource_strategy(name).unwrap_or(whole),
     };
     let before = old.at("metadata");
-    new.make("metadata").copy_from("generation", before);
+    new.ensure_object("metadata").copy_from("generation", before);
     match part {
-        Part::Status => rules.prepare_status(new, old, at),
-        Part::Object | Part::Other(_) => rules.prepare_update(new, old, at),
+        Part::Status => rules.prepare_for_status_update(new, old, at),
+        Part::Object | Part::Other(_) => rules.prepare_for_update(new, old, at),
     }
-    keep_identity(new.make("metadata"), before);
+    keep_identity(new.ensure_object("metadata"), before);
     // A status is no wish of the user, and what else its writer changed is no reason to look at the object anew.
     if part != Part::Status && whole.has_generation() && whole.raises_generation(new, old) {
         let generation = before.int("generation").unwrap_or_default() + 1;
-        new.make("metadata").set("generation", generation);
+        new.ensure_object("metadata").set("generation", generation);
     }
     let place = Path::new("metadata");
     let after = new.at("metadata");
-    let mut errors = meta::object_meta(after, &place, Rule::PathSegment, at.kind.is_namespaced());
+    let mut errors = meta::object_meta(after, &place, NameFormat::PathSegment, at.kind.is_namespaced());
     let changed = meta::object_meta_update(after, before, &place);
     errors.append(&mut changed.clone());
     if !tells_once(at.kind) {
@@ -91,7 +91,7 @@ pub fn update(
         meta::standard_finalizers(after, &place, &mut errors);
     }
     match part {
-        Part::Status => rules.validate_status(new, old, at, &mut errors),
+        Part::Status => rules.validate_status_update(new, old, at, &mut errors),
         Part::Object | Part::Other(_) => rules.validate_update(new, old, at, &mut errors),
     }
     if !errors.is_empty() {
@@ -106,14 +106,14 @@ pub fn update(
 
 /// Judges a question that is answered and forgotten. Its metadata is the kind's own business, and the answer names
 /// neither kind nor object.
-pub fn review(object: &Value, at: &Circumstances<'_>) -> Result<(), Status> {
-    let mut errors = Errors::new();
-    of(at.kind).validate(object, at, &mut errors);
+pub fn review(object: &Value, at: &StrategyContext<'_>) -> Result<(), Status> {
+    let mut errors = ErrorList::new();
+    for_kind(at.kind).validate(object, at, &mut errors);
     if errors.is_empty() {
         return Ok(());
     }
     Err(Status::invalid_with_omitted(
-        Grouped::new(&at.kind.group, ""),
+        GroupResource::new(&at.kind.group, ""),
         "",
         &errors,
         errors.omitted(),
@@ -123,7 +123,7 @@ pub fn review(object: &Value, at: &Circumstances<'_>) -> Result<(), Status> {
 /// Whether the finalizers of a kind are judged by more than their form. Most are; kinds of some groups never were.
 fn asks_for_standard_finalizers(kind: &Kind) -> bool {
     // Custom kinds warn instead.
-    if kind.rules.is_some() {
+    if kind.strategy.is_some() {
         return false;
     }
     !matches!(
@@ -144,11 +144,11 @@ fn asks_for_standard_finalizers(kind: &Kind) -> bool {
 /// they are brought together. Kinds that users define, definitions, and API services have no such types.
 fn tells_once(kind: &Kind) -> bool {
     let group = kind.group.as_str();
-    kind.rules.is_none() && !matches!(group, "apiextensions.k8s.io" | "apiregistration.k8s.io")
+    kind.strategy.is_none() && !matches!(group, "apiextensions.k8s.io" | "apiregistration.k8s.io")
 }
 
 /// The answer to an object with errors.
-fn invalid(kind: &Kind, object: &Value, errors: &Errors) -> Status {
+fn invalid(kind: &Kind, object: &Value, errors: &ErrorList) -> Status {
     let told = if tells_once(kind) {
         errors.without_repetitions()
     } else {
@@ -162,10 +162,10 @@ fn invalid(kind: &Kind, object: &Value, errors: &Errors) -> Status {
     };
     // A custom object is called what it says it is.
     let said = match object.text("kind") {
-        said if kind.rules.is_some() && !said.is_empty() => said,
+        said if kind.strategy.is_some() && !said.is_empty() => said,
         _ => &kind.kind,
     };
-    Status::invalid_with_omitted(Grouped::new(group, said), name, &told, told.omitted())
+    Status::invalid_with_omitted(GroupResource::new(group, said), name, &told, told.omitted())
 }
 
 /// What an update may leave out, or cannot change, is taken from the old metadata.
@@ -233,8 +233,8 @@ pub(super) fn differs_beside_status(new: &Value, old: &Value) -> bool {
             .any(|(name, value)| old.get(name) != Some(value))
 }
 
-impl std::fmt::Debug for dyn Rules {
+impl std::fmt::Debug for dyn RestStrategy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Rules")
+        f.write_str("Strategy")
     }
 }

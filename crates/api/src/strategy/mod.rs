@@ -1,9 +1,9 @@
 //! What a kind asks of its objects, beside their shape: what is filled in, what a client may set and change,
 //! what is wrong, and what a table shows.
 //!
-//! Every kind has a [`Rules`]; [`of`] finds it. The functions of this module bring them into the order that
+//! Every kind has a [`RestStrategy`]; [`of`] finds it. The functions of this module bring them into the order that
 //! all kinds share: [`create`] and [`update`] take an object from "decoded" to "may be stored", and [`review`]
-//! judges a question, which is not stored. All are pure; time and the user come with the [`Circumstances`].
+//! judges a question, which is not stored. All are pure; time and the user come with the [`StrategyContext`].
 //!
 //! Objects are trees in the normal form of their type, as `decode` makes them: what is empty is left out, and
 //! what is always written is there. Rules keep that form.
@@ -24,12 +24,12 @@ pub use self::{
     meta::{object_meta, object_meta_update, standard_finalizer},
     tree::{Tree, TreeMut},
 };
-pub use crate::field::Errors;
-use crate::{apply::managed::Reset, kinds::Kind, name::Rule, time::Time};
+pub use crate::field::ErrorList;
+use crate::{apply::managed::ResetFields, kinds::Kind, name::NameFormat, time::Time};
 
 /// What a rule may know of the request it is asked for.
 #[derive(Clone, Copy, Debug)]
-pub struct Circumstances<'r> {
+pub struct StrategyContext<'r> {
     /// The kind of the object.
     pub kind: &'r Kind,
     /// When it is written.
@@ -53,7 +53,7 @@ pub struct User {
 
 /// A field that lists and watches can be narrowed by, beside `metadata.name` and `metadata.namespace`.
 #[derive(Clone, Debug)]
-pub struct Selectable {
+pub struct SelectableField {
     /// Its path, as in `spec.nodeName`.
     pub field: Cow<'static, str>,
     get: Getter,
@@ -70,16 +70,16 @@ enum Getter {
 
 /// What happens to the dependents of a deleted object when the client does not say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dependents {
+pub enum GarbageCollectionPolicy {
     /// The garbage collector deletes them.
-    Delete,
+    DeleteDependents,
     /// They stay, and lose their owner.
-    Orphan,
+    OrphanDependents,
 }
 
 /// How an object goes that is given time to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Grace {
+pub enum GracefulDeletion {
     /// It is removed at once.
     None,
     /// It is marked, and removed after these seconds or when it is deleted again with none.
@@ -88,12 +88,12 @@ pub enum Grace {
 
 /// The rules of a kind. What is not overridden is what most kinds do.
 ///
-/// The order of a create: `default`, (admission), `prepare_create`, names and times set, `validate`. Of an update:
-/// `default` of what was sent, `prepare_update`, `validate_update`.
-pub trait Rules: Send + Sync {
+/// The order of a create: `default`, (admission), `prepare_for_create`, names and times set, `validate`. Of an update:
+/// `default` of what was sent, `prepare_for_update`, `validate_update`.
+pub trait RestStrategy: Send + Sync {
     /// What names look like.
-    fn names(&self) -> Rule {
-        Rule::Subdomain
+    fn name_format(&self) -> NameFormat {
+        NameFormat::Subdomain
     }
 
     /// Whether the metadata of a new object is judged before the rest of it, and not only when nothing else is wrong.
@@ -102,45 +102,51 @@ pub trait Rules: Send + Sync {
     }
 
     /// Fills in what was left out. Runs on every object that is decoded, be it new or the result of a patch.
-    fn default(&self, object: &mut Value) {
+    fn set_defaults(&self, object: &mut Value) {
         let _ = object;
     }
 
     /// Takes out what a client cannot set, and sets what begins with the object. Most kinds: the status is dropped.
-    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
+    fn prepare_for_create(&self, object: &mut Value, at: &StrategyContext<'_>) {
         flow::reset_status(object, at.kind);
     }
 
     /// Takes back what a client cannot change. Most kinds: the status stays as it was.
-    fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, at: &StrategyContext<'_>) {
         flow::keep_status(new, old, at.kind);
     }
 
     /// The same for a write of the status: most kinds keep everything but status and metadata.
-    fn prepare_status(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, at: &StrategyContext<'_>) {
         let _ = at;
         flow::keep_all_but_status(new, old);
     }
 
     /// What is wrong with a new object, beside its metadata, which [`create`] judges first.
-    fn validate(&self, object: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, at: &StrategyContext<'_>, errors: &mut ErrorList) {
         let _ = (object, at, errors);
     }
 
     /// What is wrong with a change, beside the metadata, which [`update`] judges first.
-    fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, at: &StrategyContext<'_>, errors: &mut ErrorList) {
         let _ = old;
         self.validate(new, at, errors);
     }
 
     /// What is wrong with a change of the status, beside the metadata.
-    fn validate_status(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        old: &Value,
+        at: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         let _ = (new, old, at, errors);
     }
 
     /// The rules of an update through a subresource other than the status, such as `ephemeralcontainers`, `resize`,
-    /// `approval`, `finalize`: their `prepare_update`, `validate_update` and `reset` are used.
-    fn part(&self, subresource: &str) -> Option<&'static dyn Rules> {
+    /// `approval`, `finalize`: their `prepare_for_update`, `validate_update` and `reset` are used.
+    fn subresource_strategy(&self, subresource: &str) -> Option<&'static dyn RestStrategy> {
         let _ = subresource;
         None
     }
@@ -169,24 +175,24 @@ pub trait Rules: Send + Sync {
     }
 
     /// Whether a PUT of an object that does not exist creates it.
-    fn creates_on_update(&self) -> bool {
+    fn allow_create_on_update(&self) -> bool {
         false
     }
 
     /// Whether an update may leave the resourceVersion out.
-    fn updates_unconditionally(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         true
     }
 
     /// Which fields a write cannot set, so that nobody comes to own them; `subresource` is empty for the object
     /// itself. `None`: the status for the object itself, all but the status for the status.
-    fn reset(&self, subresource: &str) -> Option<Reset> {
+    fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
         let _ = subresource;
         None
     }
 
     /// The fields that lists and watches can be narrowed by.
-    fn selectable(&self) -> &[Selectable] {
+    fn selectable_fields(&self) -> &[SelectableField] {
         &[]
     }
 
@@ -196,8 +202,8 @@ pub trait Rules: Send + Sync {
     }
 
     /// What is told to who selects by another field.
-    fn not_selectable(&self, field: &str) -> String {
-        if self.selectable().is_empty() {
+    fn unsupported_field_label(&self, field: &str) -> String {
+        if self.selectable_fields().is_empty() {
             crate::selector::field::not_known(field)
         } else {
             crate::selector::field::not_supported(field)
@@ -205,14 +211,14 @@ pub trait Rules: Send + Sync {
     }
 
     /// What becomes of the dependents of a deleted object when the client does not say.
-    fn dependents(&self) -> Dependents {
-        Dependents::Delete
+    fn default_garbage_collection_policy(&self) -> GarbageCollectionPolicy {
+        GarbageCollectionPolicy::DeleteDependents
     }
 
     /// How much time an object that is deleted gets to end: `asked` is what the client said.
-    fn grace(&self, object: &Value, asked: Option<i64>) -> Grace {
+    fn check_graceful_delete(&self, object: &Value, asked: Option<i64>) -> GracefulDeletion {
         let _ = (object, asked);
-        Grace::None
+        GracefulDeletion::None
     }
 
     /// The columns of a table of such objects.
@@ -243,12 +249,12 @@ pub trait Rules: Send + Sync {
     }
 }
 
-// --- Selectable ---
+// --- SelectableField ---
 
-impl Selectable {
+impl SelectableField {
     /// A field whose value a rule finds; empty if it is not set.
     pub const fn rule(field: &'static str, get: fn(&Value) -> Cow<'_, str>) -> Self {
-        Selectable {
+        SelectableField {
             field: Cow::Borrowed(field),
             get: Getter::Rule(get),
         }
@@ -256,7 +262,7 @@ impl Selectable {
 
     /// A field that is found where its path says: a text, a number, or yes or no.
     pub fn at(way: Vec<String>) -> Self {
-        Selectable {
+        SelectableField {
             field: Cow::Owned(way.join(".")),
             get: Getter::Way(way.into()),
         }
@@ -276,14 +282,14 @@ impl Selectable {
 }
 
 /// The rules of a kind.
-pub fn of(kind: &Kind) -> &dyn Rules {
-    match &kind.rules {
+pub fn for_kind(kind: &Kind) -> &dyn RestStrategy {
+    match &kind.strategy {
         Some(rules) => &**rules,
-        None => crate::kinds::rules(&kind.group, &kind.kind).unwrap_or(&Plain),
+        None => crate::kinds::strategy(&kind.group, &kind.kind).unwrap_or(&Plain),
     }
 }
 
 /// The rules of a kind that asks nothing beside its shape.
 struct Plain;
 
-impl Rules for Plain {}
+impl RestStrategy for Plain {}

@@ -16,26 +16,26 @@ use super::{
     validate,
 };
 use crate::{
-    apply::{FieldSet, managed::Reset},
+    apply::{FieldSet, managed::ResetFields},
     field::{Error, ErrorKind, Path},
     go,
-    name::{self, Rule},
-    rules::{Circumstances, Column, Errors, Row, Rules, Selectable, Tree, TreeMut},
+    name::{self, NameFormat},
     schema::CustomType,
-    shape::Typed,
+    strategy::{Column, ErrorList, RestStrategy, Row, SelectableField, StrategyContext, Tree, TreeMut},
     time::Time,
+    type_schema::TypeSchema,
 };
 
 /// The rules of the objects of one version of a definition.
 #[derive(Debug)]
-pub struct CustomRules {
+pub struct CustomResourceStrategy {
     api_version: String,
     kind: String,
     namespaced: bool,
     has_status: bool,
     scale: Option<Scale>,
     columns: Columns,
-    selectable: Vec<Selectable>,
+    selectable: Vec<SelectableField>,
     schema: Schema,
     /// The rules of the schema, compiled when they are first asked.
     expressions: OnceLock<Option<expression::Tree>>,
@@ -57,11 +57,11 @@ pub enum Source {
 /// Finalizers that need no domain.
 const STANDARD_FINALIZERS: [&str; 3] = ["orphan", "foregroundDeletion", "kubernetes"];
 
-// --- CustomRules ---
+// --- CustomResourceStrategy ---
 
-impl CustomRules {
+impl CustomResourceStrategy {
     /// What expressions see of objects; `None` if they see nothing.
-    pub fn declared(&self) -> Option<k3_cel::Decl> {
+    pub fn declared(&self) -> Option<k3_cel::DeclType> {
         expression::declare(self.node(), true).map(|declared| declared.decl)
     }
 
@@ -72,9 +72,9 @@ impl CustomRules {
         let way = |field: &Value| {
             let path = field.text("jsonPath");
             let path = path.strip_prefix('.').unwrap_or(path);
-            Selectable::at(path.split('.').map(str::to_owned).collect())
+            SelectableField::at(path.split('.').map(str::to_owned).collect())
         };
-        CustomRules {
+        CustomResourceStrategy {
             api_version: format!("{}/{}", spec.text("group"), version.text("name")),
             kind: spec.at("names").text("kind").to_owned(),
             namespaced: spec.text("scope") == "Namespaced",
@@ -96,7 +96,7 @@ impl CustomRules {
     }
 
     /// The type, for patches and apply.
-    pub fn typed(&self) -> &dyn Typed {
+    pub fn typed(&self) -> &dyn TypeSchema {
         &self.schema
     }
 
@@ -125,7 +125,7 @@ impl CustomRules {
             unknown.extend(prune::prune(object, node));
             self.prune_nulls(object);
         }
-        let inside = meta::coerce(object, node, false, malformed, &Path::NOWHERE);
+        let inside = meta::coerce(object, node, false, malformed, &Path::NIL);
         unknown.extend(inside.map_err(|error| error.to_string())?);
         if source == Source::Storage
             && let Some(metadata) = object.at_mut("metadata")
@@ -150,7 +150,7 @@ impl CustomRules {
     }
 
     /// What is wrong with kind and apiVersion. They are judged before anything else, and then alone.
-    fn validate_type(&self, object: &Value, errors: &mut Errors) -> bool {
+    fn validate_type(&self, object: &Value, errors: &mut ErrorList) -> bool {
         let wrong: Vec<_> = [("kind", &self.kind), ("apiVersion", &self.api_version)]
             .into_iter()
             .filter(|(name, wanted)| object.text(name) != wanted.as_str())
@@ -166,7 +166,7 @@ impl CustomRules {
     }
 
     /// What is wrong with the parts that the schema names objects or lists of their own kind.
-    fn validate_inside(&self, object: &Value, errors: &mut Errors) {
+    fn validate_inside(&self, object: &Value, errors: &mut ErrorList) {
         let Value::Object(fields) = object else {
             return;
         };
@@ -180,42 +180,42 @@ impl CustomRules {
 
     /// Asks the rules of the schema, unless something is wrong that keeps them from being asked. Gives what is wrong with
     /// parts that did not change.
-    fn ask(&self, new: &Value, old: Option<&Value>, errors: &mut Errors) -> Errors {
+    fn ask(&self, new: &Value, old: Option<&Value>, errors: &mut ErrorList) -> ErrorList {
         let tree = self
             .expressions
             .get_or_init(|| expression::Tree::of(self.node(), true));
         let Some(tree) = tree else {
-            return Errors::new();
+            return ErrorList::new();
         };
         if errors.is_full() || errors.iter().any(is_blocking) {
             let detail = "some validation rules were not checked because the object was invalid; correct the existing \
                 errors to complete validation";
-            errors.push(Error::invalid(&Path::NOWHERE, Value::Null, detail));
-            return Errors::new();
+            errors.push(Error::invalid(&Path::NIL, Value::Null, detail));
+            return ErrorList::new();
         }
         let correlated = old.map(|old| Correlated {
             new,
             old,
             node: self.node(),
         });
-        expression::validate(tree, self.node(), (new, old), correlated, &Path::NOWHERE, errors)
+        expression::validate(tree, self.node(), (new, old), correlated, &Path::NIL, errors)
     }
 
     /// What rules say of parts that did not change, as warnings.
     fn tolerated(&self, new: &Value, old: &Value) -> Vec<String> {
-        let tolerated = self.ask(new, Some(old), &mut Errors::new());
+        let tolerated = self.ask(new, Some(old), &mut ErrorList::new());
         tolerated.iter().map(ToString::to_string).collect()
     }
 
-    fn repeated(&self, object: &Value) -> Errors {
-        let mut errors = Errors::new();
-        listing::validate(object, self.node(), &Path::NOWHERE, &mut errors);
+    fn repeated(&self, object: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        listing::validate(object, self.node(), &Path::NIL, &mut errors);
         errors
     }
 }
 
-impl CustomType for CustomRules {
-    fn typed(&self) -> &dyn Typed {
+impl CustomType for CustomResourceStrategy {
+    fn typed(&self) -> &dyn TypeSchema {
         &self.schema
     }
 
@@ -224,39 +224,41 @@ impl CustomType for CustomRules {
     }
 }
 
-impl Rules for CustomRules {
-    fn names(&self) -> Rule {
-        Rule::Subdomain
+impl RestStrategy for CustomResourceStrategy {
+    fn name_format(&self) -> NameFormat {
+        NameFormat::Subdomain
     }
 
-    fn default(&self, object: &mut Value) {
+    fn set_defaults(&self, object: &mut Value) {
         default::fill(object, self.node());
     }
 
-    fn prepare_create(&self, object: &mut Value, _at: &Circumstances<'_>) {
+    fn prepare_for_create(&self, object: &mut Value, _at: &StrategyContext<'_>) {
         if self.has_status {
             object.remove("status");
         }
     }
 
-    fn prepare_update(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _at: &StrategyContext<'_>) {
         if self.has_status {
             new.copy_from("status", old);
         }
     }
 
     /// All but the status stays, the metadata too.
-    fn prepare_status(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _at: &StrategyContext<'_>) {
         let mut whole = old.clone();
         whole.copy_from("status", new);
         let managed = new.at("metadata").clone();
-        whole.make("metadata").copy_from("managedFields", &managed);
+        whole
+            .ensure_object("metadata")
+            .copy_from("managedFields", &managed);
         *new = whole;
     }
 
-    fn validate(&self, object: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         if self.validate_type(object, errors) {
-            validate::validate(object, self.node(), &Path::NOWHERE, errors);
+            validate::validate(object, self.node(), &Path::NIL, errors);
             if let Some(scale) = &self.scale {
                 scale.validate_spec(object, errors);
                 scale.validate_status(object, errors);
@@ -267,10 +269,10 @@ impl Rules for CustomRules {
         self.ask(object, None, errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         if self.validate_type(new, errors) {
             let node = self.node();
-            validate::validate_update(new, Some(old), (node, node), &Path::NOWHERE, errors);
+            validate::validate_update(new, Some(old), (node, node), &Path::NIL, errors);
             if let Some(scale) = &self.scale {
                 scale.validate_spec(new, errors);
                 scale.validate_status(new, errors);
@@ -283,7 +285,13 @@ impl Rules for CustomRules {
         self.ask(new, Some(old), errors);
     }
 
-    fn validate_status(&self, new: &Value, old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        old: &Value,
+        _at: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         if self.validate_type(new, errors) {
             if let (Some(status), Some(node)) = (new.get("status"), self.node().property("status")) {
                 let whole = Correlated {
@@ -341,20 +349,20 @@ impl Rules for CustomRules {
         count(new) != count(old) || new.iter().any(changed)
     }
 
-    fn updates_unconditionally(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 
-    fn reset(&self, subresource: &str) -> Option<Reset> {
+    fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
         let fields: &[&[&str]] = match subresource {
             "status" => &[&["metadata"], &["spec"]],
             _ if self.has_status => &[&["status"]],
-            _ => return Some(Reset::Nothing),
+            _ => return Some(ResetFields::Nothing),
         };
-        Some(Reset::Fields(FieldSet::of_fields(fields)))
+        Some(ResetFields::Fields(FieldSet::of_fields(fields)))
     }
 
-    fn selectable(&self) -> &[Selectable] {
+    fn selectable_fields(&self) -> &[SelectableField] {
         &self.selectable
     }
 
@@ -362,7 +370,7 @@ impl Rules for CustomRules {
         self.namespaced
     }
 
-    fn not_selectable(&self, field: &str) -> String {
+    fn unsupported_field_label(&self, field: &str) -> String {
         format!("field label not supported: {field}")
     }
 
@@ -389,7 +397,7 @@ fn is_blocking(error: &Error) -> bool {
 
 fn finalizer_warnings(finalizer: &str) -> Vec<String> {
     let tell = |words: &str| format!("metadata.finalizers: {}: {words}", go::quote(finalizer));
-    let mut warnings: Vec<_> = name::label_key(finalizer)
+    let mut warnings: Vec<_> = name::validate_label_key(finalizer)
         .iter()
         .map(|fault| tell(fault))
         .collect();

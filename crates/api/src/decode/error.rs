@@ -26,7 +26,7 @@ pub enum DecodeError {
 
 /// Something in a body that is ignored, warned of, or refused, as the client asked.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Fault {
+pub enum StrictError {
     /// A field that its type does not have; the path to it.
     Unknown(String),
     /// A field that is there more than once; the path to it.
@@ -42,15 +42,15 @@ pub enum Fault {
 
 /// The faults of a body, in the order of its text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Faults {
-    all: Vec<Fault>,
+pub struct StrictErrors {
+    all: Vec<StrictError>,
     /// The same: a body could repeat one a million times.
-    known: HashSet<Fault>,
+    known: HashSet<StrictError>,
 }
 
-// --- Fault ---
+// --- StrictError ---
 
-impl fmt::Display for Fault {
+impl fmt::Display for StrictError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unknown(path) => write!(f, "unknown field \"{path}\""),
@@ -60,11 +60,11 @@ impl fmt::Display for Fault {
     }
 }
 
-// --- Faults ---
+// --- StrictErrors ---
 
-impl Faults {
+impl StrictErrors {
     /// Adds one, unless it is there already.
-    pub(crate) fn add(&mut self, fault: Fault) {
+    pub(crate) fn add(&mut self, fault: StrictError) {
         if !self.is_full() && self.known.insert(fault.clone()) {
             self.all.push(fault);
         }
@@ -86,7 +86,7 @@ impl Faults {
 
     /// Each as a warning.
     pub fn warnings(&self) -> impl Iterator<Item = String> {
-        self.all.iter().map(Fault::to_string)
+        self.all.iter().map(StrictError::to_string)
     }
 
     /// All in one text, for a client that wants none; `None` if there are none.
@@ -94,14 +94,19 @@ impl Faults {
         if self.all.is_empty() {
             return None;
         }
-        let of_yaml = |fault: &&Fault| matches!(fault, Fault::YamlDuplicate { .. });
-        let lines: Vec<String> = self.all.iter().filter(of_yaml).map(Fault::to_string).collect();
+        let of_yaml = |fault: &&StrictError| matches!(fault, StrictError::YamlDuplicate { .. });
+        let lines: Vec<String> = self
+            .all
+            .iter()
+            .filter(of_yaml)
+            .map(StrictError::to_string)
+            .collect();
         let yaml = (!lines.is_empty()).then(|| format!("yaml: unmarshal errors:\n  {}", lines.join("\n  ")));
         let others = self
             .all
             .iter()
             .filter(|fault| !of_yaml(fault))
-            .map(Fault::to_string);
+            .map(StrictError::to_string);
         let texts: Vec<String> = yaml.into_iter().chain(others).collect();
         Some(format!("strict decoding error: {}", texts.join(", ")))
     }

@@ -5,7 +5,7 @@
 use serde_json::Value;
 
 /// A type.
-pub trait Typed: Send + Sync {
+pub trait TypeSchema: Send + Sync {
     /// What it looks like, one level deep.
     fn shape(&self) -> Shape<'_>;
 
@@ -41,14 +41,14 @@ pub enum Shape<'s> {
     /// Any keys, all values of one type.
     Map {
         /// The type of the values.
-        values: &'s dyn Typed,
+        values: &'s dyn TypeSchema,
         /// Whether it is replaced as a whole.
         atomic: bool,
     },
     /// A list.
     List {
         /// The type of the items.
-        items: &'s dyn Typed,
+        items: &'s dyn TypeSchema,
         /// How two of them are merged.
         kind: ListKind<'s>,
     },
@@ -71,7 +71,7 @@ pub trait Struct: Send + Sync {
     fn name(&self) -> &str;
 
     /// The type of a field; `None` if there is no such field.
-    fn field(&self, name: &str) -> Option<&dyn Typed>;
+    fn field(&self, name: &str) -> Option<&dyn TypeSchema>;
 
     /// The value a field has when it is left out, as far as it matters for telling list items apart.
     fn default_of(&self, name: &str) -> Option<&Value>;

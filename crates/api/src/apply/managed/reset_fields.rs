@@ -6,18 +6,18 @@ use crate::apply::{FieldSet, PathElement, set::Node};
 /// Which fields a write cannot set.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum Reset {
+pub enum ResetFields {
     /// None.
     Nothing,
     /// These, with all below them.
     Fields(FieldSet<'static>),
     /// All but what begins with one of these ways.
-    AllBut(Vec<Vec<Step>>),
+    AllBut(Vec<Vec<PathElementMatcher>>),
 }
 
 /// One step of a way.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum PathElementMatcher {
     /// A field of this name.
     Field(&'static str),
     /// Whatever there is: the items of a list.
@@ -26,7 +26,7 @@ pub enum Step {
 
 // --- Reset ---
 
-impl Reset {
+impl ResetFields {
     /// Takes the fields that cannot be set out of a set.
     pub(super) fn filter(&self, set: &mut FieldSet<'_>) {
         match self {
@@ -37,11 +37,11 @@ impl Reset {
     }
 }
 
-fn keep(set: &mut FieldSet<'_>, ways: &[&[Step]]) {
+fn keep(set: &mut FieldSet<'_>, ways: &[&[PathElementMatcher]]) {
     set.nodes.retain_mut(|node| keep_node(node, ways));
 }
 
-fn keep_node(node: &mut Node<'_>, ways: &[&[Step]]) -> bool {
+fn keep_node(node: &mut Node<'_>, ways: &[&[PathElementMatcher]]) -> bool {
     let mut further = Vec::new();
     for way in ways {
         match way.split_first() {
@@ -58,9 +58,9 @@ fn keep_node(node: &mut Node<'_>, ways: &[&[Step]]) -> bool {
     node.member || !node.below.is_empty()
 }
 
-// --- Step ---
+// --- PathElementMatcher ---
 
-impl Step {
+impl PathElementMatcher {
     fn matches(&self, element: &PathElement<'_>) -> bool {
         match (self, element) {
             (Self::Any, _) => true,
@@ -87,12 +87,12 @@ mod tests {
         });
         let mut set = FieldSet::decode(&record).unwrap();
         let way = vec![
-            Step::Field("spec"),
-            Step::Field("containers"),
-            Step::Any,
-            Step::Field("resources"),
+            PathElementMatcher::Field("spec"),
+            PathElementMatcher::Field("containers"),
+            PathElementMatcher::Any,
+            PathElementMatcher::Field("resources"),
         ];
-        Reset::AllBut(vec![way]).filter(&mut set);
+        ResetFields::AllBut(vec![way]).filter(&mut set);
         assert_eq!(
             set.encode(),
             json!({"f:spec": {"f:containers": {"k:{\"name\":\"a\"}": {".": {}, "f:resources": {"f:limits": {"f:cpu": {}}}}}}})

@@ -4,12 +4,12 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::reset::Reset;
-use crate::shape::Typed;
+use super::reset_fields::ResetFields;
+use crate::type_schema::TypeSchema;
 
 /// What a write is about.
 #[derive(Clone, Copy)]
-pub struct Subject<'t> {
+pub struct FieldManager<'t> {
     /// The group and version of the request, as in `apps/v1`.
     pub api_version: &'t str,
     /// The kind.
@@ -17,33 +17,33 @@ pub struct Subject<'t> {
     /// The subresource of the request; empty for the object itself.
     pub subresource: &'t str,
     /// The type in this version.
-    pub typed: &'t dyn Typed,
+    pub typed: &'t dyn TypeSchema,
     /// The object as it is before anybody set a field: what the encoder writes even when all is unset, such
     /// as `"spec": {}`. What is in it belongs to nobody.
     pub blank: &'t Value,
     /// What a write cannot set in this version.
-    pub reset: &'t Reset,
+    pub reset: &'t ResetFields,
     /// The other versions.
-    pub versions: &'t dyn Versions,
+    pub versions: &'t dyn VersionConverter,
 }
 
 /// The other versions of a kind. Fields are recorded in the version they were written in.
-pub trait Versions: Send + Sync {
+pub trait VersionConverter: Send + Sync {
     /// The type in a version; `None` if there is no such version any more: what was recorded in it is
     /// forgotten.
-    fn typed(&self, api_version: &str) -> Option<&dyn Typed>;
+    fn typed(&self, api_version: &str) -> Option<&dyn TypeSchema>;
 
     /// An object in another version.
-    fn convert(&self, object: &Value, api_version: &str) -> Result<Value, NotConverted>;
+    fn convert(&self, object: &Value, api_version: &str) -> Result<Value, ConversionError>;
 
     /// What a write cannot set, as this version names it.
-    fn reset(&self, api_version: &str) -> &Reset;
+    fn reset(&self, api_version: &str) -> &ResetFields;
 }
 
 /// Why an object cannot be had in another version.
 #[derive(Debug, thiserror::Error)]
 #[error("{reason}")]
-pub struct NotConverted {
+pub struct ConversionError {
     /// The version.
     pub api_version: String,
     /// What went wrong.
@@ -52,24 +52,24 @@ pub struct NotConverted {
 
 /// The versions of a kind that has one only.
 #[derive(Clone, Copy, Debug)]
-pub struct OneVersion;
+pub struct SingleVersion;
 
-// --- NotConverted ---
+// --- ConversionError ---
 
-impl NotConverted {
+impl ConversionError {
     /// The same, told of an object: `live`, `new`.
     pub(super) fn of(self, object: &str) -> Self {
-        NotConverted {
+        ConversionError {
             reason: format!("failed to convert {object} object: {}", self.reason),
             ..self
         }
     }
 }
 
-// --- Subject ---
+// --- FieldManager ---
 
-impl<'t> Subject<'t> {
-    pub(super) fn typed_at(&self, api_version: &str) -> Option<&'t dyn Typed> {
+impl<'t> FieldManager<'t> {
+    pub(super) fn typed_at(&self, api_version: &str) -> Option<&'t dyn TypeSchema> {
         if api_version == self.api_version {
             Some(self.typed)
         } else {
@@ -77,7 +77,7 @@ impl<'t> Subject<'t> {
         }
     }
 
-    pub(super) fn reset_at(&self, api_version: &str) -> &'t Reset {
+    pub(super) fn reset_at(&self, api_version: &str) -> &'t ResetFields {
         if api_version == self.api_version {
             self.reset
         } else {
@@ -90,7 +90,7 @@ impl<'t> Subject<'t> {
         &self,
         object: &'v Value,
         api_version: &str,
-    ) -> Result<Cow<'v, Value>, NotConverted> {
+    ) -> Result<Cow<'v, Value>, ConversionError> {
         let version = object
             .get("apiVersion")
             .and_then(Value::as_str)
@@ -102,21 +102,21 @@ impl<'t> Subject<'t> {
     }
 }
 
-// --- OneVersion ---
+// --- SingleVersion ---
 
-impl Versions for OneVersion {
-    fn typed(&self, _: &str) -> Option<&dyn Typed> {
+impl VersionConverter for SingleVersion {
+    fn typed(&self, _: &str) -> Option<&dyn TypeSchema> {
         None
     }
 
-    fn convert(&self, _: &Value, api_version: &str) -> Result<Value, NotConverted> {
-        Err(NotConverted {
+    fn convert(&self, _: &Value, api_version: &str) -> Result<Value, ConversionError> {
+        Err(ConversionError {
             api_version: api_version.to_owned(),
             reason: "there is no such version".to_owned(),
         })
     }
 
-    fn reset(&self, _: &str) -> &Reset {
-        &Reset::Nothing
+    fn reset(&self, _: &str) -> &ResetFields {
+        &ResetFields::Nothing
     }
 }

@@ -10,22 +10,22 @@ use serde_json::Value;
 use crate::go;
 
 /// Bytes of the path of a field in an error.
-pub const MOST_PATH: usize = 4 * 1024;
+pub const MAX_PATH_BYTES: usize = 4 * 1024;
 
 /// Bytes of a value, or of an explanation, in an error.
-pub const MOST_VALUE: usize = 16 * 1024;
+pub const MAX_VALUE_BYTES: usize = 16 * 1024;
 
 /// Bytes of the name of an object in an answer. Valid names are far shorter.
-pub const MOST_NAME: usize = 1024;
+pub const MAX_NAME_BYTES: usize = 1024;
 
 /// Bytes of the message of a status, encoded as JSON.
-pub const MOST_MESSAGE: usize = 96 * 1024;
+pub const MAX_MESSAGE_BYTES: usize = 96 * 1024;
 
 /// Bytes of all causes of a status together, encoded as JSON.
-pub const MOST_CAUSES: usize = 128 * 1024;
+pub const MAX_CAUSES_BYTES: usize = 128 * 1024;
 
 /// Bytes of errors, or of conflicts, that are collected for one answer. The answer shows fewer.
-pub const MOST_COLLECTED: usize = 512 * 1024;
+pub const MAX_COLLECTED_BYTES: usize = 512 * 1024;
 
 /// The text, or its beginning and how much was left out.
 pub(crate) fn cut(text: &str, most: usize) -> Cow<'_, str> {

@@ -3,13 +3,13 @@
 use std::{collections::HashSet, ops::Deref, ops::DerefMut, vec};
 
 use super::Error;
-use crate::bound::MOST_COLLECTED;
+use crate::limits::MAX_COLLECTED_BYTES;
 
 /// What is wrong with an object, in the order it is reported.
 ///
-/// Errors beyond [`MOST_COLLECTED`] bytes are counted and not kept.
+/// Errors beyond [`MAX_COLLECTED_BYTES`] bytes are counted and not kept.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Errors {
+pub struct ErrorList {
     kept: Vec<Error>,
     /// Bytes of the texts of those kept.
     bytes: usize,
@@ -18,7 +18,7 @@ pub struct Errors {
 
 // --- Errors ---
 
-impl Errors {
+impl ErrorList {
     /// No errors.
     pub const fn new() -> Self {
         Self {
@@ -57,7 +57,7 @@ impl Errors {
     }
 
     /// Puts errors before those there are.
-    pub fn prepend(&mut self, first: Errors) {
+    pub fn prepend(&mut self, first: ErrorList) {
         let mut all = first;
         all.append(self);
         *self = all;
@@ -80,7 +80,7 @@ impl Errors {
 
     /// Whether another error would only be counted.
     pub fn is_full(&self) -> bool {
-        self.bytes > MOST_COLLECTED
+        self.bytes > MAX_COLLECTED_BYTES
     }
 
     /// Forgets all errors.
@@ -108,7 +108,7 @@ impl Errors {
     }
 }
 
-impl Deref for Errors {
+impl Deref for ErrorList {
     type Target = [Error];
 
     fn deref(&self) -> &[Error] {
@@ -116,13 +116,13 @@ impl Deref for Errors {
     }
 }
 
-impl DerefMut for Errors {
+impl DerefMut for ErrorList {
     fn deref_mut(&mut self) -> &mut [Error] {
         &mut self.kept
     }
 }
 
-impl Extend<Error> for Errors {
+impl Extend<Error> for ErrorList {
     fn extend<I: IntoIterator<Item = Error>>(&mut self, errors: I) {
         for error in errors {
             self.push(error);
@@ -130,7 +130,7 @@ impl Extend<Error> for Errors {
     }
 }
 
-impl FromIterator<Error> for Errors {
+impl FromIterator<Error> for ErrorList {
     fn from_iter<I: IntoIterator<Item = Error>>(errors: I) -> Self {
         let mut all = Self::new();
         all.extend(errors);
@@ -138,13 +138,13 @@ impl FromIterator<Error> for Errors {
     }
 }
 
-impl From<Vec<Error>> for Errors {
+impl From<Vec<Error>> for ErrorList {
     fn from(errors: Vec<Error>) -> Self {
         errors.into_iter().collect()
     }
 }
 
-impl IntoIterator for Errors {
+impl IntoIterator for ErrorList {
     type Item = Error;
     type IntoIter = vec::IntoIter<Error>;
 
@@ -153,7 +153,7 @@ impl IntoIterator for Errors {
     }
 }
 
-impl<'e> IntoIterator for &'e Errors {
+impl<'e> IntoIterator for &'e ErrorList {
     type Item = &'e Error;
     type IntoIter = std::slice::Iter<'e, Error>;
 
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn counts_what_it_does_not_keep() {
         let path = Path::new("spec");
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         for _ in 0..1000 {
             errors.push(Error::invalid(&path, "x".repeat(1024), ""));
         }

@@ -4,12 +4,12 @@ use std::{cell::LazyCell, collections::HashSet};
 
 use serde_json::Value;
 
-use super::{Errors, Tree};
+use super::{ErrorList, Tree};
 use crate::{
-    bound::MOST_VALUE,
-    field::{Error, Path, Shown},
+    field::{BadValue, Error, Path},
     go,
-    name::{self, Rule},
+    limits::MAX_VALUE_BYTES,
+    name::{self, NameFormat},
 };
 
 const IMMUTABLE: &str = "field is immutable";
@@ -25,8 +25,8 @@ const OWNER_FIELDS: [&str; 6] = [
 ];
 
 /// What is wrong with the metadata of a new object, whose name is set by now.
-pub fn object_meta(metadata: &Value, at: &Path<'_>, names: Rule, namespaced: bool) -> Errors {
-    let mut errors = Errors::new();
+pub fn object_meta(metadata: &Value, at: &Path<'_>, names: NameFormat, namespaced: bool) -> ErrorList {
+    let mut errors = ErrorList::new();
     let prefix = metadata.text("generateName");
     if !prefix.is_empty() {
         let place = at.child("generateName");
@@ -53,7 +53,7 @@ pub fn object_meta(metadata: &Value, at: &Path<'_>, names: Rule, namespaced: boo
         "" => {}
         _ if !namespaced => errors.push(Error::forbidden(&place, "not allowed on this type")),
         namespace => errors.extend(
-            Rule::Label
+            NameFormat::Label
                 .name(namespace)
                 .into_iter()
                 .map(|fault| Error::invalid(&place, namespace, fault)),
@@ -65,13 +65,13 @@ pub fn object_meta(metadata: &Value, at: &Path<'_>, names: Rule, namespaced: boo
     }
     loose(metadata, at, &mut errors);
     let finalizers: Vec<_> = metadata.texts("finalizers").collect();
-    errors.extend(name::finalizers(&at.child("finalizers"), &finalizers));
+    errors.extend(name::validate_finalizers(&at.child("finalizers"), &finalizers));
     errors
 }
 
 /// What is wrong with a change of metadata.
-pub fn object_meta_update(new: &Value, old: &Value, at: &Path<'_>) -> Errors {
-    let mut errors = Errors::new();
+pub fn object_meta_update(new: &Value, old: &Value, at: &Path<'_>) -> ErrorList {
+    let mut errors = ErrorList::new();
     if old.has("deletionTimestamp") {
         let before: HashSet<_> = old.texts("finalizers").collect();
         let mut added: Vec<_> = new
@@ -114,8 +114,8 @@ pub fn object_meta_update(new: &Value, old: &Value, at: &Path<'_>) -> Errors {
     ] {
         if new.at(name) != old.at(name) {
             let shown = match new.at(name) {
-                Value::Null if name.ends_with("Timestamp") => Shown::Json(Value::Null),
-                value => Shown::Text(value.as_str().unwrap_or_default().to_owned()),
+                Value::Null if name.ends_with("Timestamp") => BadValue::Json(Value::Null),
+                value => BadValue::Text(value.as_str().unwrap_or_default().to_owned()),
             };
             errors.push(Error::invalid(&at.child(name), shown, IMMUTABLE));
         }
@@ -132,7 +132,7 @@ pub fn object_meta_update(new: &Value, old: &Value, at: &Path<'_>) -> Errors {
 const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
 
 /// What is wrong with a finalizer beside its form: without a domain it must be one of the standard ones.
-pub fn standard_finalizer(name: &str, at: &Path<'_>, errors: &mut Errors) {
+pub fn standard_finalizer(name: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if !name.contains('/') && !STANDARD_FINALIZERS.contains(&name) {
         let detail = "name is neither a standard finalizer name nor is it fully qualified";
         errors.push(Error::invalid(at, name, detail));
@@ -140,7 +140,7 @@ pub fn standard_finalizer(name: &str, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// The same for all finalizers of an object.
-pub(super) fn standard_finalizers(metadata: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn standard_finalizers(metadata: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let place = at.child("finalizers");
     for (index, name) in metadata.texts("finalizers").enumerate() {
         standard_finalizer(name, &place.index(index), errors);
@@ -148,9 +148,12 @@ pub(super) fn standard_finalizers(metadata: &Value, at: &Path<'_>, errors: &mut 
 }
 
 /// What is asked of new and changed metadata alike.
-fn loose(metadata: &Value, at: &Path<'_>, errors: &mut Errors) {
-    errors.extend(name::labels(&at.child("labels"), metadata.entries("labels")));
-    errors.extend(name::annotations(
+fn loose(metadata: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+    errors.extend(name::validate_labels(
+        &at.child("labels"),
+        metadata.entries("labels"),
+    ));
+    errors.extend(name::validate_annotations(
         &at.child("annotations"),
         metadata.entries("annotations"),
     ));
@@ -161,10 +164,10 @@ fn loose(metadata: &Value, at: &Path<'_>, errors: &mut Errors) {
     );
 }
 
-fn owners(owners: &[Value], at: &Path<'_>, errors: &mut Errors) {
+fn owners(owners: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
     let mut controller: Option<String> = None;
     // Every error of a second controller shows all owners: they are printed once.
-    let all = LazyCell::new(|| printed_within(owners, MOST_VALUE));
+    let all = LazyCell::new(|| printed_within(owners, MAX_VALUE_BYTES));
     for (index, owner) in owners.iter().enumerate() {
         let place = at.index(index);
         let version = owner.text("apiVersion");
@@ -181,7 +184,7 @@ fn owners(owners: &[Value], at: &Path<'_>, errors: &mut Errors) {
         }
         if version == "v1" && owner.text("kind") == "Event" {
             let detail = "/v1, Kind=Event is disallowed from being an owner";
-            errors.push(Error::invalid(&place, Shown::Printed(printed(owner)), detail));
+            errors.push(Error::invalid(&place, BadValue::Printed(printed(owner)), detail));
         }
         if owner.flag("controller") {
             let name = format!("{}/{}", owner.text("kind"), owner.text("name"));
@@ -192,7 +195,7 @@ fn owners(owners: &[Value], at: &Path<'_>, errors: &mut Errors) {
                         "Only one reference can have Controller set to true. Found \"true\" in references for {first} \
                          and {name}"
                     );
-                    errors.push(Error::invalid(at, Shown::Printed(all.clone()), detail));
+                    errors.push(Error::invalid(at, BadValue::Printed(all.clone()), detail));
                 }
             }
         }
