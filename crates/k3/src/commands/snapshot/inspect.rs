@@ -52,7 +52,7 @@ pub(super) async fn run(flags: &InspectFlags) -> Result<(), Failure> {
 pub(super) async fn open(file: &Path) -> Result<BufReader<File>, Failure> {
     let opened = File::open(file).await.map_err(|error| {
         let what = format!("cannot read {}", file.display());
-        Failure::new(what, "name a file that `k3 snapshot save` has written").because(error)
+        Failure::new(what, "name a file that `k3 snapshot save` has written").caused_by(error)
     })?;
     Ok(BufReader::with_capacity(256 * 1024, opened))
 }
@@ -61,7 +61,7 @@ pub(super) async fn open(file: &Path) -> Result<BufReader<File>, Failure> {
 pub(super) async fn check(file: &Path) -> Result<BackupSummary, Failure> {
     transfer::inspect(open(file).await?).await.map_err(|error| {
         let what = format!("{} is no snapshot that can be used", file.display());
-        Failure::new(what, "take another one; what is damaged cannot be mended").because(error)
+        Failure::new(what, "take another one; what is damaged cannot be mended").caused_by(error)
     })
 }
 

@@ -1,4 +1,4 @@
-//! A folder for clusters, and calls of the program in it. What was made there is removed in the end.
+//! A directory for clusters, and calls of the program in it. What was made there is removed in the end.
 
 use std::{
     fs,
@@ -11,14 +11,14 @@ use std::{
 use k3_test_services::{TEST_ETCD_IMAGE, docker, free_port};
 use tempfile::TempDir;
 
-pub(crate) struct Place(TempDir);
+pub(crate) struct ClusterDir(TempDir);
 
 /// What a call answered: its exit code, and what it wrote to standard output and to standard error.
 pub(crate) type Answer = (Option<i32>, String, String);
 
-// --- Place ---
+// --- ClusterDir ---
 
-impl Place {
+impl ClusterDir {
     pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
@@ -27,8 +27,8 @@ impl Place {
         self.0.path()
     }
 
-    /// The folder of the cluster, if nobody says otherwise.
-    pub(crate) fn folder(&self) -> PathBuf {
+    /// The directory of the cluster, if nobody says otherwise.
+    pub(crate) fn directory(&self) -> PathBuf {
         self.path().join(".k3")
     }
 
@@ -84,7 +84,10 @@ impl Place {
     /// What kubectl answers.
     pub(crate) fn kubectl(&self, line: &str) -> String {
         let mut command = self.program("kubectl");
-        command.env("KUBECONFIG", self.folder().join("node-1/data/admin.kubeconfig"));
+        command.env(
+            "KUBECONFIG",
+            self.directory().join("node-1/data/admin.kubeconfig"),
+        );
         let output = command.args(line.split_whitespace()).output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         assert!(
@@ -105,15 +108,15 @@ impl Place {
 
     /// What the nodes wrote.
     fn logs(&self) -> String {
-        let read = |file: &str| fs::read_to_string(self.folder().join(file)).unwrap_or_default();
+        let read = |file: &str| fs::read_to_string(self.directory().join(file)).unwrap_or_default();
         let both = |number| read(&format!("node-{number}/output")) + &read(&format!("node-{number}/log"));
         (1..=3).map(both).collect()
     }
 }
 
-impl Drop for Place {
+impl Drop for ClusterDir {
     fn drop(&mut self) {
-        if self.folder().exists() {
+        if self.directory().exists() {
             self.cluster("clear --force");
         }
     }

@@ -131,7 +131,7 @@ mod tests {
             mysql_image: "mysql:8.0".to_owned(),
             etcd_image: "etcd:3".to_owned(),
             instance: instance.to_owned(),
-            folder: PathBuf::new(),
+            directory: PathBuf::new(),
             runtime: Wanted::default(),
         }
     }

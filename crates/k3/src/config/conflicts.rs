@@ -3,14 +3,14 @@
 use clap::Command;
 
 use super::{
+    configured_value::{ConfiguredValue, Origin},
     file,
-    given::{Given, Origin},
     keys::Key,
     settings::defaults,
 };
 use crate::failure::Failure;
 
-/// The first says all that the second does. Who gives the first means it, unless the second was given by somebody more
+/// The first says all that the second does. Who gives the first means it, unless the second was configured by somebody more
 /// important: that part is then another one.
 const WHOLE_AND_PART: &[(&str, &str)] = &[
     ("mysql_url", "mysql_host"),
@@ -31,69 +31,73 @@ const EITHER: &[(&str, &str)] = &[
 const STORE: &str = "storage.type";
 
 /// Takes out what does not count beside something more important, and refuses what cannot be meant.
-pub(super) fn resolve(given: &mut Vec<Given>, command: &Command) -> Result<(), Failure> {
-    let mut faults = Vec::new();
+pub(super) fn resolve(configured: &mut Vec<ConfiguredValue>, command: &Command) -> Result<(), Failure> {
+    let mut errors = Vec::new();
     for (whole, part) in WHOLE_AND_PART {
-        let Some((whole, part)) = pair(given, whole, part) else {
+        let Some((whole, part)) = pair(configured, whole, part) else {
             continue;
         };
         if whole.rank() == part.rank() && !is_default(&part, command) {
-            faults.push(format!("{part}: {whole} says it too; use one of them"));
+            errors.push(format!("{part}: {whole} says it too; use one of them"));
         } else if whole.rank() >= part.rank() {
-            given.retain(|set| set.key != part.key);
+            configured.retain(|set| set.key != part.key);
         }
     }
     for (one, other) in EITHER {
-        let Some((one, other)) = pair(given, one, other) else {
+        let Some((one, other)) = pair(configured, one, other) else {
             continue;
         };
         if one.rank() == other.rank() {
-            faults.push(format!("{other}: {one} says it too; use one of them"));
+            errors.push(format!("{other}: {one} says it too; use one of them"));
         } else {
-            retain_stronger(given, &one, &other);
+            retain_stronger(configured, &one, &other);
         }
     }
-    // Where a server is that is asked something: by the file that is for it, or by the folder of one on this machine. Both on
-    // the line is for the command to refuse; what runs long keeps things of its own in the folder.
+    // Where a server is that is asked something: by the file that is for it, or by the directory of one on this machine. Both on
+    // the line is for the command to refuse; what runs long keeps things of its own in the directory.
     let runs_long = command.get_arguments().any(|arg| arg.get_id() == "log_level");
-    if let Some((file, folder)) = pair(given, "kubeconfig", "data_dir").filter(|_| !runs_long)
-        && (file.origin != Origin::Flag || folder.origin != Origin::Flag)
+    if let Some((file, directory)) = pair(configured, "kubeconfig", "data_dir").filter(|_| !runs_long)
+        && (file.origin != Origin::Flag || directory.origin != Origin::Flag)
     {
-        retain_stronger(given, &folder, &file);
+        retain_stronger(configured, &directory, &file);
     }
-    if !faults.is_empty() {
-        return Err(file::bad(&faults));
+    if !errors.is_empty() {
+        return Err(file::invalid_configuration(&errors));
     }
-    refuse_flags_of_other_stores(given, command)
+    refuse_flags_of_other_stores(configured, command)
 }
 
-fn pair(given: &[Given], one: &str, other: &str) -> Option<(Given, Given)> {
-    let find = |id: &str| given.iter().find(|set| set.key.arg == id).cloned();
+fn pair(
+    configured: &[ConfiguredValue],
+    one: &str,
+    other: &str,
+) -> Option<(ConfiguredValue, ConfiguredValue)> {
+    let find = |id: &str| configured.iter().find(|set| set.key.arg == id).cloned();
     find(one).zip(find(other))
 }
 
 /// Takes out the weaker of two; the first if none is.
-fn retain_stronger(given: &mut Vec<Given>, one: &Given, other: &Given) {
+fn retain_stronger(configured: &mut Vec<ConfiguredValue>, one: &ConfiguredValue, other: &ConfiguredValue) {
     let weaker = if one.rank() <= other.rank() { one } else { other };
-    given.retain(|set| set.key != weaker.key);
+    configured.retain(|set| set.key != weaker.key);
 }
 
-fn is_default(given: &Given, command: &Command) -> bool {
+fn is_default(configured: &ConfiguredValue, command: &Command) -> bool {
     let mut args = command.get_arguments();
-    let arg = args.find(|arg| arg.get_id() == given.key.arg);
-    arg.is_some_and(|arg| defaults(given.key, arg) == given.values)
+    let arg = args.find(|arg| arg.get_id() == configured.key.arg);
+    arg.is_some_and(|arg| defaults(configured.key, arg) == configured.values)
 }
 
 /// A flag that does nothing is a mistake: whoever writes `--etcd-servers` does not want a file. What a file of settings says
 /// of other stores is for the day when the type is another one.
-fn refuse_flags_of_other_stores(given: &[Given], command: &Command) -> Result<(), Failure> {
-    let key = Key::named(STORE).expect("the table has it");
+fn refuse_flags_of_other_stores(configured: &[ConfiguredValue], command: &Command) -> Result<(), Failure> {
+    let key = Key::by_name(STORE).expect("the table has it");
     let Some(arg) = command.get_arguments().find(|arg| arg.get_id() == key.arg) else {
         return Ok(());
     };
-    let chosen = given.iter().find(|set| set.key == key);
-    let store = chosen.map_or_else(|| defaults(key, arg).concat(), Given::text);
-    for set in given.iter().filter(|set| set.origin == Origin::Flag) {
+    let chosen = configured.iter().find(|set| set.key == key);
+    let store = chosen.map_or_else(|| defaults(key, arg).concat(), ConfiguredValue::text);
+    for set in configured.iter().filter(|set| set.origin == Origin::Flag) {
         let inside = set.key.name.strip_prefix("storage.");
         let Some((owner, _)) = inside.and_then(|rest| rest.split_once('.')) else {
             continue;

@@ -7,7 +7,7 @@ use clap::{Arg, ArgAction, Command, value_parser};
 use super::keys::{KEYS, Key};
 
 /// The commands that settings are for, with all below them. The first one that has an argument is asked about it.
-const READERS: &[&str] = &[
+const CONFIGURED_COMMANDS: &[&str] = &[
     "start",
     "run",
     "apiserver",
@@ -28,14 +28,17 @@ const READERS: &[&str] = &[
 pub(super) const SHOW: [&str; 2] = ["config", "show"];
 
 /// Whether a command reads the settings.
-pub(super) fn is_reader(names: &[String]) -> bool {
-    names == SHOW || names.first().is_some_and(|name| READERS.contains(&name.as_str()))
+pub(super) fn reads_config(names: &[String]) -> bool {
+    names == SHOW
+        || names
+            .first()
+            .is_some_and(|name| CONFIGURED_COMMANDS.contains(&name.as_str()))
 }
 
 /// The arguments that take settings, in the order of the table.
 pub(crate) fn args(command: &Command) -> Vec<(&'static Key, Arg)> {
     let mut found = Vec::new();
-    for name in READERS {
+    for name in CONFIGURED_COMMANDS {
         if let Some(reader) = command.find_subcommand(name) {
             collect(reader, &mut found);
         }
@@ -46,8 +49,8 @@ pub(crate) fn args(command: &Command) -> Vec<(&'static Key, Arg)> {
 
 fn collect(command: &Command, found: &mut Vec<Arg>) {
     for arg in command.get_arguments() {
-        if let Some(key) = Key::of(arg.get_id().as_str()) {
-            found.push(dressed(arg.clone(), key));
+        if let Some(key) = Key::for_arg(arg.get_id().as_str()) {
+            found.push(with_key_alias(arg.clone(), key));
         }
     }
     for inner in command.get_subcommands() {
@@ -56,7 +59,7 @@ fn collect(command: &Command, found: &mut Vec<Arg>) {
 }
 
 /// The command with what settings add to the one that `names` lead to.
-pub(super) fn decorated(command: Command, names: &[String]) -> Command {
+pub(super) fn with_config_args(command: Command, names: &[String]) -> Command {
     if names == SHOW {
         let args = args(&command);
         let [parent, leaf] = SHOW;
@@ -73,7 +76,7 @@ pub(super) fn decorated(command: Command, names: &[String]) -> Command {
 fn descend(command: Command, names: &[String]) -> Command {
     match names.split_first() {
         Some((name, rest)) => command.mut_subcommand(name, |inner| descend(inner, rest)),
-        None => with_config(dressed_args(command)),
+        None => with_config(with_key_aliases(command)),
     }
 }
 
@@ -83,17 +86,17 @@ pub(crate) fn documented(command: Command) -> Command {
         if command.has_subcommands() {
             return command.mut_subcommands(all);
         }
-        let command = command.mut_args(|arg| match Key::of(arg.get_id().as_str()) {
+        let command = command.mut_args(|arg| match Key::for_arg(arg.get_id().as_str()) {
             Some(key) => {
                 let shown = key.variables().take(1);
                 shown.fold(arg.hide_env_values(true), Arg::env)
             }
             None => arg,
         });
-        with_config(dressed_args(command))
+        with_config(with_key_aliases(command))
     }
     command.mut_subcommands(|inner| {
-        if READERS.contains(&inner.get_name()) {
+        if CONFIGURED_COMMANDS.contains(&inner.get_name()) {
             all(inner)
         } else {
             inner
@@ -101,16 +104,16 @@ pub(crate) fn documented(command: Command) -> Command {
     })
 }
 
-fn dressed_args(command: Command) -> Command {
-    command.mut_args(|arg| match Key::of(arg.get_id().as_str()) {
-        Some(key) => dressed(arg, key),
+fn with_key_aliases(command: Command) -> Command {
+    command.mut_args(|arg| match Key::for_arg(arg.get_id().as_str()) {
+        Some(key) => with_key_alias(arg, key),
         None => arg,
     })
 }
 
 /// An argument that a setting is taken by: also known by the name of its key, and with a value if it is a switch, so that a
 /// flag can take back what a file says.
-fn dressed(mut arg: Arg, key: &Key) -> Arg {
+fn with_key_alias(mut arg: Arg, key: &Key) -> Arg {
     let flag = key.flag();
     let aliases = arg.get_all_aliases().unwrap_or_default();
     if arg.get_long() != Some(flag.as_str()) && !aliases.contains(&flag.as_str()) {

@@ -11,16 +11,16 @@ use k3_storage::{
 };
 use kube::{Client, Config};
 
-use super::etcd::FOLDER_PATH;
+use super::etcd::DATA_DIR_PATH;
 use crate::failure::Failure;
 
 /// How long a server may take to say whether it is k3.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Where objects are kept")]
 #[expect(clippy::struct_field_names, reason = "the names are those of the flags")]
-pub(super) struct PlaceFlags {
+pub(super) struct EtcdStorageFlags {
     /// The etcd, a list of URLs with commas: one that is k3 too, or a real one, 3.4 or newer
     #[arg(long, value_name = "URLS", value_delimiter = ',', required = true)]
     etcd_servers: Vec<String>,
@@ -42,18 +42,18 @@ pub(super) struct PlaceFlags {
     etcd_keyfile: Option<PathBuf>,
 }
 
-// --- PlaceFlags ---
+// --- EtcdStorageFlags ---
 
-impl PlaceFlags {
-    /// The store: in the folder of what stands in for an etcd, where a server that is started again finds it; else the real etcd.
+impl EtcdStorageFlags {
+    /// The store: in the directory of what stands in for an etcd, where a server that is started again finds it; else the real etcd.
     pub(super) async fn config(&self) -> Result<StorageConfig, Failure> {
         if let [server] = self.etcd_servers.as_slice()
-            && let Some(folder) = folder_of(server).await?
+            && let Some(directory) = directory_of(server).await?
         {
             return Ok(StorageConfig::File(FileOptions {
                 // It is thrown away after the tests.
                 durability: Durability::Relaxed,
-                ..FileOptions::new(folder.join("k3"))
+                ..FileOptions::new(directory.join("k3"))
             }));
         }
         let mut options = EtcdOptions {
@@ -78,23 +78,23 @@ impl PlaceFlags {
     }
 }
 
-/// The folder of a server that stands in for an etcd; `None` if it is anything else.
-async fn folder_of(server: &str) -> Result<Option<PathBuf>, Failure> {
+/// The directory of a server that stands in for an etcd; `None` if it is anything else.
+async fn directory_of(server: &str) -> Result<Option<PathBuf>, Failure> {
     if !server.starts_with("http://") {
         return Ok(None);
     }
     let unusable = |error: Box<dyn std::error::Error + Send + Sync>| {
         let advice = "it is to be a URL such as http://127.0.0.1:2379";
-        Failure::usage(format!("--etcd-servers {server}"), advice).because(error)
+        Failure::usage(format!("--etcd-servers {server}"), advice).caused_by(error)
     };
     let uri: Uri = server
         .parse()
         .map_err(|error: http::uri::InvalidUri| unusable(error.into()))?;
     let mut config = Config::new(uri);
-    config.connect_timeout = Some(PATIENCE);
-    config.read_timeout = Some(PATIENCE);
+    config.connect_timeout = Some(TIMEOUT);
+    config.read_timeout = Some(TIMEOUT);
     let client = Client::try_from(config).map_err(|error| unusable(error.into()))?;
-    let request = Request::get(FOLDER_PATH)
+    let request = Request::get(DATA_DIR_PATH)
         .body(Vec::new())
         .expect("a path of ours makes a request");
     // A real etcd knows no such path; whether there is one at all is found out when it is opened.

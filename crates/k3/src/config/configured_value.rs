@@ -6,7 +6,7 @@ use super::keys::Key;
 
 /// A value for a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Given {
+pub(crate) struct ConfiguredValue {
     pub(crate) key: &'static Key,
     /// The flag that would say the same, with its dashes.
     pub(super) flag: String,
@@ -23,16 +23,16 @@ pub(crate) enum Origin {
     Flag,
 }
 
-// --- Given ---
+// --- ConfiguredValue ---
 
-impl Given {
+impl ConfiguredValue {
     /// The value as one text.
     pub(super) fn text(&self) -> String {
         self.values.join(",")
     }
 
     /// The same for everybody's eyes.
-    pub(super) fn shown(&self) -> String {
+    pub(super) fn redacted(&self) -> String {
         if self.key.is_secret {
             "***".to_owned()
         } else {
@@ -51,7 +51,7 @@ impl Given {
 }
 
 /// What was set, where: how errors begin.
-impl fmt::Display for Given {
+impl fmt::Display for ConfiguredValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.origin {
             Origin::File { .. } => write!(f, "{}: {}", self.origin, self.key.name),

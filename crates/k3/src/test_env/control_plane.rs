@@ -22,10 +22,10 @@ use tokio::{
 
 use super::{TestEnvBuilder, TestStorage, definitions};
 use crate::{
-    control,
-    door::Door,
+    client_factory::ClientFactory,
+    controller_manager,
     failure::Failure,
-    server::{ControlPlane, Keys, Settings},
+    server::{ControlPlane, KeySource, Settings},
 };
 
 /// Who prepares the cluster.
@@ -34,28 +34,28 @@ const AGENT: &str = concat!("k3-test-env/", env!("CARGO_PKG_VERSION"));
 /// The controller that gives namespaces their service account.
 const ACCOUNTS: &str = "serviceaccount-controller";
 /// How long it may take.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// How a cluster is reached.
-pub(super) struct Reached {
+/// How a cluster is connection.
+pub(super) struct Connection {
     pub(super) config: Config,
     pub(super) kubeconfig: PathBuf,
 }
 
 /// Runs a cluster until the other end of `stopped` has gone, and tells when it is ready, or why it never is.
-pub(super) async fn live(
-    wishes: &TestEnvBuilder,
-    folder: &Path,
-    ready: oneshot::Sender<Result<Reached, Failure>>,
+pub(super) async fn run(
+    builder: &TestEnvBuilder,
+    directory: &Path,
+    ready: oneshot::Sender<Result<Connection, Failure>>,
     stopped: oneshot::Receiver<()>,
 ) {
     let work = async {
-        match start(wishes, folder).await {
-            Ok((mut plane, reached)) => {
+        match start(builder, directory).await {
+            Ok((mut plane, connection)) => {
                 // Who does not listen any more has dropped the other end of `stopped` too.
-                let _ = ready.send(Ok(reached));
-                let failure = plane.ended().await;
+                let _ = ready.send(Ok(connection));
+                let failure = plane.wait_for_failure().await;
                 tracing::error!("{failure}");
             }
             Err(failure) => drop(ready.send(Err(failure))),
@@ -68,41 +68,41 @@ pub(super) async fn live(
     }
 }
 
-async fn start(wishes: &TestEnvBuilder, folder: &Path) -> Result<(ControlPlane, Reached), Failure> {
-    let definitions = definitions::read(&wishes.definitions)?;
-    let storage = match wishes.storage {
+async fn start(builder: &TestEnvBuilder, directory: &Path) -> Result<(ControlPlane, Connection), Failure> {
+    let definitions = definitions::read(&builder.definitions)?;
+    let storage = match builder.storage {
         TestStorage::Memory => StorageConfig::Memory,
         TestStorage::File => StorageConfig::File(FileOptions {
             durability: Durability::Relaxed,
-            ..FileOptions::new(folder.join("objects"))
+            ..FileOptions::new(directory.join("objects"))
         }),
     };
-    let chosen =
-        control::listed(&wishes.controllers)?.with_simulated(wishes.simulated_nodes, Rules::default());
-    let has_accounts = chosen.has(ACCOUNTS);
+    let components = controller_manager::parse_controllers(&builder.controllers)?
+        .with_simulated(builder.simulated_nodes, Rules::default());
+    let has_accounts = components.has(ACCOUNTS);
     let plane = ControlPlane::start(Settings {
-        keys: Keys::Fresh,
-        chosen,
-        ..Settings::new(folder.to_owned(), storage)
+        keys: KeySource::Generated,
+        components,
+        ..Settings::new(directory.to_owned(), storage)
     })
     .await?;
-    let client = Door::Inside(plane.server()).master(USER, AGENT)?;
+    let client = ClientFactory::InProcess(plane.server()).master(USER, AGENT)?;
     definitions::install(&client, definitions).await?;
     if has_accounts {
-        let waited = timeout(PATIENCE, until_accounts(client)).await;
+        let waited = timeout(TIMEOUT, wait_for_default_service_account(client)).await;
         waited.unwrap_or_else(|_| {
-            let what = format!("the namespace default has no service account after {PATIENCE:?}");
+            let what = format!("the namespace default has no service account after {TIMEOUT:?}");
             Err(Failure::new(what, "see the log, with --log-level debug"))
         })?;
     }
     let (file, text) = plane.kubeconfig();
     let kubeconfig = file.to_owned();
-    let config = reached(text).await?;
-    Ok((plane, Reached { config, kubeconfig }))
+    let config = connection_config(text).await?;
+    Ok((plane, Connection { config, kubeconfig }))
 }
 
 /// Waits until pods can be made in the namespace `default`.
-async fn until_accounts(client: Client) -> Result<(), Failure> {
+async fn wait_for_default_service_account(client: Client) -> Result<(), Failure> {
     let accounts: Api<ServiceAccount> = Api::namespaced(client, "default");
     loop {
         let found = accounts.get_metadata_opt("default").await.map_err(|error| {
@@ -110,7 +110,7 @@ async fn until_accounts(client: Client) -> Result<(), Failure> {
                 "cannot see the service account of the namespace default",
                 "see the log",
             )
-            .because(error)
+            .caused_by(error)
         })?;
         if found.is_some() {
             return Ok(());
@@ -119,13 +119,13 @@ async fn until_accounts(client: Client) -> Result<(), Failure> {
     }
 }
 
-async fn reached(kubeconfig: &str) -> Result<Config, Failure> {
+async fn connection_config(kubeconfig: &str) -> Result<Config, Failure> {
     let unusable = |error: Box<dyn std::error::Error + Send + Sync>| {
         Failure::new(
             "cannot use the kubeconfig of the cluster",
             "this should not happen; try again",
         )
-        .because(error)
+        .caused_by(error)
     };
     let kubeconfig = Kubeconfig::from_yaml(kubeconfig).map_err(|error| unusable(error.into()))?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())

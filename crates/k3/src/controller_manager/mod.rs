@@ -1,7 +1,7 @@
 //! The controllers and the scheduler: beside the server, or in a process of their own.
 
-mod needs;
-mod report;
+mod bootstrap_objects;
+mod status;
 
 use std::{fmt, sync::Arc};
 
@@ -15,7 +15,7 @@ use kubecontroller::{
     metrics,
 };
 
-use crate::{door::Door, failure::Failure};
+use crate::{client_factory::ClientFactory, failure::Failure};
 
 /// Where the server tells what runs beside it.
 pub(crate) const CONTROLLERS_PATH: &str = "/debug/controllers";
@@ -30,7 +30,7 @@ const MANAGER: &str = "system:kube-controller-manager";
 const AGENT: &str = concat!("kube-controller-manager/", env!("CARGO_PKG_VERSION"));
 const SCHEDULER: &str = "system:kube-scheduler";
 const SCHEDULER_AGENT: &str = concat!("kube-scheduler/", env!("CARGO_PKG_VERSION"));
-/// The controller that makes volumes out of folders of nodes.
+/// The controller that makes volumes out of directories of nodes.
 const LOCAL_PATH: &str = "local-path-provisioner";
 /// The controller that approves what nodes serve with.
 const SERVING_APPROVER: &str = "kubelet-serving-approver";
@@ -97,7 +97,7 @@ const QUEUE_NAMES: &[(&str, &str)] = &[
 
 /// What runs beside the API server.
 #[derive(Default)]
-pub(crate) struct Chosen {
+pub(crate) struct ComponentSelection {
     controllers: Vec<&'static ControllerDescriptor>,
     scheduler: bool,
     /// How many nodes are simulated, and how they behave.
@@ -105,7 +105,7 @@ pub(crate) struct Chosen {
 }
 
 /// A word of a list, with the name of a work queue replaced by that of its controller.
-fn controller_name(word: &str) -> String {
+fn normalize_name(word: &str) -> String {
     let (sign, name) = match word.strip_prefix('-') {
         Some(name) => ("-", name),
         None => ("", word),
@@ -115,14 +115,14 @@ fn controller_name(word: &str) -> String {
 }
 
 /// The controllers that a list names, as `--controllers` has it.
-pub(crate) fn listed(list: &str) -> Result<Chosen, Failure> {
+pub(crate) fn parse_controllers(list: &str) -> Result<ComponentSelection, Failure> {
     let words: Vec<String> = list
         .split(',')
-        .map(|word| controller_name(word.trim()))
+        .map(|word| normalize_name(word.trim()))
         .filter(|word| !word.is_empty())
         .collect();
     if words.is_empty() {
-        return Ok(Chosen::default());
+        return Ok(ComponentSelection::default());
     }
     let wrong = |why: String| {
         let known: Vec<_> = CONTROLLERS.iter().map(|known| known.name).collect();
@@ -134,8 +134,7 @@ pub(crate) fn listed(list: &str) -> Result<Chosen, Failure> {
             ),
         )
     };
-    let names =
-        |known: &ControllerDescriptor, word: &str| word == "*" || known.name == word || known.alias == word;
+    let names = |known: &ControllerDescriptor, word: &str| word == "*" || known.name == word || known.alias == word;
     for word in &words {
         let word = word.strip_prefix('-').unwrap_or(word);
         let is_known = SCHEDULER_NAMES.contains(&word) || CONTROLLERS.iter().any(|known| names(known, word));
@@ -145,14 +144,13 @@ pub(crate) fn listed(list: &str) -> Result<Chosen, Failure> {
     }
     let selection = Selection::parse(&words).map_err(wrong)?;
     // Some run only where they are asked for by name.
-    let is_meant = |known: &ControllerDescriptor| {
-        known.is_on || words.iter().any(|word| word != "*" && names(known, word))
-    };
+    let is_meant =
+        |known: &ControllerDescriptor| known.is_on || words.iter().any(|word| word != "*" && names(known, word));
     let controllers = CONTROLLERS
         .iter()
         .filter(|known| selection.has(known.name, known.alias) && is_meant(known));
     let [name, alias] = SCHEDULER_NAMES;
-    Ok(Chosen {
+    Ok(ComponentSelection {
         controllers: controllers.collect(),
         scheduler: selection.has(name, alias),
         simulated: None,
@@ -160,48 +158,48 @@ pub(crate) fn listed(list: &str) -> Result<Chosen, Failure> {
 }
 
 /// What runs, and where it finds what.
-pub(crate) struct Control {
+pub(crate) struct ControllerManager {
     manager: Manager,
 }
 
-impl Control {
-    /// Prepares what was chosen. Where several processes could do it, one of them is elected.
+impl ControllerManager {
+    /// Prepares what was components. Where several processes could do it, one of them is elected.
     pub(crate) fn new(
-        door: &Door<'_>,
-        chosen: Chosen,
+        clients: &ClientFactory<'_>,
+        components: ComponentSelection,
         cluster: Cluster,
         mut config: Config,
     ) -> Result<Self, Failure> {
         let (namespace, controllers, scheduler) = LEASES;
-        let lease = if chosen.controllers.is_empty() && chosen.scheduler {
+        let lease = if components.controllers.is_empty() && components.scheduler {
             scheduler
         } else {
             controllers
         };
         config.leader.namespace = Some(namespace.to_owned());
         config.leader.name = Some(lease.to_owned());
-        let mut manager = Manager::new(config, door.component(MANAGER, AGENT)?);
-        let mut needed = Vec::new();
-        if cluster.local_volumes.is_some() && chosen.has(LOCAL_PATH) {
-            needed.push(needs::local_path_class());
+        let mut manager = Manager::new(config, clients.component(MANAGER, AGENT)?);
+        let mut missing = Vec::new();
+        if cluster.local_volumes.is_some() && components.has(LOCAL_PATH) {
+            missing.push(bootstrap_objects::local_path_class());
         }
-        if chosen.has(SERVING_APPROVER) {
-            needed.extend(needs::approver_roles());
+        if components.has(SERVING_APPROVER) {
+            missing.extend(bootstrap_objects::approver_roles());
         }
-        if chosen.has(APPROVER) || chosen.has(CLEANER) {
-            needed.extend(needs::join_roles());
+        if components.has(APPROVER) || components.has(CLEANER) {
+            missing.extend(bootstrap_objects::join_roles());
         }
-        if !needed.is_empty() {
-            let (client, needed) = (door.master(MANAGER, AGENT)?, Arc::new(needed));
+        if !missing.is_empty() {
+            let (client, missing) = (clients.master(MANAGER, AGENT)?, Arc::new(missing));
             manager.add(task("controller-bootstrap", move |_| {
-                let (client, needed) = (client.clone(), Arc::clone(&needed));
-                async move { needs::make(&client, &needed).await }
+                let (client, missing) = (client.clone(), Arc::clone(&missing));
+                async move { bootstrap_objects::create_missing(&client, &missing).await }
             }));
         }
         let cluster = Arc::new(cluster);
-        for descriptor in chosen.controllers {
+        for descriptor in components.controllers {
             let context = ControllerContext {
-                writer: ApiWriter::new(door.controller(descriptor.account)?),
+                writer: ApiWriter::new(clients.controller(descriptor.account)?),
                 informers: manager.informers().clone(),
                 recorder: manager.recorder(descriptor.name).style(Style::Core),
                 clock: manager.clock().clone(),
@@ -212,18 +210,18 @@ impl Control {
                 manager.add(task);
             }
         }
-        if chosen.scheduler {
+        if components.scheduler {
             let scheduler = Scheduler::new(
-                door.component(SCHEDULER, SCHEDULER_AGENT)?,
+                clients.component(SCHEDULER, SCHEDULER_AGENT)?,
                 manager.informers().clone(),
                 manager.clock().clone(),
                 |name| manager.recorder(name),
             );
             manager.add(scheduler.metrics(manager.metrics()));
         }
-        if let Some((count, rules)) = chosen.simulated {
+        if let Some((count, rules)) = components.simulated {
             let simulator = Simulator::new(
-                door.master(SIMULATOR, SIMULATOR_AGENT)?,
+                clients.master(SIMULATOR, SIMULATOR_AGENT)?,
                 manager.informers().clone(),
                 manager.clock().clone(),
                 count,
@@ -231,15 +229,15 @@ impl Control {
             );
             manager.add(simulator.metrics(manager.metrics()));
         }
-        Ok(Control { manager })
+        Ok(ControllerManager { manager })
     }
 
     /// Lets a server tell what runs beside it.
-    pub(crate) fn tell(&self, server: &Server) {
+    pub(crate) fn publish_status(&self, server: &Server) {
         let context = (*self.manager).clone();
         server.add_figures(move || metrics::text(&context.registry()));
         let context = (*self.manager).clone();
-        server.add_document(CONTROLLERS_PATH, move || report::of(&context));
+        server.add_document(CONTROLLERS_PATH, move || status::controllers_status(&context));
     }
 
     /// Runs until it is told to stop, or something goes wrong that no restart of a part mends.
@@ -248,12 +246,12 @@ impl Control {
     }
 }
 
-// --- Chosen ---
+// --- ComponentSelection ---
 
-impl Chosen {
+impl ComponentSelection {
     /// Whether a controller runs.
     pub(crate) fn has(&self, name: &str) -> bool {
-        self.controllers.iter().any(|chosen| chosen.name == name)
+        self.controllers.iter().any(|components| components.name == name)
     }
 
     /// Whether nodes run in this process that are not real.
@@ -269,12 +267,12 @@ impl Chosen {
     }
 
     /// Whether nothing is to run.
-    pub(crate) fn is_nothing(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.controllers.is_empty() && !self.scheduler && self.simulated.is_none()
     }
 }
 
-impl fmt::Display for Chosen {
+impl fmt::Display for ComponentSelection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let controllers = match self.controllers.len() {
             0 => None,
@@ -297,8 +295,12 @@ mod tests {
     use super::*;
 
     fn names(list: &str) -> Vec<&'static str> {
-        let chosen = listed(list).unwrap();
-        chosen.controllers.iter().map(|chosen| chosen.name).collect()
+        let components = parse_controllers(list).unwrap();
+        components
+            .controllers
+            .iter()
+            .map(|components| components.name)
+            .collect()
     }
 
     #[test]
@@ -323,7 +325,7 @@ mod tests {
             ("kube-scheduler", true),
             ("job", false),
         ] {
-            assert_eq!(listed(list).unwrap().scheduler, runs, "{list}");
+            assert_eq!(parse_controllers(list).unwrap().scheduler, runs, "{list}");
         }
     }
 
@@ -338,7 +340,7 @@ mod tests {
     #[test]
     fn a_name_that_is_nobodys_is_an_error() {
         for list in ["no-such", "*,-no-such", "job,-job"] {
-            assert!(listed(list).is_err(), "{list}");
+            assert!(parse_controllers(list).is_err(), "{list}");
         }
     }
 }

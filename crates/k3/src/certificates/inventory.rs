@@ -1,4 +1,4 @@
-//! What is in a folder of certificates, as it is: nothing is made, and nothing is judged but what can be seen.
+//! What is in a directory of certificates, as it is: nothing is made, and nothing is judged but what can be seen.
 
 use std::path::Path;
 
@@ -7,15 +7,15 @@ use k3_storage::Clock;
 
 use super::{
     Identity,
+    certificates::{ADMIN, CertificateError, KUBELET_CLIENT, SERVER, SIGNING_KEY, seconds},
     identity::DAY,
     rotation::old_signing_keys,
-    set::{ADMIN, CertificateError, SERVER, SIGNING_KEY, TO_NODES, seconds},
 };
 use crate::secret_file;
 
 /// A certificate or key that is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct CertificateInfo {
     /// The file, without its ending.
     pub(crate) name: &'static str,
     /// What it is for.
@@ -38,52 +38,55 @@ const CERTIFICATES: [(&str, &str); 5] = [
     ),
     (SERVER, "what the server shows to clients"),
     (ADMIN, "what the admin shows to the server"),
-    (TO_NODES, "what the server shows to nodes"),
+    (KUBELET_CLIENT, "what the server shows to nodes"),
 ];
 
-/// What is in a folder.
-pub(crate) fn survey(folder: &Path, clock: &dyn Clock) -> Result<Vec<Held>, CertificateError> {
+/// What is in a directory.
+pub(crate) fn list_certificates(
+    directory: &Path,
+    clock: &dyn Clock,
+) -> Result<Vec<CertificateInfo>, CertificateError> {
     let now = seconds(clock)?;
-    let mut held = Vec::new();
+    let mut infos = Vec::new();
     for (name, purpose) in CERTIFICATES {
-        let certificate = secret_file::read(&folder.join(format!("{name}.crt")))?;
-        let key = secret_file::read(&folder.join(format!("{name}.key")))?;
+        let certificate = secret_file::read(&directory.join(format!("{name}.crt")))?;
+        let key = secret_file::read(&directory.join(format!("{name}.key")))?;
         if name == "ca-next" && certificate.is_none() {
             continue;
         }
-        held.push(match (certificate, key) {
-            (None, _) => Held::flawed(name, purpose, format!("{name}.crt is missing")),
-            (_, None) => Held::flawed(name, purpose, format!("{name}.key is missing")),
-            (Some(certificate), Some(key)) => look(name, purpose, &Identity { certificate, key }, now),
+        infos.push(match (certificate, key) {
+            (None, _) => CertificateInfo::flawed(name, purpose, format!("{name}.crt is missing")),
+            (_, None) => CertificateInfo::flawed(name, purpose, format!("{name}.key is missing")),
+            (Some(certificate), Some(key)) => inspect(name, purpose, &Identity { certificate, key }, now),
         });
     }
     let name = "service-account";
     let purpose = "what tokens of service accounts are signed with";
-    held.push(match secret_file::read(&folder.join(SIGNING_KEY))? {
-        None => Held::flawed(name, purpose, format!("{SIGNING_KEY} is missing")),
-        Some(_) => Held {
+    infos.push(match secret_file::read(&directory.join(SIGNING_KEY))? {
+        None => CertificateInfo::flawed(name, purpose, format!("{SIGNING_KEY} is missing")),
+        Some(_) => CertificateInfo {
             flaw: None,
-            ..Held::flawed(name, purpose, String::new())
+            ..CertificateInfo::flawed(name, purpose, String::new())
         },
     });
-    let old = old_signing_keys(folder)?;
+    let old = old_signing_keys(directory)?;
     if !old.is_empty() {
-        held.push(Held {
+        infos.push(CertificateInfo {
             flaw: None,
             names: vec![format!("{} keys", old.len())],
-            ..Held::flawed(
+            ..CertificateInfo::flawed(
                 "service-account-old",
                 "what they were signed with before: believed until `k3 certs rotate --finish`",
                 String::new(),
             )
         });
     }
-    Ok(held)
+    Ok(infos)
 }
 
-fn look(name: &'static str, purpose: &'static str, identity: &Identity, now: i64) -> Held {
+fn inspect(name: &'static str, purpose: &'static str, identity: &Identity, now: i64) -> CertificateInfo {
     let Ok(certificate) = Certificate::from_pem(identity.certificate.as_bytes()) else {
-        return Held::flawed(name, purpose, format!("{name}.crt is no certificate"));
+        return CertificateInfo::flawed(name, purpose, format!("{name}.crt is no certificate"));
     };
     let flaw = if !identity.is_pair() {
         Some(format!("{name}.key is not the key of {name}.crt"))
@@ -98,7 +101,7 @@ fn look(name: &'static str, purpose: &'static str, identity: &Identity, now: i64
     if names.is_empty() {
         names.push(certificate.identity.common_name);
     }
-    Held {
+    CertificateInfo {
         name,
         purpose,
         ends: Some(certificate.not_after),
@@ -108,11 +111,11 @@ fn look(name: &'static str, purpose: &'static str, identity: &Identity, now: i64
     }
 }
 
-// --- Held ---
+// --- CertificateInfo ---
 
-impl Held {
+impl CertificateInfo {
     fn flawed(name: &'static str, purpose: &'static str, flaw: String) -> Self {
-        Held {
+        CertificateInfo {
             name,
             purpose,
             ends: None,
@@ -136,11 +139,11 @@ mod tests {
 
     #[test]
     fn what_is_good_is_told_with_its_end_and_what_is_not_with_its_flaw() {
-        let folder = tempfile::tempdir().unwrap();
-        Certificates::ensure(folder.path(), &Names::new([]), &SystemClock).unwrap();
-        let held = survey(folder.path(), &SystemClock).unwrap();
-        assert!(held.iter().all(|held| held.flaw.is_none()), "{held:?}");
-        let server = held.iter().find(|held| held.name == "server").unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        Certificates::ensure(directory.path(), &Names::new([]), &SystemClock).unwrap();
+        let infos = list_certificates(directory.path(), &SystemClock).unwrap();
+        assert!(infos.iter().all(|infos| infos.flaw.is_none()), "{infos:?}");
+        let server = infos.iter().find(|infos| infos.name == "server").unwrap();
         // A second may have begun since it was made.
         assert!(
             matches!(server.days_left, Some(364 | 365)),
@@ -149,13 +152,17 @@ mod tests {
         );
         assert!(server.names.contains(&"localhost".to_owned()));
 
-        fs::copy(folder.path().join("admin.key"), folder.path().join("server.key")).unwrap();
-        fs::remove_file(folder.path().join("ca.key")).unwrap();
-        let held = survey(folder.path(), &SystemClock).unwrap();
-        let flawed: Vec<_> = held
+        fs::copy(
+            directory.path().join("admin.key"),
+            directory.path().join("server.key"),
+        )
+        .unwrap();
+        fs::remove_file(directory.path().join("ca.key")).unwrap();
+        let infos = list_certificates(directory.path(), &SystemClock).unwrap();
+        let flawed: Vec<_> = infos
             .iter()
-            .filter(|held| held.flaw.is_some())
-            .map(|held| held.name)
+            .filter(|infos| infos.flaw.is_some())
+            .map(|infos| infos.name)
             .collect();
         assert_eq!(flawed, ["ca", "server"]);
     }

@@ -7,16 +7,16 @@ use crate::failure::Failure;
 
 /// What this process was called as, if not as `k3`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum Program {
     Apiserver,
     Etcd,
 }
 
-// --- Part ---
+// --- Program ---
 
-impl Part {
+impl Program {
     /// The part that a process is, by the name that it was called by.
-    pub(crate) fn called(program: &OsStr) -> Option<Self> {
+    pub(crate) fn from_name(program: &OsStr) -> Option<Self> {
         match Path::new(program).file_name()?.to_str()? {
             "kube-apiserver" => Some(Self::Apiserver),
             "etcd" => Some(Self::Etcd),
@@ -26,10 +26,10 @@ impl Part {
 
     /// Does what the arguments ask for, until it is told to stop.
     pub(crate) fn run(self, arguments: ArgsOs) -> Result<(), Failure> {
-        let words = arguments.map(|word| word.to_string_lossy().into_owned());
+        let arguments = arguments.map(|word| word.to_string_lossy().into_owned());
         match self {
-            Self::Apiserver => apiserver::run(words),
-            Self::Etcd => etcd::run(words),
+            Self::Apiserver => apiserver::run(arguments),
+            Self::Etcd => etcd::run(arguments),
         }
     }
 }
@@ -40,9 +40,9 @@ mod tests {
 
     #[test]
     fn the_name_decides_wherever_the_link_is() {
-        let called = |name: &str| Part::called(OsStr::new(name));
-        assert_eq!(called("/usr/local/kubebuilder/bin/etcd"), Some(Part::Etcd));
-        assert_eq!(called("kube-apiserver"), Some(Part::Apiserver));
+        let called = |name: &str| Program::from_name(OsStr::new(name));
+        assert_eq!(called("/usr/local/kubebuilder/bin/etcd"), Some(Program::Etcd));
+        assert_eq!(called("kube-apiserver"), Some(Program::Apiserver));
         assert_eq!(called("./k3"), None);
         assert_eq!(called("/etcd/k3"), None);
         assert_eq!(called(""), None);

@@ -14,37 +14,37 @@ const FORMS: &str = "write it as file:DIR, etcd://HOST:PORT?prefix=/k3/ or mysql
 
 /// Where a store is.
 #[derive(Clone)]
-pub(super) struct Place(String);
+pub(super) struct StoreUrl(String);
 
 /// What a URL says, as `k3 start` is told it: so both know the same settings.
 #[derive(Debug, Parser)]
 #[command(no_binary_name = true)]
-struct Line {
+struct StoreUrlFlags {
     #[command(flatten)]
     storage: StorageFlags,
 }
 
-// --- Place ---
+// --- StoreUrl ---
 
-impl Place {
+impl StoreUrl {
     /// The store, which `flag` names.
     pub(super) fn config(&self, flag: &str) -> Result<StorageConfig, Failure> {
         let odd = |problem: &str| Failure::usage(format!("{flag} makes no sense: {problem}"), FORMS);
-        if let Some(folder) = self.0.strip_prefix("file:") {
-            let folder = folder.strip_prefix("//").unwrap_or(folder);
-            if folder.is_empty() {
-                return Err(odd("it names no folder"));
+        if let Some(directory) = self.0.strip_prefix("file:") {
+            let directory = directory.strip_prefix("//").unwrap_or(directory);
+            if directory.is_empty() {
+                return Err(odd("it names no directory"));
             }
-            return parse(&["--storage=file".to_owned()], flag)?.config(Path::new(folder));
+            return parse(&["--storage=file".to_owned()], flag)?.config(Path::new(directory));
         }
         let (scheme, rest) = self.0.split_once(':').unwrap_or_default();
-        let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (url, query) = rest.split_once('?').unwrap_or((rest, ""));
         let parameters: Vec<_> = query.split('&').filter(|part| !part.is_empty()).collect();
         let mut line = match scheme {
             "etcd" => {
                 let is_tls = parameters.iter().any(|part| part.starts_with("cafile="));
                 let scheme = if is_tls { "https" } else { "http" };
-                let hosts = place.trim_start_matches('/').trim_end_matches('/');
+                let hosts = url.trim_start_matches('/').trim_end_matches('/');
                 if hosts.is_empty() {
                     return Err(odd("it names no host"));
                 }
@@ -57,25 +57,25 @@ impl Place {
                     format!("--etcd-servers={}", servers.join(",")),
                 ]
             }
-            "mysql" | "mariadb" => vec!["--storage=mysql".to_owned(), format!("--mysql-url=mysql:{place}")],
+            "mysql" | "mariadb" => vec!["--storage=mysql".to_owned(), format!("--mysql-url=mysql:{url}")],
             "memory" => {
                 refuse_memory(&StorageConfig::Memory)?;
                 Vec::new()
             }
             _ => return Err(odd("it begins with none of file:, etcd: and mysql:")),
         };
-        let family = if scheme == "etcd" { "etcd" } else { "mysql" };
-        line.extend(parameters.iter().map(|part| format!("--{family}-{part}")));
+        let prefix = if scheme == "etcd" { "etcd" } else { "mysql" };
+        line.extend(parameters.iter().map(|part| format!("--{prefix}-{part}")));
         parse(&line, flag)?.config(Path::new(""))
     }
 }
 
 fn parse(line: &[String], flag: &str) -> Result<StorageFlags, Failure> {
     // What is in the environment is for a server, not for one of two stores.
-    let command = Line::command().mut_args(|arg| arg.env(None::<&str>));
+    let command = StoreUrlFlags::command().mut_args(|arg| arg.env(None::<&str>));
     let parsed = command
         .try_get_matches_from(line)
-        .and_then(|matches| Line::from_arg_matches(&matches));
+        .and_then(|matches| StoreUrlFlags::from_arg_matches(&matches));
     parsed.map(|line| line.storage).map_err(|error| {
         use clap::error::{ContextKind, ContextValue};
         let named = match error.get(ContextKind::InvalidArg) {
@@ -89,17 +89,17 @@ fn parse(line: &[String], flag: &str) -> Result<StorageFlags, Failure> {
     })
 }
 
-impl FromStr for Place {
+impl FromStr for StoreUrl {
     type Err = Infallible;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Ok(Place(text.to_owned()))
+        Ok(StoreUrl(text.to_owned()))
     }
 }
 
-impl fmt::Debug for Place {
+impl fmt::Debug for StoreUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Place(..)")
+        f.write_str("StoreUrl(..)")
     }
 }
 
@@ -108,12 +108,12 @@ mod tests {
     use super::*;
 
     fn config(text: &str) -> Result<StorageConfig, String> {
-        let place: Place = text.parse().unwrap();
-        place.config("--from").map_err(|failure| failure.to_string())
+        let url: StoreUrl = text.parse().unwrap();
+        url.config("--from").map_err(|failure| failure.to_string())
     }
 
     #[test]
-    fn a_folder_is_the_data_folder_of_a_server() {
+    fn a_directory_is_the_data_directory_of_a_server() {
         for text in ["file:/data", "file:///data"] {
             let Ok(StorageConfig::File(options)) = config(text) else {
                 panic!("{text}")
@@ -140,7 +140,7 @@ mod tests {
     fn what_makes_no_sense_is_refused_without_a_password() {
         for (text, word) in [
             ("", "begins with none"),
-            ("file:", "no folder"),
+            ("file:", "no directory"),
             ("redis://s3cret", "begins with none"),
             ("etcd://", "no host"),
             ("etcd://a:1?colour=red", "--etcd-colour"),

@@ -21,16 +21,16 @@ const IMPERSONATE_GROUP: HeaderName = HeaderName::from_static("impersonate-group
 const AUTHENTICATED: &str = "system:authenticated";
 
 /// A way to the API.
-pub(crate) enum Door<'s> {
+pub(crate) enum ClientFactory<'s> {
     /// The server is in this process.
-    Inside(&'s Server),
+    InProcess(&'s Server),
     /// The server is elsewhere, and its user may act as others: a member of `system:masters`.
-    Outside(Box<Config>),
+    Remote(Box<Config>),
 }
 
-// --- Door ---
+// --- ClientFactory ---
 
-impl Door<'_> {
+impl ClientFactory<'_> {
     /// A client with the rights of a service account of `kube-system`.
     pub(crate) fn controller(&self, account: &str) -> Result<Client, Failure> {
         let groups = [
@@ -63,7 +63,7 @@ impl Door<'_> {
 
     fn client(&self, name: String, groups: &[&str], agent: &'static str) -> Result<Client, Failure> {
         match self {
-            Door::Inside(server) => {
+            ClientFactory::InProcess(server) => {
                 let user = User {
                     name,
                     groups: groups.iter().map(|group| (*group).to_owned()).collect(),
@@ -71,20 +71,21 @@ impl Door<'_> {
                 };
                 Ok(inside(server, user, agent))
             }
-            Door::Outside(config) => {
+            ClientFactory::Remote(config) => {
                 let mut config = (**config).clone();
                 let server = config.cluster_url.to_string();
                 let user = [(IMPERSONATE_USER, &*name), (header::USER_AGENT, agent)];
                 let groups = groups.iter().map(|group| (IMPERSONATE_GROUP, *group));
                 for (header, value) in user.into_iter().chain(groups) {
                     let value = HeaderValue::from_str(value).map_err(|error| {
-                        Failure::new(format!("cannot act as {name}"), "this should not happen").because(error)
+                        Failure::new(format!("cannot act as {name}"), "this should not happen")
+                            .caused_by(error)
                     })?;
                     config.headers.push((header, value));
                 }
                 Client::try_from(config).map_err(|error| {
                     let advice = "see what is in the kubeconfig";
-                    Failure::new(format!("cannot speak to {server}"), advice).because(error)
+                    Failure::new(format!("cannot speak to {server}"), advice).caused_by(error)
                 })
             }
         }

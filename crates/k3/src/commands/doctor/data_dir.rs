@@ -1,4 +1,4 @@
-//! The data folder and the disk below it.
+//! The data directory and the disk below it.
 
 use std::{
     fs::{self, File},
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::check::Check;
 use crate::progress::size;
 
-const FOLDER: &str = "data folder";
+const DIRECTORY: &str = "data directory";
 const SPACE: &str = "free space";
 const DISK: &str = "disk";
 
@@ -27,48 +27,48 @@ const SLOW: Duration = Duration::from_millis(250);
 /// How many writes are timed.
 const WRITES: usize = 9;
 
-pub(super) fn checks(folder: &Path) -> Vec<Check> {
-    let shown = folder.display();
-    let metadata = match fs::metadata(folder) {
+pub(super) fn checks(directory: &Path) -> Vec<Check> {
+    let shown = directory.display();
+    let metadata = match fs::metadata(directory) {
         Ok(metadata) if metadata.is_dir() => metadata,
         Ok(_) => {
             let advice = "remove it, or choose another with --data-dir";
-            return vec![Check::fail(FOLDER, format!("{shown} is no folder"), advice)];
+            return vec![Check::fail(DIRECTORY, format!("{shown} is no directory"), advice)];
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let advice = "`k3 start` makes it; name another with --data-dir if this is not the one";
-            return vec![Check::warn(FOLDER, format!("{shown} is not there"), advice)];
+            return vec![Check::warn(DIRECTORY, format!("{shown} is not there"), advice)];
         }
         Err(error) => {
             let advice = "ask as the user who runs the server";
             return vec![Check::fail(
-                FOLDER,
+                DIRECTORY,
                 format!("{shown} cannot be read: {error}"),
                 advice,
             )];
         }
     };
-    let mut checks = vec![permissions(folder, &metadata)];
-    checks.push(space(folder));
-    checks.push(match timed(folder) {
+    let mut checks = vec![permissions(directory, &metadata)];
+    checks.push(space(directory));
+    checks.push(match timed(directory) {
         Err(error) => Check::fail(
             DISK,
             format!("nothing can be written to {shown}: {error}"),
-            "ask as the user who runs the server; see whose the folder is, and whether the disk is mounted to be written",
+            "ask as the user who runs the server; see whose the directory is, and whether the disk is mounted to be written",
         ),
         Ok(took) => disk(took),
     });
     checks
 }
 
-fn permissions(folder: &Path, metadata: &fs::Metadata) -> Check {
-    let shown = folder.display();
+fn permissions(directory: &Path, metadata: &fs::Metadata) -> Check {
+    let shown = directory.display();
     let mode = metadata.permissions().mode() & 0o777;
     let me = rustix::process::geteuid().as_raw();
     if metadata.uid() != me && me != 0 {
         let found = format!("{shown} belongs to the user {}, and you are {me}", metadata.uid());
         return Check::fail(
-            FOLDER,
+            DIRECTORY,
             found,
             "ask as that user, or choose another with --data-dir",
         );
@@ -76,17 +76,17 @@ fn permissions(folder: &Path, metadata: &fs::Metadata) -> Check {
     if mode & 0o077 != 0 {
         let found =
             format!("{shown} is open to others (mode {mode:o}); keys are in it, though closed themselves");
-        return Check::warn(FOLDER, found, format!("chmod 700 {shown}"));
+        return Check::warn(DIRECTORY, found, format!("chmod 700 {shown}"));
     }
-    Check::ok(FOLDER, format!("{shown} is its owner's alone"))
+    Check::ok(DIRECTORY, format!("{shown} is its owner's alone"))
 }
 
-fn space(folder: &Path) -> Check {
-    let free = match rustix::fs::statvfs(folder) {
+fn space(directory: &Path) -> Check {
+    let free = match rustix::fs::statvfs(directory) {
         Ok(facts) => facts.f_bavail.saturating_mul(facts.f_frsize),
         Err(error) => return Check::warn(SPACE, format!("cannot be told: {error}"), "see `df`"),
     };
-    let found = format!("{} in {}", size(free), folder.display());
+    let found = format!("{} in {}", size(free), directory.display());
     let advice = "free some: writes stop when there is none";
     if free < LEAST_SPACE {
         Check::fail(SPACE, found, advice)
@@ -98,8 +98,8 @@ fn space(folder: &Path) -> Check {
 }
 
 /// How long a small write takes until it is on the disk, most of the time.
-fn timed(folder: &Path) -> io::Result<Duration> {
-    let path = folder.join(format!(".doctor.{}", process::id()));
+fn timed(directory: &Path) -> io::Result<Duration> {
+    let path = directory.join(format!(".doctor.{}", process::id()));
     let measured = (|| {
         let mut file = File::create(&path)?;
         let mut times = Vec::with_capacity(WRITES);
@@ -131,35 +131,38 @@ fn disk(took: Duration) -> Check {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::check::Verdict, *};
+    use super::{super::check::CheckStatus, *};
 
     #[test]
-    fn a_good_folder_is_well_and_an_open_one_is_told() {
-        let folder = tempfile::tempdir().unwrap();
-        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).unwrap();
-        let checks = checks(folder.path());
+    fn a_good_directory_is_well_and_an_open_one_is_told() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        let checks = checks(directory.path());
         assert_eq!(checks.len(), 3, "{checks:?}");
-        assert_eq!(checks[0].verdict, Verdict::Ok, "{checks:?}");
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
-        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        let checks = super::checks(folder.path());
-        assert_eq!(checks[0].verdict, Verdict::Warn, "{checks:?}");
+        assert_eq!(checks[0].status, CheckStatus::Ok, "{checks:?}");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let checks = super::checks(directory.path());
+        assert_eq!(checks[0].status, CheckStatus::Warn, "{checks:?}");
         assert!(checks[0].advice.as_ref().unwrap().starts_with("chmod 700"));
     }
 
     #[test]
-    fn what_is_no_folder_fails_and_what_is_not_there_is_made_later() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("file");
+    fn what_is_no_directory_fails_and_what_is_not_there_is_made_later() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("file");
         fs::write(&file, "").unwrap();
-        assert_eq!(checks(&file)[0].verdict, Verdict::Fail);
-        assert_eq!(checks(&folder.path().join("none"))[0].verdict, Verdict::Warn);
+        assert_eq!(checks(&file)[0].status, CheckStatus::Fail);
+        assert_eq!(
+            checks(&directory.path().join("none"))[0].status,
+            CheckStatus::Warn
+        );
     }
 
     #[test]
     fn a_slow_disk_is_told() {
-        assert_eq!(disk(Duration::from_millis(1)).verdict, Verdict::Ok);
-        assert_eq!(disk(Duration::from_millis(40)).verdict, Verdict::Warn);
-        assert_eq!(disk(Duration::from_secs(1)).verdict, Verdict::Fail);
+        assert_eq!(disk(Duration::from_millis(1)).status, CheckStatus::Ok);
+        assert_eq!(disk(Duration::from_millis(40)).status, CheckStatus::Warn);
+        assert_eq!(disk(Duration::from_secs(1)).status, CheckStatus::Fail);
     }
 }

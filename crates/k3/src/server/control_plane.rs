@@ -1,4 +1,4 @@
-//! The life of a control plane: from its settings to the last connection.
+//! Start and stop of a control plane.
 
 use std::{
     mem,
@@ -22,67 +22,63 @@ use tokio::{
 };
 
 use super::{
-    Audience, Keys, Settings, address,
+    Audience, KeySource, Settings, address, components,
     encryption::ServerStore,
     listener::{listen, listen_for_pods, listen_plain},
-    node::{self, Api},
-    parts,
-    renewal::{self, Current, Renewal, Source},
+    node::{self, ApiEndpoint},
+    renewal::{self, CertificateRenewal, CertificateSource, CurrentCertificates},
     settings::{is_shared, store_name},
-    shared_keys::{self, Clash},
+    shared_keys::{self, ConflictPolicy},
     snapshot::offer_snapshots,
 };
 use crate::{
     certificates::{CertificateError, Certificates, Names},
+    client_factory::ClientFactory,
     data_dir::is_data_file,
-    door::Door,
     failure::Failure,
     file_format, kubeconfig, log,
     secret_file::{self, FileError},
     tls::Tls,
 };
 
-/// How much history is kept for watches that begin in the past, as upstream keeps it.
+/// How much history is source for watches that begin in the past, as upstream keeps it.
 const HISTORY: Duration = Duration::from_mins(5);
 
-/// How long controllers may take to finish what they have begun.
+/// Grace period in which controllers finish their current work.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// The pause before a store that does not answer is tried again.
+/// Pause before an unavailable store is tried again.
 const STORE_RETRY: Duration = Duration::from_secs(1);
 
-/// A control plane that serves. Dropping it cuts everything off; [`ControlPlane::stop`] ends it in order.
+/// A running control plane. Dropping it aborts everything; [`ControlPlane::stop`] stops it in order.
 pub(crate) struct ControlPlane {
-    /// What replaces certificates. It ends with this.
-    keepers: JoinSet<()>,
+    /// Tasks that renew certificates.
+    renewals: JoinSet<()>,
     kubeconfig: (PathBuf, String),
     server: Arc<Server>,
     store: Arc<dyn Store>,
-    /// Ends with this.
     compactor: Compactor,
-    /// The controllers and the node, which end when they are told to and not before.
-    parts: JoinSet<()>,
-    stop_parts: Stop,
-    /// What takes connections. It ends when `stop_serving` is dropped.
+    /// The controllers and the node, which end when they are reported to and not before.
+    components: JoinSet<()>,
+    stop_components: Stop,
+    /// Tasks that accept connections until `stop_serving` is dropped.
     serving: JoinSet<()>,
     stop_serving: watch::Sender<()>,
-    /// Reads the encryption configuration again. It ends with this.
+    /// Reloads the encryption configuration while this lives.
     _reloader: Option<Reloader>,
 }
 
-/// Where a server listens.
 struct Listeners {
     secure: TcpListener,
     address: SocketAddr,
     plain: Option<TcpListener>,
-    /// Where others reach it.
     advertise: IpAddr,
 }
 
 // --- ControlPlane ---
 
 impl ControlPlane {
-    /// Starts one, and answers when it serves. Must be called inside a Tokio runtime. Dropping the future ends what has begun.
+    /// Starts a control plane, and returns when it serves. Must be called inside a Tokio runtime. Dropping the future aborts the start.
     pub(crate) async fn start(mut settings: Settings) -> Result<Self, Failure> {
         let data_dir = usable_data_dir(&settings.data_dir)?;
         let listeners = Listeners::open(&settings).await?;
@@ -103,24 +99,24 @@ impl ControlPlane {
         server_store: ServerStore,
     ) -> Result<Self, Failure> {
         let store = Arc::clone(&server_store.store);
-        let names = names(&mut settings, listeners.advertise);
+        let names = certificate_names(&mut settings, listeners.advertise);
         let identity = identity(&settings, listeners.advertise, &names);
         let write_file = match &settings.keys {
-            Keys::Fresh => secret_file::write_for_now,
-            Keys::Kept | Keys::Given(_) => secret_file::write,
+            KeySource::Generated => secret_file::write_without_sync,
+            KeySource::DataDir | KeySource::Provided(_) => secret_file::write,
         };
-        let (kept, certificates) = certificates(&mut settings, data_dir, &names, &store).await?;
+        let (source, certificates) = certificates(&mut settings, data_dir, &names, &store).await?;
         let signing_key = settings.signing_key.take();
         let certificates = certificates.with_signing_key(signing_key.as_deref());
-        let tls = Tls::new(&certificates).map_err(no_certificates)?;
+        let tls = Tls::new(&certificates).map_err(certificate_error)?;
         settings.authentication.certificates = Some(Arc::clone(&tls.clients));
         let compactor = Compactor::start(Arc::clone(&store), HISTORY, Arc::new(SystemClock));
         let config = api_config(&mut settings, &certificates, &listeners);
         tracing::info!("starting the API server");
         let starting = Box::pin(Server::start(config, Arc::clone(&store)));
         let server = starting.await.map_err(|error| {
-            let advice = "see the cause; the store can be looked at with its own tools";
-            Failure::new("cannot start the API server", advice).because(error)
+            let advice = "check the cause; the store can be inspected with the tools of its database";
+            Failure::new("cannot start the API server", advice).caused_by(error)
         })?;
         let server = Arc::new(server);
         server.add_setting(log::LEVEL_PATH, log::current, log::change);
@@ -128,7 +124,11 @@ impl ControlPlane {
         let reloader = server_store.publish(&server);
         let (old_keys, key) = (&certificates.old_signing_keys, &certificates.signing_key);
         server.replace_keys(key, old_keys).map_err(|error| {
-            Failure::new("cannot start the API server", "see the keys in the folder `tls`").because(error)
+            Failure::new(
+                "cannot start the API server",
+                "check the keys in the directory `tls` of the data directory",
+            )
+            .caused_by(error)
         })?;
         let (address, advertise) = (listeners.address, listeners.advertise);
         let for_pods = match &settings.node {
@@ -136,34 +136,34 @@ impl ControlPlane {
             None => None,
         };
         let authority = certificates.authority.clone();
-        let api = Api {
+        let api = ApiEndpoint {
             address: advertise.to_string(),
             port: address.port(),
             authority: &authority,
         };
-        let stop_parts = Stop::new();
+        let stop_components = Stop::new();
         let kubeconfig = write_kubeconfigs(&settings, data_dir, address, &certificates, write_file)?;
         let (node, node_trust) = watch::channel(certificates.authority.clone());
         let published = Authority::from(certificates.authority.clone());
-        let current = Current::new(certificates);
+        let current = CurrentCertificates::new(certificates);
         let published_too = published.clone();
-        let parts = run_parts(
+        let components = start_components(
             &mut settings,
             data_dir,
             (&server, identity),
             (&current, published_too, node_trust),
             &api,
-            &stop_parts,
+            &stop_components,
         )?;
         let (stop_serving, stopped) = watch::channel(());
-        let serving = take_connections(listeners, for_pods, &server, &tls.config, &stopped);
-        let mut keepers = JoinSet::new();
-        if let Some(source) = kept {
+        let serving = accept_connections(listeners, for_pods, &server, &tls.config, &stopped);
+        let mut renewals = JoinSet::new();
+        if let Some(source) = source {
             let kubeconfigs = [
                 Some(data_dir.join("admin.kubeconfig")),
                 settings.kubeconfig_out.clone(),
             ];
-            let renewal = Renewal {
+            let renewal = CertificateRenewal {
                 source,
                 names,
                 signing_key,
@@ -175,59 +175,59 @@ impl ControlPlane {
                 published,
                 node,
             };
-            keepers.spawn(renewal.keep());
+            renewals.spawn(renewal.run());
         }
         tracing::info!(
             storage = store_name(&settings.storage),
             "serving https://{address}"
         );
         Ok(ControlPlane {
-            keepers,
+            renewals,
             kubeconfig,
             server,
             store,
             compactor,
-            parts,
-            stop_parts,
+            components,
+            stop_components,
             serving,
             stop_serving,
             _reloader: reloader,
         })
     }
 
-    /// The admin's kubeconfig: the file, and what is in it.
+    /// The admin's kubeconfig: path and content.
     pub(crate) fn kubeconfig(&self) -> (&Path, &str) {
         (&self.kubeconfig.0, &self.kubeconfig.1)
     }
 
-    /// The API server, for those in this process who are its clients (`Door::Inside`).
+    /// The API server, for clients in this process (`ClientFactory::InProcess`).
     pub(crate) fn server(&self) -> &Arc<Server> {
         &self.server
     }
 
-    /// Waits until it ended by itself, which it does not do unless something is wrong. Nothing is lost when this is dropped.
-    pub(crate) async fn ended(&mut self) -> Failure {
-        // The controllers and the node end when they are told to, which they have not been.
+    /// Waits until a task fails. Cancel safe.
+    pub(crate) async fn wait_for_failure(&mut self) -> Failure {
+        // The controllers and the node end when they are reported to, which they have not been.
         let ended = tokio::select! {
             Some(ended) = self.serving.join_next() => ended,
-            Some(ended) = self.parts.join_next() => ended,
+            Some(ended) = self.components.join_next() => ended,
         };
         let failure = Failure::new(
-            "the server ended by itself",
-            "see the log above, and start it again",
+            "the server stopped unexpectedly",
+            "check the log above, and start it again",
         );
         match ended {
             Ok(()) => failure,
-            Err(error) => failure.because(error),
+            Err(error) => failure.caused_by(error),
         }
     }
 
-    /// Ends everything, first those who use the API, then the API, then the store. Dropping the future cuts off what is left.
+    /// Stops everything in order: clients of the API, the API server, the store. Dropping the future aborts what still runs.
     pub(crate) async fn stop(mut self) {
-        self.keepers.shutdown().await;
-        self.stop_parts.stop(GRACE);
-        while self.parts.join_next().await.is_some() {}
-        tracing::info!("stopped what runs beside the API server");
+        self.renewals.shutdown().await;
+        self.stop_components.stop(GRACE);
+        while self.components.join_next().await.is_some() {}
+        tracing::info!("stopped controllers and node");
         self.server.withdraw().await;
         drop(self.stop_serving);
         while self.serving.join_next().await.is_some() {}
@@ -238,8 +238,8 @@ impl ControlPlane {
     }
 }
 
-/// What the serving certificate is for.
-fn names(settings: &mut Settings, advertise: IpAddr) -> Names {
+/// Subject alternative names of the serving certificate.
+fn certificate_names(settings: &mut Settings, advertise: IpAddr) -> Names {
     let kubernetes = kubernetes_address(&settings.service_range);
     let mut names = Names::new([settings.bind, advertise, kubernetes]);
     names.extend(address::host_name());
@@ -247,10 +247,10 @@ fn names(settings: &mut Settings, advertise: IpAddr) -> Names {
     names
 }
 
-/// What nodes may not serve under.
+/// Names and addresses that serving certificates of nodes must not contain.
 fn identity(settings: &Settings, advertise: IpAddr, names: &Names) -> ServerIdentity {
     let mut foreign_addresses = names.addresses();
-    foreign_addresses.retain(|known| !address::is_of_this_machine(*known));
+    foreign_addresses.retain(|known| !address::is_local_address(*known));
     let range = &settings.service_range;
     ServerIdentity {
         hosts: names.hosts(),
@@ -262,34 +262,39 @@ fn identity(settings: &Settings, advertise: IpAddr, names: &Names) -> ServerIden
     }
 }
 
-/// The certificates and keys to serve with; and where they are kept and what was there, if they are.
+/// The certificates and keys to serve with; and where they are source and what was there, if they are.
 async fn certificates(
     settings: &mut Settings,
     data_dir: &Path,
     names: &Names,
     store: &Arc<dyn Store>,
-) -> Result<(Option<Source>, Certificates), Failure> {
-    let (kept, certificates) = match mem::take(&mut settings.keys) {
-        Keys::Kept => {
-            let folder = data_dir.join("tls");
+) -> Result<(Option<CertificateSource>, Certificates), Failure> {
+    let (source, certificates) = match mem::take(&mut settings.keys) {
+        KeySource::DataDir => {
+            let directory = data_dir.join("tls");
             let shared = if is_shared(&settings.storage) {
-                let agreed = shared_keys::agree(store.as_ref(), &folder, Clash::Refused).await?;
-                Some((Arc::clone(store), agreed.revision))
+                let synced =
+                    shared_keys::sync_keys(store.as_ref(), &directory, ConflictPolicy::Reject).await?;
+                Some((Arc::clone(store), synced.revision))
             } else {
                 None
             };
-            let seen = renewal::generation(&folder);
-            let certificates = Certificates::ensure(&folder, names, &SystemClock);
-            let source = Source { folder, seen, shared };
+            let generation = renewal::generation(&directory);
+            let certificates = Certificates::ensure(&directory, names, &SystemClock);
+            let source = CertificateSource {
+                directory,
+                generation,
+                shared,
+            };
             (Some(source), certificates)
         }
-        Keys::Fresh => (None, Certificates::fresh(names, &SystemClock)),
-        Keys::Given(certificates) => (None, Ok(*certificates)),
+        KeySource::Generated => (None, Certificates::generate(names, &SystemClock)),
+        KeySource::Provided(certificates) => (None, Ok(*certificates)),
     };
-    Ok((kept, certificates.map_err(no_certificates)?))
+    Ok((source, certificates.map_err(certificate_error)?))
 }
 
-/// What the API server is told.
+/// What the API server is reported.
 fn api_config(settings: &mut Settings, certificates: &Certificates, listeners: &Listeners) -> Config {
     Config {
         authentication: mem::take(&mut settings.authentication),
@@ -303,7 +308,7 @@ fn api_config(settings: &mut Settings, certificates: &Certificates, listeners: &
             Audience::Cluster if is_shared(&settings.storage) => Presence::Among,
             Audience::Cluster => Presence::Alone,
         },
-        nodes: Some(parts::node_client(certificates)),
+        nodes: Some(components::node_client(certificates)),
         usage: settings.has_nodes,
         guard_owners: settings.guard_owners,
         pod_accounts: settings.pod_accounts,
@@ -312,19 +317,19 @@ fn api_config(settings: &mut Settings, certificates: &Certificates, listeners: &
     }
 }
 
-/// Begins the controllers and the node. All of it ends when it is told to, and not before.
-fn run_parts(
+/// Begins the controllers and the node. All of it ends when it is reported to, and not before.
+fn start_components(
     settings: &mut Settings,
     data_dir: &Path,
     (server, identity): (&Arc<Server>, ServerIdentity),
-    (current, published, node_trust): (&Current, Authority, watch::Receiver<String>),
-    api: &Api<'_>,
+    (current, published, node_trust): (&CurrentCertificates, Authority, watch::Receiver<String>),
+    api: &ApiEndpoint<'_>,
     stop: &Stop,
 ) -> Result<JoinSet<()>, Failure> {
     let mut running = JoinSet::new();
-    let chosen = mem::take(&mut settings.chosen);
-    // Without nodes there is no folder to make volumes of.
-    let makes_volumes = settings.has_nodes || chosen.simulates();
+    let components = mem::take(&mut settings.components);
+    // Local volumes are directories of nodes.
+    let makes_volumes = settings.has_nodes || components.simulates();
     let cluster = Cluster {
         authority: published,
         local_volumes: makes_volumes.then(|| data_dir.join("volumes").display().to_string()),
@@ -333,23 +338,29 @@ fn run_parts(
         server: identity,
         ..Cluster::default()
     };
-    if !chosen.is_nothing() {
-        tracing::info!("starting {chosen}");
+    if !components.is_empty() {
+        tracing::info!("starting {components}");
     }
-    let mut config = mem::take(&mut settings.control);
+    let mut config = mem::take(&mut settings.manager_config);
     config.leader.elect &= is_shared(&settings.storage);
-    running.spawn(parts::control(server, chosen, cluster, config, stop.clone())?);
+    running.spawn(components::run_controllers(
+        server,
+        components,
+        cluster,
+        config,
+        stop.clone(),
+    )?);
     if let Some(node) = settings.node.take() {
         tracing::info!("starting the node {}", node.name);
         let config = node::config(node, data_dir, api);
-        let client = Door::Inside(server).node(&config.node_name)?;
+        let client = ClientFactory::InProcess(server).node(&config.node_name)?;
         running.spawn(node::run_renewed(config, client, stop.clone(), node_trust));
     }
     Ok(running)
 }
 
-/// Begins to serve, until the sender of `stopped` has gone.
-fn take_connections(
+/// Serves until the sender of `stopped` is dropped.
+fn accept_connections(
     listeners: Listeners,
     for_pods: Option<TcpListener>,
     server: &Arc<Server>,
@@ -363,7 +374,7 @@ fn take_connections(
     }
     if let Some(listener) = listeners.plain {
         if let Ok(address) = listener.local_addr() {
-            tracing::warn!("serving http://{address} too, which is not encrypted, for this machine alone");
+            tracing::warn!(%address, "serving unencrypted HTTP on the loopback address");
         }
         let (server, stopped) = (Arc::clone(server), until(stopped.clone()));
         serving.spawn(async move { server.serve_plain(listener, stopped).await });
@@ -371,9 +382,9 @@ fn take_connections(
     serving
 }
 
-/// Ready when the sender has gone.
+/// Completes when the sender is dropped.
 async fn until(mut stopped: watch::Receiver<()>) {
-    // A stop that is dropped is a stop.
+    // A dropped sender means stop.
     let _ = stopped.changed().await;
 }
 
@@ -387,19 +398,23 @@ impl Listeners {
             Some(port) => Some(listen_plain(port).await?),
         };
         let address = secure.local_addr().map_err(|error| {
-            Failure::new("cannot tell the port", "this should not happen; try again").because(error)
+            Failure::new(
+                "cannot read the listening port",
+                "this should not happen; try again",
+            )
+            .caused_by(error)
         })?;
         let advertise = settings.advertise;
         Ok(Listeners {
             secure,
             address,
             plain,
-            advertise: advertise.unwrap_or_else(|| address::advertised(settings.bind)),
+            advertise: advertise.unwrap_or_else(|| address::advertise_address(settings.bind)),
         })
     }
 }
 
-/// Opens the store. One that cannot be reached is tried again until `wait` is over.
+/// Opens the store. An unavailable store is retried until `wait` has passed.
 pub(crate) async fn open_store(storage: &StorageConfig, wait: Duration) -> Result<Arc<dyn Store>, Failure> {
     tracing::info!("opening the store ({})", store_name(storage));
     let end = Instant::now() + wait;
@@ -408,8 +423,8 @@ pub(crate) async fn open_store(storage: &StorageConfig, wait: Duration) -> Resul
             Ok(store) => return Ok(store),
             Err(error) => error,
         };
-        let is_reachable_later = matches!(error, OpenError::Store(StoreError::Unavailable { .. }));
-        if !is_reachable_later || Instant::now() + STORE_RETRY > end {
+        let is_retriable = matches!(error, OpenError::Store(StoreError::Unavailable { .. }));
+        if !is_retriable || Instant::now() + STORE_RETRY > end {
             return Err(cannot_open(storage, error));
         }
         tracing::warn!(%error, "waiting for the store");
@@ -420,32 +435,34 @@ pub(crate) async fn open_store(storage: &StorageConfig, wait: Duration) -> Resul
 fn cannot_open(storage: &StorageConfig, error: OpenError) -> Failure {
     let name = store_name(storage);
     if let OpenError::Setting { setting, .. } = &error {
-        let what = format!("storage.{name}.{setting} makes no sense");
-        return Failure::usage(what, format!("`k3 start --help` tells the flags --{name}-..."))
-            .because(error);
+        let what = format!("storage.{name}.{setting} is invalid");
+        return Failure::usage(what, format!("see the flags --{name}-... in `k3 start --help`"))
+            .caused_by(error);
     }
     Failure::new(
         format!("cannot open the store (--storage {name})"),
-        "see that it is reachable and free, or choose another with --storage or --data-dir",
+        "check that it is reachable and not in use, or choose another with --storage or --data-dir",
     )
-    .because(error)
+    .caused_by(error)
 }
 
-pub(super) fn no_certificates(error: CertificateError) -> Failure {
+pub(super) fn certificate_error(error: CertificateError) -> Failure {
     let advice = match &error {
         CertificateError::KeyMissing { .. }
         | CertificateError::AuthorityUnfit { .. }
         | CertificateError::Key { .. } => {
-            "restore the file; or remove the folder it is in, and a new authority is made: then every\n\
+            "restore the file; or remove the directory it is in, and a new authority is made: then every\n\
              kubeconfig, certificate and token of the old one is worthless"
         }
         CertificateError::Clock => "set the clock",
-        _ => "see that this user may write to the folder `tls` in --data-dir, and that the disk has space",
+        _ => {
+            "check that this user may write to the directory `tls` in --data-dir, and that the disk has space"
+        }
     };
-    Failure::new("no certificates to serve with", advice).because(error)
+    Failure::new("cannot load or create the certificates", advice).caused_by(error)
 }
 
-/// Writes the admin's kubeconfig where it is wanted: the file that is to be used, and what is in it.
+/// Writes the admin's kubeconfig, and returns the path to report and the content.
 fn write_kubeconfigs(
     settings: &Settings,
     data_dir: &Path,
@@ -455,31 +472,35 @@ fn write_kubeconfigs(
 ) -> Result<(PathBuf, String), Failure> {
     let text = kubeconfig::text(address, &certificates.authority, &certificates.admin);
     let own = data_dir.join("admin.kubeconfig");
-    let mut told = own.clone();
+    let mut reported = own.clone();
     for file in [Some(&own), settings.kubeconfig_out.as_ref()]
         .into_iter()
         .flatten()
     {
         write(file, &text).map_err(|error| {
-            let advice = "name a file in a folder that exists and that this user may write to";
-            Failure::new("no kubeconfig for the admin", advice).because(error)
+            let advice = "name a file in an existing directory that this user may write to";
+            Failure::new("cannot write the admin's kubeconfig", advice).caused_by(error)
         })?;
-        told = std::path::absolute(file).unwrap_or_else(|_| file.clone());
+        reported = std::path::absolute(file).unwrap_or_else(|_| file.clone());
     }
-    Ok((told, text))
+    Ok((reported, text))
 }
 
-fn usable_data_dir(folder: &Path) -> Result<PathBuf, Failure> {
-    secret_file::protect_folder(folder, is_data_file).map_err(|error| {
+fn usable_data_dir(directory: &Path) -> Result<PathBuf, Failure> {
+    secret_file::protect_directory(directory, is_data_file).map_err(|error| {
         Failure::new(
-            "cannot use the data folder",
-            "choose one that this user may write to with --data-dir",
+            "cannot use the data directory",
+            "choose a directory that this user may write to with --data-dir",
         )
-        .because(error)
+        .caused_by(error)
     })?;
-    file_format::claim_data_dir(folder)?;
-    // Absolute: what is told of it must hold wherever it is used.
-    std::path::absolute(folder).map_err(|error| {
-        Failure::new("cannot tell the current folder", "give --data-dir a path from /").because(error)
+    file_format::claim_data_dir(directory)?;
+    // Absolute: what is reported of it must hold wherever it is used.
+    std::path::absolute(directory).map_err(|error| {
+        Failure::new(
+            "cannot determine the current directory",
+            "give --data-dir an absolute path",
+        )
+        .caused_by(error)
     })
 }

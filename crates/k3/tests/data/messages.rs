@@ -25,8 +25,8 @@ fn the_version_is_this_programs_and_the_servers_if_it_can_be_reached() {
 
 #[test]
 fn every_command_has_a_page_in_the_manual() {
-    let folder = tempfile::tempdir().unwrap();
-    let (code, output, errors) = outcome(k3(&["man", "--dir"]).arg(folder.path()));
+    let directory = tempfile::tempdir().unwrap();
+    let (code, output, errors) = outcome(k3(&["man", "--dir"]).arg(directory.path()));
     assert_eq!(code, Some(0), "{errors}");
     assert!(output.contains("pages"), "{output}");
     for page in [
@@ -36,7 +36,7 @@ fn every_command_has_a_page_in_the_manual() {
         "k3-certs-rotate.1",
         "k3-doctor.1",
     ] {
-        assert!(folder.path().join(page).exists(), "{page}");
+        assert!(directory.path().join(page).exists(), "{page}");
     }
     let (code, page, _) = outcome(&mut k3(&["man"]));
     assert_eq!(code, Some(0));

@@ -1,4 +1,4 @@
-//! All that a server needs, from its folder.
+//! All that a server needs, from its directory.
 
 use std::{
     path::{Path, PathBuf},
@@ -15,20 +15,20 @@ use super::{
 };
 use crate::secret_file::{self, FileError};
 
-/// Whoever changes files of the folder has this one locked.
+/// Whoever changes files of the directory has this one locked.
 pub(super) const LOCK: &str = ".lock";
 /// The names of certificates and of their keys, without endings.
 pub(super) const SERVER: &str = "server";
 pub(super) const ADMIN: &str = "admin";
-pub(super) const TO_NODES: &str = "apiserver-kubelet-client";
+pub(super) const KUBELET_CLIENT: &str = "apiserver-kubelet-client";
 pub(super) const SIGNING_KEY: &str = "service-account.key";
 
-const FOR_ADMIN: Purpose<'_> = Purpose::Client {
+const ADMIN_PURPOSE: Purpose<'_> = Purpose::Client {
     name: "kubernetes-admin",
     groups: &["system:masters"],
 };
 /// Without groups: it may do to nodes what its role says, and nothing at API servers.
-const FOR_NODES: Purpose<'_> = Purpose::Client {
+const KUBELET_CLIENT_PURPOSE: Purpose<'_> = Purpose::Client {
     name: NODE_CLIENT_USER,
     groups: &[],
 };
@@ -45,7 +45,7 @@ pub(crate) struct Certificates {
     /// What its first user shows.
     pub(crate) admin: Identity,
     /// What the server shows when it asks a node.
-    pub(crate) to_nodes: Identity,
+    pub(crate) kubelet_client: Identity,
     /// The key that service-account tokens are signed with: ECDSA P-256, PKCS#8 DER.
     pub(crate) signing_key: Vec<u8>,
     /// Keys that tokens were signed with before, and are believed still.
@@ -84,8 +84,8 @@ pub(crate) enum CertificateError {
         source: std::io::Error,
     },
     /// There is nothing that could be replaced.
-    #[error("there are no certificates in {}", .folder.display())]
-    Nothing { folder: PathBuf },
+    #[error("there are no certificates in {}", .directory.display())]
+    Nothing { directory: PathBuf },
     /// One authority is already taking the place of the other.
     #[error("a rotation of the authority is under way")]
     UnderWay,
@@ -115,7 +115,7 @@ pub(crate) enum CertificateError {
 // --- Certificates ---
 
 impl Certificates {
-    /// The same with another key for tokens than the folder's, if there is one: tokens that the folder's signed are then those
+    /// The same with another key for tokens than the directory's, if there is one: tokens that the directory's signed are then those
     /// of somebody else.
     pub(crate) fn with_signing_key(mut self, key: Option<&[u8]>) -> Self {
         if let Some(key) = key {
@@ -133,7 +133,7 @@ impl Certificates {
             clients,
             server,
             admin,
-            to_nodes,
+            kubelet_client,
             signing_key,
             old_signing_keys,
             issuer,
@@ -142,57 +142,61 @@ impl Certificates {
             && *clients == other.clients
             && *server == other.server
             && *admin == other.admin
-            && *to_nodes == other.to_nodes
+            && *kubelet_client == other.kubelet_client
             && *signing_key == other.signing_key
             && *old_signing_keys == other.old_signing_keys
             && issuer.pem() == other.issuer.pem()
     }
 
-    /// Those of `folder`, made or renewed if need be.
-    pub(crate) fn ensure(folder: &Path, names: &Names, clock: &dyn Clock) -> Result<Self, CertificateError> {
+    /// Those of `directory`, made or renewed if need be.
+    pub(crate) fn ensure(
+        directory: &Path,
+        names: &Names,
+        clock: &dyn Clock,
+    ) -> Result<Self, CertificateError> {
         let now = seconds(clock)?;
-        protect_tls_directory(folder)?;
-        // Two servers that begin together on one folder must not each sign with a key of their own.
-        let _alone = secret_file::lock(&folder.join(LOCK))?;
-        Self::ensure_alone(folder, names, now)
+        protect_tls_directory(directory)?;
+        // Two servers that begin together on one directory must not each sign with a key of their own.
+        let _lock = secret_file::lock(&directory.join(LOCK))?;
+        Self::ensure_locked(directory, names, now)
     }
 
-    /// The same for who has the folder's lock.
-    pub(super) fn ensure_alone(folder: &Path, names: &Names, now: i64) -> Result<Self, CertificateError> {
-        rotation::mend(folder)?;
-        let current = Authority::ensure(folder, now)?;
-        let next = Authority::next(folder, now)?;
-        let server = identity(folder, SERVER, &current, &Purpose::Server(names), now)?;
+    /// The same for who has the directory's lock.
+    pub(super) fn ensure_locked(directory: &Path, names: &Names, now: i64) -> Result<Self, CertificateError> {
+        rotation::finish_interrupted_rotation(directory)?;
+        let current = Authority::ensure(directory, now)?;
+        let next = Authority::next(directory, now)?;
+        let server = identity(directory, SERVER, &current, &Purpose::Server(names), now)?;
         let mut authority = current.pem().to_owned();
         if let Some(next) = &next {
             authority.push_str(next.pem());
         }
-        let to_nodes = identity(folder, TO_NODES, &current, &FOR_NODES, now)?;
+        let kubelet_client = identity(directory, KUBELET_CLIENT, &current, &KUBELET_CLIENT_PURPOSE, now)?;
         // The server believes both, so who is known to it by a certificate gets one that will outlast the change. Nodes may
         // know the old authority alone.
         let issuer = next.unwrap_or(current);
-        let admin = identity(folder, ADMIN, &issuer, &FOR_ADMIN, now)?;
+        let admin = identity(directory, ADMIN, &issuer, &ADMIN_PURPOSE, now)?;
         Ok(Self {
             server,
             admin,
-            to_nodes,
-            signing_key: signing_key(folder)?,
-            old_signing_keys: rotation::old_signing_keys(folder)?,
+            kubelet_client,
+            signing_key: signing_key(directory)?,
+            old_signing_keys: rotation::old_signing_keys(directory)?,
             clients: authority.clone(),
             authority,
             issuer: Arc::new(issuer),
         })
     }
 
-    /// New ones of a new authority, which are in memory alone.
-    pub(crate) fn fresh(names: &Names, clock: &dyn Clock) -> Result<Self, CertificateError> {
+    /// New ones of a new authority, which are in last_sync alone.
+    pub(crate) fn generate(names: &Names, clock: &dyn Clock) -> Result<Self, CertificateError> {
         let now = seconds(clock)?;
-        let authority = Authority::fresh(now)?;
+        let authority = Authority::generate(now)?;
         let issue = |purpose: Purpose<'_>| Identity::issue(&authority, &purpose, now);
         Ok(Self {
             server: issue(Purpose::Server(names))?,
-            admin: issue(FOR_ADMIN)?,
-            to_nodes: issue(FOR_NODES)?,
+            admin: issue(ADMIN_PURPOSE)?,
+            kubelet_client: issue(KUBELET_CLIENT_PURPOSE)?,
             signing_key: KeyPair::generate()?.to_pkcs8(),
             old_signing_keys: Vec::new(),
             authority: authority.pem().to_owned(),
@@ -221,14 +225,14 @@ pub(super) fn seconds(clock: &dyn Clock) -> Result<i64, CertificateError> {
 }
 
 fn identity(
-    folder: &Path,
+    directory: &Path,
     name: &str,
     authority: &Authority,
     purpose: &Purpose<'_>,
     now: i64,
 ) -> Result<Identity, CertificateError> {
-    let certificate_path = folder.join(format!("{name}.crt"));
-    let key_path = folder.join(format!("{name}.key"));
+    let certificate_path = directory.join(format!("{name}.crt"));
+    let key_path = directory.join(format!("{name}.key"));
     let written = (
         secret_file::read(&certificate_path)?,
         secret_file::read(&key_path)?,
@@ -241,15 +245,15 @@ fn identity(
         }
     }
     let identity = Identity::issue(authority, purpose, now)?;
-    // A crash in between leaves a key of another certificate, which is seen and mended at the next start.
+    // A crash in between leaves a key of another certificate, which is seen and repaired at the next start.
     secret_file::write(&key_path, &identity.key)?;
     secret_file::write(&certificate_path, &identity.certificate)?;
     Ok(identity)
 }
 
 /// The key that service-account tokens are signed with. It stays until somebody asks for another: tokens out there depend on it.
-fn signing_key(folder: &Path) -> Result<Vec<u8>, CertificateError> {
-    let path = folder.join(SIGNING_KEY);
+fn signing_key(directory: &Path) -> Result<Vec<u8>, CertificateError> {
+    let path = directory.join(SIGNING_KEY);
     if let Some(pem) = secret_file::read(&path)? {
         let key = KeyPair::from_pem(&pem).map_err(|source| CertificateError::Key { path, source })?;
         return Ok(key.to_pkcs8());
@@ -288,8 +292,8 @@ mod tests {
         names
     }
 
-    fn ensure(folder: &Path, day: u64) -> Certificates {
-        Certificates::ensure(folder, &names(&[]), &Day(day)).unwrap()
+    fn ensure(directory: &Path, day: u64) -> Certificates {
+        Certificates::ensure(directory, &names(&[]), &Day(day)).unwrap()
     }
 
     fn read(identity: &Identity) -> Certificate {
@@ -298,9 +302,9 @@ mod tests {
 
     #[test]
     fn a_second_start_finds_everything_as_it_was() {
-        let folder = tempfile::tempdir().unwrap();
-        let first = ensure(folder.path(), TODAY);
-        let second = ensure(folder.path(), TODAY + 1);
+        let directory = tempfile::tempdir().unwrap();
+        let first = ensure(directory.path(), TODAY);
+        let second = ensure(directory.path(), TODAY + 1);
         assert!(first.is_same(&second));
         assert_eq!(first.authority, second.authority);
         assert!(first.server == second.server && first.admin == second.admin);
@@ -309,22 +313,22 @@ mod tests {
 
     #[test]
     fn tls_takes_what_is_made() {
-        let folder = tempfile::tempdir().unwrap();
-        assert!(crate::tls::Tls::new(&ensure(folder.path(), TODAY)).is_ok());
-        let fresh = Certificates::fresh(&names(&[]), &Day(TODAY)).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        assert!(crate::tls::Tls::new(&ensure(directory.path(), TODAY)).is_ok());
+        let fresh = Certificates::generate(&names(&[]), &Day(TODAY)).unwrap();
         assert!(crate::tls::Tls::new(&fresh).is_ok());
     }
 
     #[test]
     fn certificates_live_a_year_and_are_renewed_a_quarter_before_its_end() {
-        let folder = tempfile::tempdir().unwrap();
-        let first = ensure(folder.path(), TODAY);
+        let directory = tempfile::tempdir().unwrap();
+        let first = ensure(directory.path(), TODAY);
         let end = i64::try_from(TODAY + 365).unwrap() * DAY;
         assert_eq!(read(&first.server).not_after, end);
         assert_eq!(read(&first.admin).not_after, end);
-        let kept = ensure(folder.path(), TODAY + 365 - 90);
+        let kept = ensure(directory.path(), TODAY + 365 - 90);
         assert!(kept.server == first.server && kept.admin == first.admin);
-        let renewed = ensure(folder.path(), TODAY + 365 - 89);
+        let renewed = ensure(directory.path(), TODAY + 365 - 89);
         assert!(kept.is_same(&first) && !renewed.is_same(&first));
         assert!(renewed.server != first.server && renewed.admin != first.admin);
         assert_eq!(renewed.authority, first.authority);
@@ -333,23 +337,23 @@ mod tests {
 
     #[test]
     fn the_authority_is_renewed_with_its_key_so_that_what_it_signed_stays_good() {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let seconds = |day: u64| i64::try_from(day).unwrap() * DAY;
         let late = seconds(TODAY + 9 * 365);
-        let old = Authority::ensure(folder.path(), seconds(TODAY)).unwrap();
-        let new = Authority::ensure(folder.path(), late).unwrap();
+        let old = Authority::ensure(directory.path(), seconds(TODAY)).unwrap();
+        let new = Authority::ensure(directory.path(), late).unwrap();
         assert_ne!(old.der(), new.der());
         for (maker, judge) in [(&old, &new), (&new, &old)] {
-            let made = Identity::issue(maker, &FOR_ADMIN, late).unwrap();
-            assert_eq!(made.flaw(judge, &FOR_ADMIN, late), None);
+            let made = Identity::issue(maker, &ADMIN_PURPOSE, late).unwrap();
+            assert_eq!(made.flaw(judge, &ADMIN_PURPOSE, late), None);
         }
     }
 
     #[test]
     fn other_names_make_another_serving_certificate_and_nothing_else() {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let ensure =
-            |extra: &[&str]| Certificates::ensure(folder.path(), &names(extra), &Day(TODAY)).unwrap();
+            |extra: &[&str]| Certificates::ensure(directory.path(), &names(extra), &Day(TODAY)).unwrap();
         let plain = ensure(&[]);
         let more = ensure(&["k3.example.com", "192.0.2.7"]);
         assert!(read(&more.server).names.hosts().contains(&"192.0.2.7".to_owned()));
@@ -366,30 +370,34 @@ mod tests {
 
     #[test]
     fn the_admin_may_do_all() {
-        let folder = tempfile::tempdir().unwrap();
-        let admin = read(&ensure(folder.path(), TODAY).admin);
+        let directory = tempfile::tempdir().unwrap();
+        let admin = read(&ensure(directory.path(), TODAY).admin);
         assert_eq!(admin.identity.common_name, "kubernetes-admin");
         assert_eq!(admin.identity.organizations, ["system:masters"]);
     }
 
     #[test]
     fn the_client_of_nodes_has_no_groups_and_that_of_older_versions_is_replaced() {
-        let folder = tempfile::tempdir().unwrap();
-        let first = ensure(folder.path(), TODAY);
-        let authority = Authority::ensure(folder.path(), i64::try_from(TODAY).unwrap() * DAY).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let first = ensure(directory.path(), TODAY);
+        let authority = Authority::ensure(directory.path(), i64::try_from(TODAY).unwrap() * DAY).unwrap();
         // As commit 6ea0c3a made it.
         let older = Purpose::Client {
             name: NODE_CLIENT_USER,
             groups: &["system:masters"],
         };
         let older = Identity::issue(&authority, &older, i64::try_from(TODAY).unwrap() * DAY).unwrap();
-        fs::write(folder.path().join(format!("{TO_NODES}.crt")), &older.certificate).unwrap();
-        fs::write(folder.path().join(format!("{TO_NODES}.key")), &older.key).unwrap();
-        let second = ensure(folder.path(), TODAY);
-        let shown = read(&second.to_nodes);
+        fs::write(
+            directory.path().join(format!("{KUBELET_CLIENT}.crt")),
+            &older.certificate,
+        )
+        .unwrap();
+        fs::write(directory.path().join(format!("{KUBELET_CLIENT}.key")), &older.key).unwrap();
+        let second = ensure(directory.path(), TODAY);
+        let shown = read(&second.kubelet_client);
         assert_eq!(shown.identity.common_name, "kube-apiserver-kubelet-client");
         assert!(shown.identity.organizations.is_empty());
-        assert!(second.to_nodes != older);
+        assert!(second.kubelet_client != older);
         // Nothing else is replaced: nodes and users that know the cluster go on.
         assert_eq!(second.authority, first.authority);
         assert!(second.server == first.server && second.admin == first.admin);
@@ -397,11 +405,11 @@ mod tests {
 
     #[test]
     fn a_pair_that_does_not_belong_together_is_made_anew() {
-        let folder = tempfile::tempdir().unwrap();
-        let first = ensure(folder.path(), TODAY);
+        let directory = tempfile::tempdir().unwrap();
+        let first = ensure(directory.path(), TODAY);
         // As if the power had gone between the two files.
-        fs::write(folder.path().join("server.key"), &first.admin.key).unwrap();
-        let second = ensure(folder.path(), TODAY);
+        fs::write(directory.path().join("server.key"), &first.admin.key).unwrap();
+        let second = ensure(directory.path(), TODAY);
         assert!(second.server != first.server);
         assert!(crate::tls::Tls::new(&second).is_ok());
     }
@@ -419,17 +427,17 @@ mod tests {
         ] {
             fs::write(ours.path().join(file), pem).unwrap();
         }
-        let mended = ensure(ours.path(), TODAY);
-        assert!(mended.server != other.server && mended.admin != other.admin);
+        let repaired = ensure(ours.path(), TODAY);
+        assert!(repaired.server != other.server && repaired.admin != other.admin);
     }
 
     #[test]
     fn a_lost_or_foreign_key_of_the_authority_is_told_and_not_replaced() {
-        let folder = tempfile::tempdir().unwrap();
-        ensure(folder.path(), TODAY);
-        let again = || Certificates::ensure(folder.path(), &names(&[]), &Day(TODAY)).map(|_| ());
-        let key = folder.path().join("ca.key");
-        fs::copy(folder.path().join("admin.key"), &key).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        ensure(directory.path(), TODAY);
+        let again = || Certificates::ensure(directory.path(), &names(&[]), &Day(TODAY)).map(|_| ());
+        let key = directory.path().join("ca.key");
+        fs::copy(directory.path().join("admin.key"), &key).unwrap();
         assert!(matches!(again(), Err(CertificateError::AuthorityUnfit { .. })));
         fs::write(&key, "nonsense").unwrap();
         assert!(matches!(again(), Err(CertificateError::Key { .. })));
@@ -440,8 +448,8 @@ mod tests {
 
     #[test]
     fn servers_that_start_at_once_agree() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path();
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
         let made: Vec<_> = thread::scope(|scope| {
             let threads: Vec<_> = (0..8).map(|_| scope.spawn(|| ensure(path, TODAY))).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()

@@ -17,10 +17,10 @@ use crate::{
 };
 
 /// Nothing here takes that long.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A runtime that runs on this machine.
-pub(crate) struct Place {
+pub(crate) struct RuntimeEnvironment {
     pub(crate) name: &'static str,
     pub(crate) socket: &'static Path,
 }
@@ -32,30 +32,30 @@ pub(crate) struct Stage {
     pub(crate) name: String,
 }
 
-pub(crate) fn docker() -> Place {
-    Place {
+pub(crate) fn docker() -> RuntimeEnvironment {
+    RuntimeEnvironment {
         name: "docker",
         socket: k3_test_services::docker(),
     }
 }
 
-pub(crate) fn podman() -> Place {
-    Place {
+pub(crate) fn podman() -> RuntimeEnvironment {
+    RuntimeEnvironment {
         name: "podman",
         socket: k3_test_services::podman(),
     }
 }
 
-pub(crate) fn containerd() -> Place {
-    Place {
+pub(crate) fn containerd() -> RuntimeEnvironment {
+    RuntimeEnvironment {
         name: "containerd",
         socket: k3_test_services::containerd(),
     }
 }
 
-// --- Place ---
+// --- RuntimeEnvironment ---
 
-impl Place {
+impl RuntimeEnvironment {
     /// A new cluster on it.
     pub(crate) fn stage(&self) -> Stage {
         static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -98,7 +98,7 @@ impl Place {
 
     /// Waits until these are what a Docker or a Podman runs of a namespace: its list has what ended a little longer.
     pub(crate) fn comes_to(&self, namespace: &str, wanted: &[String]) {
-        let same = eventually_within(PATIENCE, async || match self.containers(namespace) {
+        let same = eventually_within(TIMEOUT, async || match self.containers(namespace) {
             Some(names) if names != wanted => Err(names),
             _ => Ok(()),
         });
@@ -120,10 +120,10 @@ impl Stage {
     }
 
     /// The same after a crash.
-    pub(crate) fn crash(self, place: &Place) -> Self {
+    pub(crate) fn crash(self, environment: &RuntimeEnvironment) -> Self {
         let data = self.cluster.kill();
         Stage {
-            cluster: Cluster::with_runtime(data, &self.name, (place.name, place.socket)),
+            cluster: Cluster::with_runtime(data, &self.name, (environment.name, environment.socket)),
             name: self.name,
         }
     }

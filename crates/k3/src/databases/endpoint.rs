@@ -11,18 +11,18 @@ const LIMIT: Duration = Duration::from_secs(2);
 /// The port of etcd where an endpoint names none, as the store has it.
 const ETCD_PORT: u16 = 2379;
 
-/// A place on this machine.
+/// A endpoint on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct LocalEndpoint {
     pub(super) host: String,
     pub(super) port: u16,
 }
 
 /// Where the database is, if it is one and all of it is on this machine.
-pub(super) fn local_place(storage: &StorageConfig) -> Option<Place> {
-    let places: Vec<Place> = match storage {
+pub(super) fn local_endpoint(storage: &StorageConfig) -> Option<LocalEndpoint> {
+    let endpoints: Vec<LocalEndpoint> = match storage {
         StorageConfig::Memory | StorageConfig::File(_) => return None,
-        StorageConfig::Mysql(options) => vec![Place {
+        StorageConfig::Mysql(options) => vec![LocalEndpoint {
             host: options.host.clone(),
             port: options.port,
         }],
@@ -30,25 +30,25 @@ pub(super) fn local_place(storage: &StorageConfig) -> Option<Place> {
         StorageConfig::Etcd(options) => options
             .endpoints
             .iter()
-            .map(|endpoint| of_endpoint(endpoint))
+            .map(|endpoint| parse_endpoint(endpoint))
             .collect::<Option<_>>()?,
     };
-    let is_local = places.iter().all(|place| place.loopback().is_some());
-    places.into_iter().next().filter(|_| is_local)
+    let is_local = endpoints.iter().all(|endpoint| endpoint.loopback().is_some());
+    endpoints.into_iter().next().filter(|_| is_local)
 }
 
-fn of_endpoint(endpoint: &str) -> Option<Place> {
+fn parse_endpoint(endpoint: &str) -> Option<LocalEndpoint> {
     let uri: Uri = endpoint.parse().ok()?;
-    Some(Place {
+    Some(LocalEndpoint {
         host: uri.host()?.trim_matches(['[', ']']).to_owned(),
         port: uri.port_u16().unwrap_or(ETCD_PORT),
     })
 }
 
-// --- Place ---
+// --- LocalEndpoint ---
 
-impl Place {
-    /// The address of this machine that only it can reach; `None` if the place is another's.
+impl LocalEndpoint {
+    /// The address of this machine that only it can reach; `None` if the endpoint is another's.
     pub(super) fn loopback(&self) -> Option<IpAddr> {
         if self.host.eq_ignore_ascii_case("localhost") {
             return Some(IpAddr::from([127, 0, 0, 1]));
@@ -58,13 +58,13 @@ impl Place {
     }
 
     /// Whether somebody listens there.
-    pub(super) async fn is_taken(&self) -> bool {
+    pub(super) async fn is_in_use(&self) -> bool {
         let connected = timeout(LIMIT, TcpStream::connect((self.host.as_str(), self.port))).await;
         matches!(connected, Ok(Ok(_)))
     }
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for LocalEndpoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if self.host.contains(':') {
             write!(f, "[{}]:{}", self.host, self.port)
@@ -85,12 +85,12 @@ mod tests {
             host: host.to_owned(),
             ..MysqlOptions::default()
         };
-        local_place(&StorageConfig::Mysql(options)).map(|place| place.to_string())
+        local_endpoint(&StorageConfig::Mysql(options)).map(|endpoint| endpoint.to_string())
     }
 
     fn of_etcd(endpoints: &[&str]) -> Option<String> {
         let options = EtcdOptions::at(endpoints.iter().copied());
-        local_place(&StorageConfig::Etcd(options)).map(|place| place.to_string())
+        local_endpoint(&StorageConfig::Etcd(options)).map(|endpoint| endpoint.to_string())
     }
 
     #[test]
@@ -109,7 +109,7 @@ mod tests {
         ] {
             assert_eq!(of_mysql(other), None, "{other}");
         }
-        assert_eq!(local_place(&StorageConfig::Memory), None);
+        assert_eq!(local_endpoint(&StorageConfig::Memory), None);
     }
 
     #[test]

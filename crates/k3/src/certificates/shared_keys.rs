@@ -1,7 +1,7 @@
-//! What all servers of a cluster have in common of their folders, as one value: the authorities, and the keys of tokens.
+//! What all servers of a cluster have in common of their directories, as one value: the authorities, and the keys of tokens.
 //!
-//! Promises: it is read and written whole, with the folder to oneself. A folder remembers which value it had in common with the
-//! others last, so that it can be told who has changed it since; and a folder that was half written is known for one.
+//! Promises: it is read and written whole, with the directory to oneself. A directory remembers which value it had in common with the
+//! others last, so that it can be told who has changed it since; and a directory that was half written is known for one.
 
 use std::{fs, io, path::Path};
 
@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Names,
+    certificates::{CertificateError, Certificates, LOCK, SIGNING_KEY},
     directory::protect_tls_directory,
     rotation::{self, OLD_SIGNING_KEYS},
-    set::{CertificateError, Certificates, LOCK, SIGNING_KEY},
 };
 use crate::secret_file;
 
-/// The file that names the value which the folder had in common with the others last.
+/// The file that names the value which the directory had in common with the others last.
 pub(super) const AGREED: &str = "agreed";
 /// What it says while another value is being written.
 const HALF_WRITTEN: &str = "half written";
@@ -38,46 +38,49 @@ pub(crate) struct SharedKeys {
     old_signing_keys: Option<String>,
 }
 
-/// What a folder has, and what it remembers.
-pub(crate) struct Kept {
-    /// Nothing in a folder that no server has used yet.
+/// What a directory has, and what it remembers.
+pub(crate) struct StoredKeys {
+    /// Nothing in a directory that no server has used yet.
     pub(crate) keys: Option<SharedKeys>,
-    pub(crate) memory: Memory,
+    pub(crate) last_sync: LastSync,
 }
 
-/// What a folder remembers of what it had in common with the others.
+/// What a directory remembers of what it had in common with the others.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Memory {
+pub(crate) enum LastSync {
     /// Nothing: it never had anything in common with others.
-    Nothing,
+    Never,
     /// The value by this name; see [`SharedKeys::name`].
     Value(String),
     /// That it was to get theirs, and has not got all of it.
-    HalfWritten,
+    Partial,
 }
 
 // --- SharedKeys ---
 
 impl SharedKeys {
-    /// What is in a folder.
-    pub(crate) fn read(folder: &Path) -> Result<Kept, CertificateError> {
-        if !folder.is_dir() {
-            return Ok(Kept {
+    /// What is in a directory.
+    pub(crate) fn read(directory: &Path) -> Result<StoredKeys, CertificateError> {
+        if !directory.is_dir() {
+            return Ok(StoredKeys {
                 keys: None,
-                memory: Memory::Nothing,
+                last_sync: LastSync::Never,
             });
         }
-        let _alone = secret_file::lock(&folder.join(LOCK))?;
-        rotation::mend(folder)?;
-        let read = |name: &str| secret_file::read(&folder.join(name));
-        let memory = match read(AGREED)? {
-            None => Memory::Nothing,
-            Some(text) if text.trim() == HALF_WRITTEN => Memory::HalfWritten,
-            Some(text) => Memory::Value(text.trim().to_owned()),
+        let _lock = secret_file::lock(&directory.join(LOCK))?;
+        rotation::finish_interrupted_rotation(directory)?;
+        let read = |name: &str| secret_file::read(&directory.join(name));
+        let last_sync = match read(AGREED)? {
+            None => LastSync::Never,
+            Some(text) if text.trim() == HALF_WRITTEN => LastSync::Partial,
+            Some(text) => LastSync::Value(text.trim().to_owned()),
         };
         let found = (read("ca.crt")?, read("ca.key")?, read(SIGNING_KEY)?);
         let (Some(authority), Some(authority_key), Some(signing_key)) = found else {
-            return Ok(Kept { keys: None, memory });
+            return Ok(StoredKeys {
+                keys: None,
+                last_sync,
+            });
         };
         let keys = SharedKeys {
             authority,
@@ -87,27 +90,29 @@ impl SharedKeys {
             next_authority_key: read("ca-next.key")?,
             old_signing_keys: read(OLD_SIGNING_KEYS)?,
         };
-        Ok(Kept {
+        Ok(StoredKeys {
             keys: Some(keys.whole()),
-            memory,
+            last_sync,
         })
     }
 
-    /// New ones, in a folder that has none.
-    pub(crate) fn make(folder: &Path, clock: &dyn k3_storage::Clock) -> Result<Self, CertificateError> {
+    /// New ones, in a directory that has none.
+    pub(crate) fn create(directory: &Path, clock: &dyn k3_storage::Clock) -> Result<Self, CertificateError> {
         // The names are put right when the server knows them.
-        Certificates::ensure(folder, &Names::new([]), clock)?;
-        Self::read(folder)?.keys.ok_or_else(|| CertificateError::Nothing {
-            folder: folder.to_path_buf(),
-        })
+        Certificates::ensure(directory, &Names::new([]), clock)?;
+        Self::read(directory)?
+            .keys
+            .ok_or_else(|| CertificateError::Nothing {
+                directory: directory.to_path_buf(),
+            })
     }
 
-    /// Puts them into a folder, in the place of what is there. What other files there are for another authority is made anew by
+    /// Puts them into a directory, in the place of what is there. What other files there are for another authority is made anew by
     /// the next [`Certificates::ensure`].
-    pub(crate) fn write(&self, folder: &Path) -> Result<(), CertificateError> {
-        protect_tls_directory(folder)?;
-        let _alone = secret_file::lock(&folder.join(LOCK))?;
-        secret_file::write(&folder.join(AGREED), HALF_WRITTEN)?;
+    pub(crate) fn write(&self, directory: &Path) -> Result<(), CertificateError> {
+        protect_tls_directory(directory)?;
+        let _lock = secret_file::lock(&directory.join(LOCK))?;
+        secret_file::write(&directory.join(AGREED), HALF_WRITTEN)?;
         let files = [
             (SIGNING_KEY, Some(&self.signing_key)),
             (OLD_SIGNING_KEYS, self.old_signing_keys.as_ref()),
@@ -117,7 +122,7 @@ impl SharedKeys {
             ("ca-next.crt", self.next_authority.as_ref()),
         ];
         for (name, content) in files {
-            let path = folder.join(name);
+            let path = directory.join(name);
             match content {
                 Some(content) => secret_file::write(&path, content)?,
                 None => match fs::remove_file(&path) {
@@ -128,13 +133,13 @@ impl SharedKeys {
                 },
             }
         }
-        Ok(secret_file::write(&folder.join(AGREED), &self.name())?)
+        Ok(secret_file::write(&directory.join(AGREED), &self.name())?)
     }
 
-    /// Remembers in a folder that these are what all have in common.
-    pub(crate) fn remember(&self, folder: &Path) -> Result<(), CertificateError> {
-        let _alone = secret_file::lock(&folder.join(LOCK))?;
-        Ok(secret_file::write(&folder.join(AGREED), &self.name())?)
+    /// Remembers in a directory that these are what all have in common.
+    pub(crate) fn record_sync(&self, directory: &Path) -> Result<(), CertificateError> {
+        let _lock = secret_file::lock(&directory.join(LOCK))?;
+        Ok(secret_file::write(&directory.join(AGREED), &self.name())?)
     }
 
     /// A name that no others have, and that says nothing of them.

@@ -14,16 +14,18 @@ use tracing_subscriber::{
     util::SubscriberInitExt,
 };
 
-use super::{LogFlags, LogLevel, colour::Coloured, flags::LogFormat, json::Json, rotation::LogFile};
+use super::{
+    LogFlags, LogLevel, colour::ColourFormat, flags::LogFormat, json::JsonFormat, rotation::LogFile,
+};
 use crate::failure::Failure;
 
 /// Where the server shows and changes how much is said, as upstream's does.
 pub(crate) const LEVEL_PATH: &str = "/debug/flags/v";
 
 /// A process has one log, as it has one standard error: what is set here is how much goes to it.
-static CONTROL: OnceLock<Control> = OnceLock::new();
+static LOG_HANDLE: OnceLock<LogHandle> = OnceLock::new();
 
-struct Control {
+struct LogHandle {
     filter: reload::Handle<Targets, Registry>,
     /// What the filter was made of.
     level: Mutex<LogLevel>,
@@ -34,40 +36,40 @@ type Lines = Box<dyn Layer<Filtered> + Send + Sync>;
 type Filtered = Layered<reload::Layer<Targets, Registry>, Registry>;
 
 /// Begins to write the log.
-pub(crate) fn begin(flags: &LogFlags) -> Result<(), Failure> {
+pub(crate) fn init(flags: &LogFlags) -> Result<(), Failure> {
     let lines = match &flags.log_path {
         _ if flags.debug => fmt::layer()
             .with_writer(io::stderr)
-            .event_format(Coloured::new())
+            .event_format(ColourFormat::new())
             .boxed(),
         None => lines(flags.log_format, io::stderr),
         Some(path) => {
             let file = LogFile::open(path, flags.log_max_size, flags.log_max_files).map_err(|error| {
                 let what = format!("cannot write the log to {}", path.display());
-                Failure::new(what, "name a file that this user may write with --log-path").because(error)
+                Failure::new(what, "name a file that this user may write with --log-path").caused_by(error)
             })?;
             lines(flags.log_format, file)
         }
     };
-    write(lines, flags.level());
+    install(lines, flags.level());
     Ok(())
 }
 
 /// Begins to write a log for people to standard error.
-pub(crate) fn begin_plainly(level: LogLevel) {
-    write(lines(LogFormat::Text, io::stderr), level);
+pub(crate) fn init_stderr(level: LogLevel) {
+    install(lines(LogFormat::Text, io::stderr), level);
 }
 
 /// Has events written as lines.
-fn write(lines: Lines, level: LogLevel) {
+fn install(lines: Lines, level: LogLevel) {
     let (filter, handle) = reload::Layer::new(level.targets());
     tracing_subscriber::registry().with(filter).with(lines).init();
-    let control = Control {
+    let handle = LogHandle {
         filter: handle,
         level: Mutex::new(level),
     };
     // A second one would have failed above.
-    let _ = CONTROL.set(control);
+    let _ = LOG_HANDLE.set(handle);
 }
 
 /// How lines are written.
@@ -79,38 +81,38 @@ where
     let layer = fmt::layer().with_writer(writer);
     match format {
         LogFormat::Text => layer.with_target(false).boxed(),
-        LogFormat::Json => layer.event_format(Json).boxed(),
+        LogFormat::Json => layer.event_format(JsonFormat).boxed(),
     }
 }
 
 /// How much is said now.
 pub(crate) fn current() -> String {
-    match CONTROL.get() {
-        Some(control) => control.level().to_string(),
+    match LOG_HANDLE.get() {
+        Some(handle) => handle.level().to_string(),
         None => "off".to_owned(),
     }
 }
 
 /// Changes how much is said, and says what was done; or why it was not.
 pub(crate) fn change(text: &str) -> Result<String, String> {
-    let control = CONTROL
+    let handle = LOG_HANDLE
         .get()
         .ok_or("the log of this process is not the server's to change")?;
-    let asked = LogLevel::asked(text)?;
-    let targets = asked.targets();
-    control
+    let requested = LogLevel::parse_change(text)?;
+    let targets = requested.targets();
+    handle
         .filter
         .reload(targets)
         .map_err(|error| format!("the log cannot be changed: {error}"))?;
-    let said = format!("successfully set the log level to {asked}");
-    *control.level() = asked;
+    let said = format!("successfully set the log level to {requested}");
+    *handle.level() = requested;
     tracing::info!("{said}");
     Ok(said)
 }
 
-// --- Control ---
+// --- LogHandle ---
 
-impl Control {
+impl LogHandle {
     fn level(&self) -> std::sync::MutexGuard<'_, LogLevel> {
         self.level.lock().unwrap_or_else(PoisonError::into_inner)
     }

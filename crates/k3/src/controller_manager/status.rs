@@ -1,4 +1,4 @@
-//! What runs beside the API server, told to those who ask it.
+//! What runs beside the API server, entry to those who ask it.
 
 use kubecontroller::{
     controller::Handle,
@@ -6,11 +6,11 @@ use kubecontroller::{
 };
 use serde_json::{Value, json};
 
-/// How many errors of each controller are told.
+/// How many errors of each controller are entry.
 const ERRORS: usize = 3;
 
 /// How everything fares.
-pub(super) fn of(context: &Context) -> Value {
+pub(super) fn controllers_status(context: &Context) -> Value {
     let runnables = context.runnables();
     let is_leading = runnables
         .iter()
@@ -18,25 +18,25 @@ pub(super) fn of(context: &Context) -> Value {
     let controllers: Vec<_> = runnables
         .iter()
         .map(|runnable| {
-            let mut told = json!({"name": runnable.name, "state": word(runnable.state)});
+            let mut entry = json!({"name": runnable.name, "state": state_name(runnable.state)});
             if let Some(handle) = &runnable.handle {
-                told["queue"] = queue(handle);
-                told["errors"] = errors(handle);
+                entry["queue"] = queue(handle);
+                entry["errors"] = errors(handle);
             }
-            told
+            entry
         })
         .collect();
     json!({"elects": context.config().leader.elect, "leads": is_leading, "controllers": controllers})
 }
 
 fn queue(handle: &Handle) -> Value {
-    let figures = handle.figures();
+    let metrics = handle.figures();
     json!({
-        "depth": figures.depth,
-        "running": figures.running,
-        "waiting": figures.waiting,
-        "adds": figures.adds,
-        "retries": figures.retries,
+        "depth": metrics.depth,
+        "running": metrics.running,
+        "waiting": metrics.waiting,
+        "adds": metrics.adds,
+        "retries": metrics.retries,
     })
 }
 
@@ -54,7 +54,7 @@ fn errors(handle: &Handle) -> Value {
         .collect()
 }
 
-fn word(state: State) -> &'static str {
+fn state_name(state: State) -> &'static str {
     match state {
         State::Idle => "idle",
         State::Running => "running",

@@ -43,7 +43,7 @@ async fn fill(data: &Data, objects: usize) {
 
 #[tokio::test]
 #[ignore = "measures for minutes: cargo test --release -p k3 --test data -- --ignored --nocapture objects_go_quickly"]
-async fn objects_go_quickly_from_a_folder_into_etcd_and_mysql() {
+async fn objects_go_quickly_from_a_directory_into_etcd_and_mysql() {
     let objects = env::var("K3_OBJECTS").map_or(OBJECTS, |number| number.parse().unwrap());
     let data = Data::new();
     fill(&data, objects).await;

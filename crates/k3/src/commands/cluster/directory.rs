@@ -1,4 +1,4 @@
-//! The folder of a cluster: a file that says that it is one, and a folder for each node.
+//! The directory of a cluster: a file that says that it is one, and a directory for each node.
 //!
 //! ```text
 //! .k3/.k3-cluster            what the cluster is: its id, its nodes
@@ -9,7 +9,7 @@
 //! .k3/node-1/output, pid     what its process prints, and which one it is
 //! ```
 //!
-//! Promises: a folder without that file is never changed; what is removed is what was made here, and nothing else.
+//! Promises: a directory without that file is never changed; what is removed is what was made here, and nothing else.
 
 use std::{
     env, fs, io,
@@ -24,26 +24,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::{failure::Failure, file_format::FileFormat, secret_file};
 
-/// The file by which a folder is known.
+/// The file by which a directory is known.
 const MARKER: &str = ".k3-cluster";
 
 /// A cluster of this machine.
 #[derive(Clone, Debug)]
-pub(super) struct ClusterFolder {
+pub(super) struct ClusterDirectory {
     path: PathBuf,
-    pub(super) cluster: Cluster,
+    pub(super) cluster: ClusterSpec,
 }
 
 /// What the file says.
 #[derive(Serialize, Deserialize)]
 struct Marker {
     /// Where the cluster was made: what is written in its files holds there only.
-    folder: PathBuf,
+    directory: PathBuf,
     /// Of this file and of everything in the directory that is not a node's data.
     #[serde(default = "first_format")]
     format: u32,
     #[serde(flatten)]
-    cluster: Cluster,
+    cluster: ClusterSpec,
 }
 
 /// The format of the directory of a cluster that this version writes.
@@ -55,7 +55,7 @@ fn first_format() -> u32 {
 
 /// What a cluster is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Cluster {
+pub(super) struct ClusterSpec {
     /// Tells its containers and volumes from those of other clusters.
     pub(super) id: String,
     /// Its nodes; the first has the API server.
@@ -87,12 +87,12 @@ pub(super) enum Role {
     Node,
 }
 
-/// A path that may be the folder of a cluster: not one that holds what people care about.
-pub(super) fn guarded(path: &Path) -> Result<PathBuf, Failure> {
+/// A path that may be the directory of a cluster: not one that holds what people care about.
+pub(super) fn validate_path(path: &Path) -> Result<PathBuf, Failure> {
     let refused = |why: &str| {
         Err(Failure::usage(
             format!("--dir {:?} is refused: {why}", path.display().to_string()),
-            "name a folder that is for this cluster alone, such as .k3",
+            "name a directory that is for this cluster alone, such as .k3",
         ))
     };
     if path.components().any(|part| part == Component::ParentDir) {
@@ -108,7 +108,7 @@ pub(super) fn guarded(path: &Path) -> Result<PathBuf, Failure> {
     };
     let real = fs::canonicalize(&absolute).unwrap_or_else(|_| absolute.clone());
     if real != absolute && fs::symlink_metadata(&absolute).is_ok_and(|found| found.is_symlink()) {
-        return refused("it is a link; name the folder itself");
+        return refused("it is a link; name the directory itself");
     }
     let home = env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
     let home = fs::canonicalize(&home).unwrap_or(home);
@@ -117,75 +117,77 @@ pub(super) fn guarded(path: &Path) -> Result<PathBuf, Failure> {
         return refused("it is the root of this machine");
     }
     if home.starts_with(&real) {
-        return refused("it is your home folder, or holds it");
+        return refused("it is your home directory, or holds it");
     }
     if here.starts_with(&real) {
-        return refused("it is the current folder, or holds it");
+        return refused("it is the current directory, or holds it");
     }
     Ok(real)
 }
 
-// --- ClusterFolder ---
+// --- ClusterDirectory ---
 
-impl ClusterFolder {
-    /// Makes the folder of a new cluster, in which nothing may be yet.
-    pub(super) fn make(path: &Path, cluster: Cluster) -> Result<Self, Failure> {
-        let path = guarded(path)?;
+impl ClusterDirectory {
+    /// Makes the directory of a new cluster, in which nothing may be yet.
+    pub(super) fn create(path: &Path, cluster: ClusterSpec) -> Result<Self, Failure> {
+        let path = validate_path(path)?;
         if path.join(MARKER).exists() {
             return Err(Failure::new(
                 format!("there is a cluster in {} already", path.display()),
-                "start it with `k3 cluster start`, remove it with `k3 cluster clear`, or name another folder with --dir",
+                "start it with `k3 cluster start`, remove it with `k3 cluster clear`, or name another directory with --dir",
             ));
         }
         if fs::read_dir(&path).is_ok_and(|mut entries| entries.next().is_some()) {
             return Err(Failure::new(
                 format!("{} is not empty", path.display()),
-                "name a folder with --dir that is empty or that does not exist",
+                "name a directory with --dir that is empty or that does not exist",
             ));
         }
-        let folder = Self { path, cluster };
-        let unmade = |error: secret_file::FileError| {
-            let advice = "name a folder that this user may make with --dir";
-            Failure::new("cannot make the folder of the cluster", advice).because(error)
+        let directory = Self { path, cluster };
+        let create_error = |error: secret_file::FileError| {
+            let advice = "name a directory that this user may make with --dir";
+            Failure::new("cannot make the directory of the cluster", advice).caused_by(error)
         };
-        for number in folder.numbers() {
-            secret_file::make_folder(&folder.node(number)).map_err(unmade)?;
+        for number in directory.numbers() {
+            secret_file::create_directory(&directory.node(number)).map_err(create_error)?;
         }
         let marker = Marker {
-            folder: folder.path.clone(),
+            directory: directory.path.clone(),
             format: FORMAT,
-            cluster: folder.cluster.clone(),
+            cluster: directory.cluster.clone(),
         };
         let text = serde_json::to_string_pretty(&marker).expect("what a cluster is can be written");
-        secret_file::write(&folder.path.join(MARKER), &text).map_err(unmade)?;
-        Ok(folder)
+        secret_file::write(&directory.path.join(MARKER), &text).map_err(create_error)?;
+        Ok(directory)
     }
 
-    /// The cluster of a folder.
-    pub(super) fn find(path: &Path) -> Result<Self, Failure> {
-        let path = guarded(path)?;
+    /// The cluster of a directory.
+    pub(super) fn open(path: &Path) -> Result<Self, Failure> {
+        let path = validate_path(path)?;
         let none = |why: &str| {
             Failure::new(
-                format!("{} is not the folder of a cluster: {why}", path.display()),
-                "make one with `k3 cluster create`, or name another folder with --dir; `k3 cluster list` shows those there are",
+                format!("{} is not the directory of a cluster: {why}", path.display()),
+                "make one with `k3 cluster create`, or name another directory with --dir; `k3 cluster list` shows those there are",
             )
         };
         let text = fs::read_to_string(path.join(MARKER)).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => none(&format!("it has no file {MARKER}")),
-            _ => none(&format!("its file {MARKER} cannot be read")).because(error),
+            _ => none(&format!("its file {MARKER} cannot be read")).caused_by(error),
         })?;
         let place = format!("the cluster in {}", path.display());
         FileFormat::of_json(text.as_bytes()).check(&place, FORMAT)?;
-        let Marker { folder, cluster, .. } = serde_json::from_str(&text)
-            .map_err(|error| none(&format!("its file {MARKER} makes no sense")).because(error))?;
-        if folder != path {
+        let Marker {
+            directory, cluster, ..
+        } = serde_json::from_str(&text)
+            .map_err(|error| none(&format!("its file {MARKER} makes no sense")).caused_by(error))?;
+        if directory != path {
             return Err(Failure::new(
                 format!(
                     "the cluster was made in {}, and is now in {}",
-                    folder.display(),
+                    directory.display(),
                     path.display()
                 ),
-                "move it back: its files name that folder",
+                "move it back: its files name that directory",
             ));
         }
         Ok(Self { path, cluster })
@@ -205,7 +207,7 @@ impl ClusterFolder {
         self.numbers().zip(&self.cluster.nodes)
     }
 
-    /// The folder of a node.
+    /// The directory of a node.
     pub(super) fn node(&self, number: usize) -> PathBuf {
         self.path.join(format!("node-{number}"))
     }
@@ -233,11 +235,11 @@ impl ClusterFolder {
     }
 
     /// What the process says that looks after the others.
-    pub(super) fn keeper_log(&self) -> PathBuf {
+    pub(super) fn supervisor_log(&self) -> PathBuf {
         self.path.join("keeper.log")
     }
 
-    pub(super) fn keeper_pid(&self) -> PathBuf {
+    pub(super) fn supervisor_pid(&self) -> PathBuf {
         self.path.join("keeper.pid")
     }
 
@@ -264,7 +266,7 @@ impl ClusterFolder {
         let failed = |path: &Path| {
             let what = format!("cannot remove {}", path.display());
             move |error: io::Error| {
-                Failure::new(what, "see whose it is, and whether something uses it").because(error)
+                Failure::new(what, "see whose it is, and whether something uses it").caused_by(error)
             }
         };
         for number in self.numbers() {
@@ -273,31 +275,36 @@ impl ClusterFolder {
                 .and_then(|()| remove_folder(&self.node(number)))
                 .map_err(|error| {
                     let advice = "see what is mounted there, or who uses it, and call this again";
-                    Failure::new(format!("cannot remove the folder of node {number}"), advice).because(error)
+                    Failure::new(format!("cannot remove the directory of node {number}"), advice)
+                        .caused_by(error)
                 })?;
         }
         // The last one is what the cluster is found by, should one of the others stay.
-        for file in [self.keeper_log(), self.keeper_pid(), self.path.join(MARKER)] {
+        for file in [
+            self.supervisor_log(),
+            self.supervisor_pid(),
+            self.path.join(MARKER),
+        ] {
             match fs::remove_file(&file) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(&file)(error)),
                 _ => {}
             }
         }
         match fs::remove_dir(&self.path) {
-            Ok(()) => Ok(Removal::Whole),
-            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(Removal::OthersStay),
+            Ok(()) => Ok(Removal::Complete),
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(Removal::ForeignFilesKept),
             Err(error) => Err(failed(&self.path)(error)),
         }
     }
 }
 
-/// What is left of a folder.
+/// What is left of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Removal {
     /// Nothing.
-    Whole,
+    Complete,
     /// Files that others put there.
-    OthersStay,
+    ForeignFilesKept,
 }
 
 // --- Role ---
@@ -315,13 +322,13 @@ impl Role {
 mod tests {
     use super::*;
 
-    fn cluster(nodes: &[&str]) -> Cluster {
+    fn cluster(nodes: &[&str]) -> ClusterSpec {
         let node = |name: &&str| Node {
             name: (*name).to_owned(),
             role: Role::One,
             port: 10_250,
         };
-        Cluster {
+        ClusterSpec {
             id: "1".to_owned(),
             nodes: nodes.iter().map(node).collect(),
             storage: "file".to_owned(),
@@ -331,49 +338,49 @@ mod tests {
     }
 
     #[test]
-    fn folders_that_people_care_about_are_refused() {
+    fn directories_that_people_care_about_are_refused() {
         for path in ["", ".", "/", "..", "a/../b", "./", "../k3", "//"] {
-            assert!(guarded(Path::new(path)).is_err(), "{path:?}");
+            assert!(validate_path(Path::new(path)).is_err(), "{path:?}");
         }
         let home = env::var("HOME").unwrap();
-        assert!(guarded(Path::new(&home)).is_err());
-        assert!(guarded(Path::new(&home).parent().unwrap()).is_err());
-        assert!(guarded(Path::new(".k3")).unwrap().ends_with(".k3"));
-        assert!(guarded(Path::new("./.k3/")).unwrap().ends_with(".k3"));
+        assert!(validate_path(Path::new(&home)).is_err());
+        assert!(validate_path(Path::new(&home).parent().unwrap()).is_err());
+        assert!(validate_path(Path::new(".k3")).unwrap().ends_with(".k3"));
+        assert!(validate_path(Path::new("./.k3/")).unwrap().ends_with(".k3"));
     }
 
     #[test]
     fn a_link_is_not_followed() {
-        let folder = tempfile::tempdir().unwrap();
-        let link = folder.path().join("link");
-        std::os::unix::fs::symlink(folder.path(), &link).unwrap();
-        assert!(guarded(&link).is_err());
+        let directory = tempfile::tempdir().unwrap();
+        let link = directory.path().join("link");
+        std::os::unix::fs::symlink(directory.path(), &link).unwrap();
+        assert!(validate_path(&link).is_err());
     }
 
     #[test]
-    fn only_a_folder_that_was_made_here_is_found_and_removed() {
+    fn only_a_directory_that_was_made_here_is_found_and_removed() {
         let parent = tempfile::tempdir().unwrap();
         let path = parent.path().join("c");
-        assert!(ClusterFolder::find(&path).is_err());
-        let made = ClusterFolder::make(&path, cluster(&["a", "b"])).unwrap();
-        assert!(ClusterFolder::make(&path, cluster(&["a"])).is_err());
-        let found = ClusterFolder::find(&path).unwrap();
+        assert!(ClusterDirectory::open(&path).is_err());
+        let made = ClusterDirectory::create(&path, cluster(&["a", "b"])).unwrap();
+        assert!(ClusterDirectory::create(&path, cluster(&["a"])).is_err());
+        let found = ClusterDirectory::open(&path).unwrap();
         assert_eq!(found.cluster, made.cluster);
         fs::write(path.join("mine"), "").unwrap();
-        assert_eq!(found.remove().unwrap(), Removal::OthersStay);
+        assert_eq!(found.remove().unwrap(), Removal::ForeignFilesKept);
         assert!(path.join("mine").exists() && !path.join("node-1").exists());
-        assert!(ClusterFolder::find(&path).is_err());
-        let refused = ClusterFolder::make(&path, cluster(&["a"])).unwrap_err();
+        assert!(ClusterDirectory::open(&path).is_err());
+        let refused = ClusterDirectory::create(&path, cluster(&["a"])).unwrap_err();
         assert!(refused.to_string().contains("not empty"), "{refused}");
     }
 
     #[test]
-    fn a_folder_that_was_moved_is_told() {
+    fn a_directory_that_was_moved_is_told() {
         let parent = tempfile::tempdir().unwrap();
         let (path, moved) = (parent.path().join("c"), parent.path().join("d"));
-        ClusterFolder::make(&path, cluster(&["a"])).unwrap();
+        ClusterDirectory::create(&path, cluster(&["a"])).unwrap();
         fs::rename(&path, &moved).unwrap();
-        let refused = ClusterFolder::find(&moved).unwrap_err().to_string();
+        let refused = ClusterDirectory::open(&moved).unwrap_err().to_string();
         assert!(refused.contains("was made in"), "{refused}");
     }
 }

@@ -11,19 +11,19 @@ use std::{
 
 use tokio::time::{Instant, sleep};
 
-use super::{folder::ClusterFolder, process::Process, start::serves};
+use super::{directory::ClusterDirectory, process::Process, start::serves};
 use crate::{commands::process, failure::Failure};
 
 /// The pause between two looks.
 const PAUSE: Duration = Duration::from_millis(500);
 /// How much time is between two beginnings of a node: at first, and at most.
-const FIRST: Duration = Duration::from_millis(500);
-const LAST: Duration = Duration::from_secs(30);
+const MIN_BACKOFF: Duration = Duration::from_millis(500);
+const MAX_BACKOFF: Duration = Duration::from_secs(30);
 /// Who has run for so long has not failed to start.
-const WELL: Duration = Duration::from_mins(1);
+const STABLE: Duration = Duration::from_mins(1);
 
 /// How variables begin that say what the files of nodes say.
-const IN_FILES: &[&str] = &[
+const CONFIGURED_VARIABLES: &[&str] = &[
     "CONFIG_PATH",
     "NODE_NAME",
     "K3_ROLE",
@@ -44,38 +44,42 @@ const IN_FILES: &[&str] = &[
 ];
 
 /// A node, as its keeper sees it.
-struct Kept {
+struct NodeProcess {
     number: usize,
     /// Held so that it does not stay a corpse when it has ended.
     child: Option<Child>,
-    began: Instant,
+    started_at: Instant,
     /// How long after that it may begin again.
-    wait: Duration,
+    backoff: Duration,
     /// Whether its API was seen since then.
     has_served: bool,
 }
 
 /// Starts the process that looks after a cluster, unless one does already.
-pub(super) fn begin(folder: &ClusterFolder) -> Result<(), Failure> {
-    if Process::find(&folder.keeper_pid()).is_some() {
+pub(super) fn start(directory: &ClusterDirectory) -> Result<(), Failure> {
+    if Process::find(&directory.supervisor_pid()).is_some() {
         return Ok(());
     }
     let mut command = program()?;
-    // Not in the folder itself, which it must not hold.
+    // Not in the directory itself, which it must not hold.
     command
         .args(["cluster", "keep", "--dir"])
-        .arg(folder.path())
+        .arg(directory.path())
         .current_dir("/");
-    Process::start(&mut command, &folder.keeper_pid(), &folder.keeper_log())
-        .map(drop)
-        .map_err(|error| cannot_start("the process that looks after the nodes", error))
+    Process::start(
+        &mut command,
+        &directory.supervisor_pid(),
+        &directory.supervisor_log(),
+    )
+    .map(drop)
+    .map_err(|error| cannot_start("the process that looks after the nodes", error))
 }
 
 /// Looks after a cluster until a signal comes.
-pub(super) async fn run(folder: &ClusterFolder) -> Result<(), Failure> {
+pub(super) async fn run(directory: &ClusterDirectory) -> Result<(), Failure> {
     let mut signals = process::signals()?;
     tokio::select! {
-        ended = keep(folder) => ended,
+        ended = supervise(directory) => ended,
         name = signals.next() => {
             eprintln!("{name}: nobody looks after the nodes any more");
             Ok(())
@@ -83,16 +87,16 @@ pub(super) async fn run(folder: &ClusterFolder) -> Result<(), Failure> {
     }
 }
 
-async fn keep(folder: &ClusterFolder) -> Result<(), Failure> {
-    let mut nodes: Vec<Kept> = folder.numbers().map(Kept::new).collect();
+async fn supervise(directory: &ClusterDirectory) -> Result<(), Failure> {
+    let mut nodes: Vec<NodeProcess> = directory.numbers().map(NodeProcess::new).collect();
     loop {
         for node in &mut nodes {
-            node.look(folder)?;
+            node.restart_if_stopped(directory)?;
             // The others need the file by which they find the first.
             while node.number == 1 && !node.has_served {
-                node.has_served = serves(folder).await;
+                node.has_served = serves(directory).await;
                 sleep(PAUSE).await;
-                node.look(folder)?;
+                node.restart_if_stopped(directory)?;
             }
         }
         sleep(PAUSE).await;
@@ -105,7 +109,7 @@ fn program() -> Result<Command, Failure> {
     let mut command = Command::new(program);
     for (name, _) in env::vars_os() {
         let starts = |prefix: &&str| name.to_str().is_some_and(|name| name.starts_with(*prefix));
-        if IN_FILES.iter().any(starts) {
+        if CONFIGURED_VARIABLES.iter().any(starts) {
             command.env_remove(name);
         }
     }
@@ -113,25 +117,25 @@ fn program() -> Result<Command, Failure> {
 }
 
 fn cannot_start(what: &str, error: io::Error) -> Failure {
-    let advice = "see that this user may start programs and write to the folder of the cluster";
-    Failure::new(format!("cannot start {what}"), advice).because(error)
+    let advice = "see that this user may start programs and write to the directory of the cluster";
+    Failure::new(format!("cannot start {what}"), advice).caused_by(error)
 }
 
-// --- Kept ---
+// --- NodeProcess ---
 
-impl Kept {
+impl NodeProcess {
     fn new(number: usize) -> Self {
         Self {
             number,
             child: None,
-            began: Instant::now(),
-            wait: Duration::ZERO,
+            started_at: Instant::now(),
+            backoff: Duration::ZERO,
             has_served: false,
         }
     }
 
     /// Begins it, if it does not run and has waited for long enough.
-    fn look(&mut self, folder: &ClusterFolder) -> Result<(), Failure> {
+    fn restart_if_stopped(&mut self, directory: &ClusterDirectory) -> Result<(), Failure> {
         let number = self.number;
         if let Some(child) = &mut self.child
             && let Ok(Some(status)) = child.try_wait()
@@ -139,31 +143,31 @@ impl Kept {
             eprintln!("node {number} ended ({status})");
             self.child = None;
         }
-        if Process::find(&folder.pid(number)).is_some() {
-            if self.began.elapsed() > WELL {
-                self.wait = Duration::ZERO;
+        if Process::find(&directory.pid(number)).is_some() {
+            if self.started_at.elapsed() > STABLE {
+                self.backoff = Duration::ZERO;
             }
             return Ok(());
         }
-        if self.began.elapsed() < self.wait {
+        if self.started_at.elapsed() < self.backoff {
             return Ok(());
         }
         if number == 1 {
             // That of an earlier start would be taken for one of a server that serves.
-            let _ = fs::remove_file(folder.kubeconfig());
+            let _ = fs::remove_file(directory.kubeconfig());
         }
         let mut command = program()?;
         command
             .args(["run", "--config"])
-            .arg(folder.config(number))
-            .current_dir(folder.node(number));
-        let started = Process::start(&mut command, &folder.pid(number), &folder.output(number));
+            .arg(directory.config(number))
+            .current_dir(directory.node(number));
+        let started = Process::start(&mut command, &directory.pid(number), &directory.output(number));
         let child = started.map_err(|error| cannot_start(&format!("node {number}"), error))?;
         eprintln!("started node {number} (process {})", child.id());
         self.child = Some(child);
-        self.began = Instant::now();
+        self.started_at = Instant::now();
         self.has_served = false;
-        self.wait = (self.wait * 2).clamp(FIRST, LAST);
+        self.backoff = (self.backoff * 2).clamp(MIN_BACKOFF, MAX_BACKOFF);
         Ok(())
     }
 }
