@@ -134,7 +134,8 @@ pub(crate) fn parse_controllers(list: &str) -> Result<ComponentSelection, Failur
             ),
         )
     };
-    let names = |known: &ControllerDescriptor, word: &str| word == "*" || known.name == word || known.alias == word;
+    let names =
+        |known: &ControllerDescriptor, word: &str| word == "*" || known.name == word || known.alias == word;
     for word in &words {
         let word = word.strip_prefix('-').unwrap_or(word);
         let is_known = SCHEDULER_NAMES.contains(&word) || CONTROLLERS.iter().any(|known| names(known, word));
@@ -144,8 +145,9 @@ pub(crate) fn parse_controllers(list: &str) -> Result<ComponentSelection, Failur
     }
     let selection = Selection::parse(&words).map_err(wrong)?;
     // Some run only where they are asked for by name.
-    let is_meant =
-        |known: &ControllerDescriptor| known.is_on || words.iter().any(|word| word != "*" && names(known, word));
+    let is_meant = |known: &ControllerDescriptor| {
+        known.is_on || words.iter().any(|word| word != "*" && names(known, word))
+    };
     let controllers = CONTROLLERS
         .iter()
         .filter(|known| selection.has(known.name, known.alias) && is_meant(known));
