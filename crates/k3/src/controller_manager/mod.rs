@@ -6,7 +6,7 @@ mod status;
 use std::{fmt, sync::Arc};
 
 use k3_apiserver::Server;
-use k3_controllers::{CONTROLLERS, Cluster, Context, Descriptor, writer::Writer};
+use k3_controllers::{CONTROLLERS, Cluster, ControllerContext, ControllerDescriptor, writer::ApiWriter};
 use k3_scheduler::Scheduler;
 use k3_simulator::{Rules, Simulator};
 use kubecontroller::{
@@ -98,7 +98,7 @@ const QUEUE_NAMES: &[(&str, &str)] = &[
 /// What runs beside the API server.
 #[derive(Default)]
 pub(crate) struct ComponentSelection {
-    controllers: Vec<&'static Descriptor>,
+    controllers: Vec<&'static ControllerDescriptor>,
     scheduler: bool,
     /// How many nodes are simulated, and how they behave.
     simulated: Option<(u32, Rules)>,
@@ -134,7 +134,8 @@ pub(crate) fn parse_controllers(list: &str) -> Result<ComponentSelection, Failur
             ),
         )
     };
-    let names = |known: &Descriptor, word: &str| word == "*" || known.name == word || known.alias == word;
+    let names =
+        |known: &ControllerDescriptor, word: &str| word == "*" || known.name == word || known.alias == word;
     for word in &words {
         let word = word.strip_prefix('-').unwrap_or(word);
         let is_known = SCHEDULER_NAMES.contains(&word) || CONTROLLERS.iter().any(|known| names(known, word));
@@ -144,8 +145,9 @@ pub(crate) fn parse_controllers(list: &str) -> Result<ComponentSelection, Failur
     }
     let selection = Selection::parse(&words).map_err(wrong)?;
     // Some run only where they are asked for by name.
-    let is_meant =
-        |known: &Descriptor| known.is_on || words.iter().any(|word| word != "*" && names(known, word));
+    let is_meant = |known: &ControllerDescriptor| {
+        known.is_on || words.iter().any(|word| word != "*" && names(known, word))
+    };
     let controllers = CONTROLLERS
         .iter()
         .filter(|known| selection.has(known.name, known.alias) && is_meant(known));
@@ -198,8 +200,8 @@ impl ControllerManager {
         }
         let cluster = Arc::new(cluster);
         for descriptor in components.controllers {
-            let context = Context {
-                writer: Writer::new(clients.controller(descriptor.account)?),
+            let context = ControllerContext {
+                writer: ApiWriter::new(clients.controller(descriptor.account)?),
                 informers: manager.informers().clone(),
                 recorder: manager.recorder(descriptor.name).style(Style::Core),
                 clock: manager.clock().clone(),
