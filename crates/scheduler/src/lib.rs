@@ -1,33 +1,33 @@
 //! Which node runs which pod.
 //!
-//! [`Core`] decides: it is told what happens and says what is to be done, and touches neither network nor clock.
+//! [`SchedulerCore`] decides: it is told what happens and says what is to be done, and touches neither network nor clock.
 //! [`Scheduler`] lets it run in a cluster. Deeper down: `queue` (who is next), `cycle` (one decision), `plugins` (the
 //! rules, a file each), `cluster` (what is known), `object` (what is kept of objects).
 
-mod cluster;
-mod core;
+mod cache;
+mod scheduler_core;
 mod cycle;
-mod dice;
+mod rng;
 mod driver;
-mod event;
-mod fold;
+mod cluster_event;
+mod incremental;
 mod labels;
 mod number;
 pub mod object;
 mod plugins;
-mod pool;
+mod interner;
 mod profile;
 mod queue;
 #[cfg(test)]
-mod sample;
+mod test_cluster;
 mod selector;
 mod status;
 
 pub use self::{
-    core::{Core, Decision, Nominate, Preempt},
-    driver::{Install, NAME, Scheduler},
-    plugins::{Decided, Plugin, Plugins},
-    pool::{Pools, Text},
+    scheduler_core::{SchedulerCore, Decision, NominatingInfo, Preemption},
+    driver::{SchedulerSetup, NAME, Scheduler},
+    plugins::{PodVolumes, Plugin, PluginSet},
+    interner::{StringInterner, Text},
     profile::{DEFAULT, Profile},
-    queue::{Attempt, Depths, Incoming, Moment, Patience},
+    queue::{Attempt, PendingPods, Incoming, Moment, BackoffOptions},
 };

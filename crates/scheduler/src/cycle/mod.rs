@@ -1,12 +1,12 @@
 //! One decision: a pod and its node, or why there is none.
 
-mod engine;
+mod scheduling_algorithm;
 mod nominator;
-mod preempt;
+mod preemption;
 #[cfg(test)]
 mod tests;
 mod victims;
 
-pub(crate) use engine::{Engine, Found, Placement};
+pub(crate) use scheduling_algorithm::{SchedulingAlgorithm, ScheduleResult, Placement};
 pub(crate) use nominator::Nominator;
-pub(crate) use preempt::{Preemption, Tried};
+pub(crate) use preemption::{Candidate, PostFilterResult};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use crate::{object::Pod, pool::Text};
+use crate::{object::Pod, interner::Text};
 
 /// Which pods may be placed on which node soon. Others of lower priority do not take their place.
 #[derive(Debug, Default)]
@@ -25,9 +25,9 @@ impl Nominator {
 
     /// A pod changed: it stays nominated where it was, unless it says something itself.
     pub(crate) fn update(&mut self, old: &Pod, new: &Arc<Pod>) {
-        let quiet = old.nominated.is_none() && new.nominated.is_none();
+        let quiet = old.nominated_node_name.is_none() && new.nominated_node_name.is_none();
         let kept = self.nodes.get(&old.uid).filter(|_| quiet).cloned();
-        self.set(new.clone(), kept.or_else(|| new.nominated.clone()));
+        self.set(new.clone(), kept.or_else(|| new.nominated_node_name.clone()));
     }
 
     /// A pod is not nominated any more.

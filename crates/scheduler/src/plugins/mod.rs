@@ -9,8 +9,8 @@ mod node_ports;
 mod node_unschedulable;
 mod node_volume_limits;
 mod scheduling_gates;
-mod score;
-mod set;
+mod normalize_score;
+mod plugin_set;
 mod taint_toleration;
 mod topology_spread;
 mod volume_binding;
@@ -20,7 +20,7 @@ mod volume_zone;
 mod balanced_allocation;
 
 pub(crate) use scheduling_gates::gated;
-pub use set::{Plugin, Plugins};
-pub use volume_binding::Decided;
+pub use plugin_set::{Plugin, PluginSet};
+pub use volume_binding::PodVolumes;
 
-pub(crate) mod calls;
+pub(crate) mod framework;
