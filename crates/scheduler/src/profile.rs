@@ -84,6 +84,7 @@ impl Profile {
     }
 
     /// How many nodes that do are enough.
+    // upstream: pkg/scheduler/schedule_one.go numFeasibleNodesToFind
     pub fn num_feasible_nodes_to_find(&self, nodes: usize) -> usize {
         if nodes < MIN_FEASIBLE_NODES_TO_FIND {
             return nodes;

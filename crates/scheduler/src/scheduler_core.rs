@@ -142,6 +142,7 @@ impl SchedulerCore {
     }
 
     /// The next decision, if any pod is ready.
+    // upstream: pkg/scheduler/schedule_one.go ScheduleOne
     pub fn next(&mut self, now: Moment) -> Option<Decision> {
         loop {
             let (pod, attempt) = self.queue.pop(now)?;
@@ -313,6 +314,7 @@ impl SchedulerCore {
         }
     }
 
+    // upstream: pkg/scheduler/schedule_one.go handleSchedulingFailure
     fn handle_scheduling_failure(
         &mut self,
         pod: Arc<Pod>,

@@ -39,6 +39,7 @@ pub(crate) type FilterResult = Result<(), Rejection>;
 
 /// What was found out while no node was found.
 #[derive(Clone, Debug, Default)]
+// upstream: pkg/scheduler/framework/types.go Diagnosis
 pub(crate) struct Diagnosis {
     /// By place of the node.
     pub nodes: Vec<(usize, Rejection)>,

@@ -52,6 +52,7 @@ impl DefaultSelectors {
     }
 
     /// Which pods a pod stands beside: those of its services and of its set. Empty when there are none.
+    // upstream: pkg/scheduler/framework/plugins/helper/spread.go DefaultSelector
     pub(crate) fn selector_of(&self, pod: &Pod) -> Arc<Selector> {
         let mut known = self.known.borrow_mut();
         if known.len() >= KEPT {

@@ -28,6 +28,7 @@ use node_tree::NodeTree;
 
 /// Nodes with their pods, and everything else that decides.
 #[derive(Debug, Default)]
+// upstream: pkg/scheduler/backend/cache/cache.go cacheImpl
 pub(crate) struct SchedulerCache {
     infos: Vec<NodeInfo>,
     slots: HashMap<Text, usize>,
@@ -166,6 +167,7 @@ impl SchedulerCache {
     }
 
     /// Takes a pod to be on a node before the cluster says so.
+    // upstream: pkg/scheduler/backend/cache/cache.go AssumePod
     pub(crate) fn assume(&mut self, pod: Arc<Pod>) {
         self.place(pod, true);
     }

@@ -2,6 +2,7 @@
 
 /// Zones in the order in which they were first seen, and the nodes of each.
 #[derive(Debug, Default)]
+// upstream: pkg/scheduler/backend/cache/node_tree.go nodeTree
 pub(super) struct NodeTree {
     zones: Vec<(String, Vec<usize>)>,
 }

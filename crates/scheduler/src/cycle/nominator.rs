@@ -8,6 +8,7 @@ use crate::{object::Pod, interner::Text};
 
 /// Which pods may be placed on which node soon. Others of lower priority do not take their place.
 #[derive(Debug, Default)]
+// upstream: pkg/scheduler/backend/queue/nominator.go nominator
 pub(crate) struct Nominator {
     by_node: HashMap<Text, Vec<Arc<Pod>>>,
     nodes: HashMap<Text, Text>,

@@ -40,6 +40,7 @@ pub(crate) struct Candidate {
 }
 
 /// Looks for pods that are to go. Also says what is to be told about it.
+// upstream: pkg/scheduler/framework/preemption/preemption.go Preempt
 pub(super) fn preempt(
     cycle: &CycleState<'_>,
     diagnosis: &Diagnosis,
@@ -73,6 +74,7 @@ pub(super) fn preempt(
 }
 
 /// Why a pod may not push others away, if so.
+// upstream: pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go PodEligibleToPreemptOthers
 fn pod_ineligible_to_preempt_others(cycle: &CycleState<'_>, diagnosis: &Diagnosis) -> Option<&'static str> {
     if !cycle.pod.spec.preemption_allowed {
         return Some("not eligible due to preemptionPolicy=Never.");
@@ -94,6 +96,7 @@ fn pod_ineligible_to_preempt_others(cycle: &CycleState<'_>, diagnosis: &Diagnosi
 }
 
 /// Choices: first those that break no budget.
+// upstream: pkg/scheduler/framework/preemption/preemption.go findCandidates, DryRunPreemption
 fn dry_run_preemption(
     cycle: &CycleState<'_>,
     nodes: &[usize],
@@ -123,6 +126,7 @@ fn dry_run_preemption(
 }
 
 /// The choice that does least harm: fewest broken budgets, then lowest priorities, then fewest pods, then the youngest.
+// upstream: pkg/scheduler/framework/preemption/preemption.go SelectCandidate, pickOneNodeForPreemption
 fn select_candidate(candidates: Vec<Victims>) -> Option<Victims> {
     let harm = |victims: &Victims| {
         let highest = victims.pods.first().map_or(i32::MIN, |pod| pod.priority());

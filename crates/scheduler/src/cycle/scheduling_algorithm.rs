@@ -82,6 +82,7 @@ impl SchedulingAlgorithm {
     }
 
     /// Looks for the node of a pod.
+    // upstream: pkg/scheduler/schedule_one.go schedulePod
     pub(crate) fn schedule_pod(&mut self, pod: &Arc<Pod>, cluster: &SchedulerCache, nominator: &Nominator) -> ScheduleResult {
         let Some(profile) = self.profiles.get(&pod.spec.scheduler).cloned() else {
             return ScheduleResult::Error(format!(
@@ -98,6 +99,7 @@ impl SchedulingAlgorithm {
         found
     }
 
+    // upstream: pkg/scheduler/schedule_one.go findNodesThatFitPod, evaluateNominatedNode
     fn find_node(
         &mut self,
         profile: &Profile,
@@ -142,6 +144,7 @@ impl SchedulingAlgorithm {
     }
 
     /// Nodes that do: enough of them, from where the last search ended.
+    // upstream: pkg/scheduler/schedule_one.go findNodesThatPassFilters
     fn find_nodes_that_pass_filters(
         &mut self,
         profile: &Profile,
@@ -195,6 +198,7 @@ impl SchedulingAlgorithm {
         best.0
     }
 
+    // upstream: pkg/scheduler/framework/runtime/framework.go RunPostFilterPlugins
     fn run_post_filter_plugins(&mut self, cycle: &CycleState<'_>, mut diagnosis: Diagnosis, nominator: &Nominator) -> ScheduleResult {
         let (post_filter, message) = preemption::preempt(cycle, &diagnosis, nominator, &mut self.rng);
         diagnosis.post_filter_message = message.map(|message| format!("preemption: {message}"));
@@ -213,6 +217,7 @@ pub(super) fn run_filters_with_nominated_pods(cycle: &CycleState<'_>, slot: usiz
 }
 
 /// The same, with pods that come or go in thought.
+// upstream: pkg/scheduler/framework/runtime/framework.go RunFilterPluginsWithNominatedPods
 pub(super) fn run_filters_with_nominated_pods_on(
     cycle: &CycleState<'_>,
     slot: usize,

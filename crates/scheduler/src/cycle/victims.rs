@@ -35,6 +35,7 @@ struct SimulatedNode<'t, 'c> {
 
 /// The fewest and least important pods that have to go. All that are less important go first, and then as many as can
 /// come back: those first whose budget would be broken, and of each kind the most important first.
+// upstream: pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go SelectVictimsOnNode
 pub(super) fn select_victims_on_node(cycle: &CycleState<'_>, slot: usize, nominator: &Nominator) -> Result<Victims, Rejection> {
     let info = cycle.cluster.info(slot);
     let lower = info
@@ -104,6 +105,7 @@ impl SimulatedNode<'_, '_> {
 }
 
 /// The more important first: by priority, then by how long it runs. One that has not started counts as started now.
+// upstream: pkg/scheduler/util/utils.go MoreImportantPod
 fn more_important_pod_key(pod: &Arc<Pod>) -> (Reverse<i32>, Box<str>) {
     (
         Reverse(pod.priority()),

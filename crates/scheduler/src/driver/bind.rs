@@ -15,6 +15,7 @@ const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Binds a pod; says in words why it could not be.
+// upstream: pkg/scheduler/schedule_one.go bindingCycle
 pub(super) async fn bind(
     writer: &ApiWriter,
     claims: &ClaimStore,
@@ -49,6 +50,7 @@ pub(super) fn error_message(error: &kube::Error) -> String {
     }
 }
 
+// upstream: pkg/scheduler/framework/plugins/volumebinding/binder.go BindPodVolumes, bindAPIUpdate
 async fn write_volumes(writer: &ApiWriter, node: &Text, volumes: &PodVolumes) -> Result<(), String> {
     for (volume, claim) in &volumes.bind {
         if let Some(patch) = for_claim(volume, claim) {
@@ -93,6 +95,7 @@ fn for_claim(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Option
 }
 
 /// Until others have bound all claims.
+// upstream: pkg/scheduler/framework/plugins/volumebinding/binder.go checkBindings
 async fn wait(claims: &ClaimStore, node: &Text, volumes: &PodVolumes) -> Result<(), String> {
     let deadline = Instant::now() + VOLUME_PATIENCE;
     let all = || {

@@ -12,6 +12,7 @@ use crate::{
 };
 
 /// Tells the core what happened in the cluster. What became of its own decisions is not event here.
+// upstream: pkg/scheduler/eventhandlers.go addAllEventHandlers
 pub(super) fn apply(core: &mut SchedulerCore, event: InformerEvent, now: Moment) {
     match event {
         InformerEvent::Pod(Change { old, new }) => pod(core, old.as_ref(), new.as_ref(), now),

@@ -71,6 +71,7 @@ const MANY: u32 = 15;
 
 /// Counts what the scheduler does. Clones are the same.
 #[derive(Clone, Debug, Default)]
+// upstream: pkg/scheduler/metrics/metrics.go InitMetrics
 pub(super) struct SchedulerMetrics {
     metrics: Metrics,
 }

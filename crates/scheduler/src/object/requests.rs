@@ -12,6 +12,7 @@ const DEFAULT_MEMORY_REQUEST: i64 = 200 << 20;
 
 /// What a pod asks for, in the three ways that it is counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+// upstream: staging/src/k8s.io/component-helpers/resource/helpers.go PodRequests
 pub struct Requests {
     /// What must be free.
     pub asked: Resources,

@@ -75,6 +75,7 @@ impl Resources {
 }
 
 /// Whether a resource is counted by its name: extended ones, huge pages, those of the domain itself, attachable volumes.
+// upstream: pkg/scheduler/util/utils.go IsScalarResourceName
 fn is_scalar(name: &str) -> bool {
     let native = !name.contains('/') || name.contains("kubernetes.io/");
     (!native && !name.starts_with("requests."))

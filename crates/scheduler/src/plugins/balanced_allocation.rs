@@ -14,6 +14,7 @@ pub(super) fn applies(pod: &Pod) -> bool {
 }
 
 /// How much more even the pod would make it.
+// upstream: pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go Score
 pub(super) fn score(pod: &Pod, info: &NodeInfo, node: &Node) -> i64 {
     let (has, taken, asked) = (&node.allocatable, &info.requested, &pod.spec.requests.asked);
     let balanced_resource_score = |cpu, memory| balanced_resource_score([(cpu, has.cpu), (memory, has.memory)]);
@@ -23,6 +24,7 @@ pub(super) fn score(pod: &Pod, info: &NodeInfo, node: &Node) -> i64 {
 }
 
 /// One less how far the shares that are taken are apart. Of two, half of the difference is the deviation.
+// upstream: pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go balancedResourceScorer; balancedAllocation
 fn balanced_resource_score(resources: [(i64, i64); 2]) -> i64 {
     let share = |(taken, has): (i64, i64)| (to_f64(taken) / to_f64(has)).min(1.0);
     let [cpu, memory] = resources;

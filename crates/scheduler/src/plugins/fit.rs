@@ -11,6 +11,7 @@ use crate::{
 };
 
 /// Whether what a pod asks for is free.
+// upstream: pkg/scheduler/framework/plugins/noderesources/fit.go Filter, fitsRequest
 pub(super) fn filter(pod: &Pod, info: &NodeInfo, node: &Node) -> FilterResult {
     let asked = &pod.spec.requests.asked;
     let (has, taken) = (&node.allocatable, &info.requested);
@@ -66,6 +67,7 @@ pub(super) fn filter(pod: &Pod, info: &NodeInfo, node: &Node) -> FilterResult {
 }
 
 /// How much of processor and memory would stay free.
+// upstream: pkg/scheduler/framework/plugins/noderesources/least_allocated.go leastResourceScorer, leastRequestedScore; the leastAllocated scoring strategy
 pub(super) fn score(pod: &Pod, info: &NodeInfo, node: &Node) -> i64 {
     let asked = pod.spec.requests.scored;
     let free = |taken: i64, has: i64| if taken > has { 0 } else { (has - taken) * MAX_NODE_SCORE / has };
@@ -82,6 +84,7 @@ pub(super) fn score(pod: &Pod, info: &NodeInfo, node: &Node) -> i64 {
 }
 
 /// Whether something helps a pod that was rejected.
+// upstream: pkg/scheduler/framework/plugins/noderesources/fit.go EventsToRegister
 pub(super) fn queueing_hint(pod: &Pod, event: &ClusterEvent<'_>) -> bool {
     match event {
         ClusterEvent::AssignedPodDelete(_) => true,
@@ -102,6 +105,7 @@ fn could_fit(pod: &Pod, node: &Node) -> bool {
     filter(pod, &NodeInfo::named(node.name.clone()), node).is_ok()
 }
 
+// upstream: pkg/scheduler/framework/plugins/noderesources/fit.go haveAnyRequestedResourcesIncreased
 fn grew(pod: &Pod, old: &Node, new: &Node) -> bool {
     new.pods > old.pods || more_of_what_is_asked(pod, &old.allocatable, &new.allocatable)
 }

@@ -67,6 +67,7 @@ pub(crate) struct PreFilterNodes {
 
 impl<'c> CycleState<'c> {
     /// Asks each rule what it needs to know before nodes are looked at.
+    // upstream: pkg/scheduler/framework/runtime/framework.go RunPreFilterPlugins
     pub(crate) fn begin(
         profile: &Profile,
         pod: &'c Pod,
@@ -138,6 +139,7 @@ impl<'c> CycleState<'c> {
     }
 
     /// Whether a node does, with pods that come or go in thought.
+    // upstream: pkg/scheduler/framework/runtime/framework.go RunFilterPlugins
     pub(crate) fn filter(&self, slot: usize, info: &NodeInfo, deltas: &PodDeltas) -> FilterResult {
         let Some(node) = info.node.as_deref() else {
             return Err(Rejection::error(Plugin::NodeName, "node not found".into()));
@@ -173,6 +175,7 @@ impl<'c> CycleState<'c> {
     }
 
     /// Puts down what another pod changes that comes to a node (+1) or goes from it (-1) in thought.
+    // upstream: pkg/scheduler/framework/runtime/framework.go RunPreFilterExtensionAddPod, RunPreFilterExtensionRemovePod
     pub(crate) fn delta(&self, deltas: &mut PodDeltas, slot: usize, other: &Pod, by: i64) {
         if let Some(spread) = &self.spread {
             spread.delta(slot, self.pod, other, by, &mut deltas.spread);
@@ -184,6 +187,7 @@ impl<'c> CycleState<'c> {
     }
 
     /// How good each node is.
+    // upstream: pkg/scheduler/framework/runtime/framework.go RunScorePlugins
     pub(crate) fn score(&self, profile: &Profile, nodes: &[usize], sums: &mut PluginCaches) -> Vec<i64> {
         let mut totals = vec![0; nodes.len()];
         for plugin in profile.plugins().iter() {
@@ -322,6 +326,7 @@ pub(crate) fn queueing_hint(plugin: Plugin, pod: &Pod, event: &ClusterEvent<'_>,
 }
 
 /// The rules that an event may help at all: who is rejected by others is not asked.
+// upstream: pkg/scheduler/scheduler.go buildQueueingHintMap
 pub(crate) fn events_to_register(event: &ClusterEvent<'_>) -> PluginSet {
     use Plugin as P;
     let plugins: &[Plugin] = match event {

@@ -23,6 +23,7 @@ pub(super) struct Images {
 
 impl Images {
     /// Those of a pod; `None` when no node has any.
+    // upstream: pkg/scheduler/framework/plugins/imagelocality/image_locality.go sumImageScores, scaledImageScore
     pub(super) fn of(pod: &Pod, cluster: &SchedulerCache) -> Option<Self> {
         let total = to_f64(count(cluster.order().len()));
         let shares = pod.spec.images.iter().filter_map(|image| {
@@ -36,6 +37,7 @@ impl Images {
 
     /// The size of the images that a node has; images that many nodes have count more, so that the first node that
     /// pulls one does not draw all pods.
+    // upstream: pkg/scheduler/framework/plugins/imagelocality/image_locality.go Score, calculatePriority
     pub(super) fn score(&self, node: &Node) -> i64 {
         let sizes = self
             .shares

@@ -8,6 +8,7 @@ use crate::{
 };
 
 /// Which nodes can do at all.
+// upstream: pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go PreFilter
 pub(super) fn pre_filter(pod: &Pod) -> Result<PreFilterResult, Rejection> {
     let Some(rules) = &pod.spec.nodes else {
         return Ok(if pod.spec.node_selector.is_none() {
@@ -27,6 +28,7 @@ pub(super) fn pre_filter(pod: &Pod) -> Result<PreFilterResult, Rejection> {
 }
 
 /// Whether a node is chosen.
+// upstream: pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go Filter
 pub(super) fn filter(pod: &Pod, node: &Node) -> FilterResult {
     if pod.spec.fits_node(node) {
         return Ok(());
@@ -38,6 +40,7 @@ pub(super) fn filter(pod: &Pod, node: &Node) -> FilterResult {
 }
 
 /// The weight of the wishes that a node fulfils.
+// upstream: pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go Score
 pub(super) fn score(pod: &Pod, node: &Node) -> i64 {
     let wishes = pod.spec.preferred_nodes.iter();
     wishes
@@ -52,6 +55,7 @@ pub(super) fn normalize(scores: &mut [i64]) {
 }
 
 /// Whether something helps a pod that was rejected.
+// upstream: pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go isSchedulableAfterNodeChange
 pub(super) fn queueing_hint(pod: &Pod, event: &ClusterEvent<'_>) -> bool {
     match event {
         ClusterEvent::NodeAdd(node) => pod.spec.fits_node(node),

@@ -9,6 +9,7 @@ use crate::{
 };
 
 /// Whether a node is the one.
+// upstream: pkg/scheduler/framework/plugins/nodename/node_name.go Filter, Fits
 pub(super) fn filter(pod: &Pod, info: &NodeInfo) -> FilterResult {
     match &pod.node {
         Some(node) if *node != info.name => Err(Rejection::unresolvable(

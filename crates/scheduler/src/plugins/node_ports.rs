@@ -9,6 +9,7 @@ use crate::{
 };
 
 /// Whether the ports that a pod needs are free.
+// upstream: pkg/scheduler/framework/plugins/nodeports/node_ports.go Filter, fitsPorts
 pub(super) fn filter(pod: &Pod, info: &NodeInfo) -> FilterResult {
     if pod.spec.ports.iter().any(|port| info.port_taken(port)) {
         let reason = "node(s) didn't have free ports for the requested pod ports";
@@ -18,6 +19,7 @@ pub(super) fn filter(pod: &Pod, info: &NodeInfo) -> FilterResult {
 }
 
 /// Whether something helps a pod that was rejected.
+// upstream: pkg/scheduler/framework/plugins/nodeports/node_ports.go isSchedulableAfterAssignedPodDeleted
 pub(super) fn queueing_hint(pod: &Pod, event: &ClusterEvent<'_>) -> bool {
     match event {
         ClusterEvent::NodeAdd(_) => true,

@@ -8,6 +8,7 @@ use crate::{
 };
 
 /// Whether a node is open to a pod.
+// upstream: pkg/scheduler/framework/plugins/nodeunschedulable/node_unschedulable.go Filter
 pub(super) fn filter(pod: &Pod, node: &Node) -> FilterResult {
     if !node.unschedulable || tolerates(pod) {
         return Ok(());
@@ -19,6 +20,7 @@ pub(super) fn filter(pod: &Pod, node: &Node) -> FilterResult {
 }
 
 /// Whether something helps a pod that was rejected.
+// upstream: pkg/scheduler/framework/plugins/nodeunschedulable/node_unschedulable.go isSchedulableAfterNodeChange
 pub(super) fn queueing_hint(event: &ClusterEvent<'_>) -> bool {
     match event {
         ClusterEvent::NodeAdd(node) => !node.unschedulable,

@@ -16,6 +16,7 @@ use crate::{
 type Attached = HashMap<(Text, Text), Text>;
 
 /// Whether a pod has volumes that a driver attaches.
+// upstream: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go PreFilter
 pub(super) fn pre_filter(pod: &Pod) -> PreFilterResult {
     let attachable = |volume: &PodVolume| matches!(volume, PodVolume::PersistentVolumeClaim(_) | PodVolume::Ephemeral(_));
     if pod.spec.volumes.iter().any(attachable) {
@@ -26,6 +27,7 @@ pub(super) fn pre_filter(pod: &Pod) -> PreFilterResult {
 }
 
 /// Whether the drivers of a node can attach what a pod needs.
+// upstream: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go Filter
 pub(super) fn filter(pod: &Pod, cluster: &SchedulerCache, info: &NodeInfo) -> FilterResult {
     let mut new = Attached::new();
     collect(pod, cluster, true, &mut new)?;
@@ -91,6 +93,7 @@ pub(super) fn filter(pod: &Pod, cluster: &SchedulerCache, info: &NodeInfo) -> Fi
     Ok(())
 }
 
+// upstream: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go filterAttachableVolumes
 fn collect(pod: &Pod, cluster: &SchedulerCache, new: bool, into: &mut Attached) -> FilterResult {
     for name in pod.claims() {
         match cluster.storage.claim(&pod.namespace, &name) {
@@ -113,6 +116,7 @@ fn collect(pod: &Pod, cluster: &SchedulerCache, new: bool, into: &mut Attached) 
 }
 
 /// The driver of a claim and the name of its volume there. A volume that is still to be made has a name of its own.
+// upstream: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go getCSIDriverInfo
 fn driver_of(claim: &PersistentVolumeClaim, cluster: &SchedulerCache) -> Option<(Text, Text)> {
     if let Some(volume) = cluster.storage.volume(&claim.volume) {
         return volume.driver.clone();
@@ -123,6 +127,7 @@ fn driver_of(claim: &PersistentVolumeClaim, cluster: &SchedulerCache) -> Option<
 }
 
 /// Whether something helps a pod that was rejected.
+// upstream: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go isSchedulableAfterAssignedPodDeleted, isSchedulableAfterPVCAdded, isSchedulableAfterCSINodeUpdated
 pub(super) fn queueing_hint(pod: &Pod, event: &ClusterEvent<'_>) -> bool {
     match event {
         ClusterEvent::CsiNode { old: None, .. } => true,

@@ -4,6 +4,7 @@
 pub(super) const MAX_NODE_SCORE: i64 = 100;
 
 /// Stretches scores so that the best is [`MAX_NODE_SCORE`]; or, reversed, so that zero is.
+// upstream: pkg/scheduler/framework/plugins/helper/normalize_score.go DefaultNormalizeScore
 pub(super) fn default_normalize_score(scores: &mut [i64], reversed: bool) {
     let most = scores.iter().copied().max().unwrap_or(0);
     for score in scores {

@@ -31,6 +31,7 @@ plugins! {
 
 /// A set of rules.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+// upstream: pkg/scheduler/framework/plugins/registry.go NewInTreeRegistry
 pub struct PluginSet(u32);
 
 impl PluginSet {

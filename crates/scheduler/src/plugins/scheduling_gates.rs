@@ -4,11 +4,13 @@ use super::Plugin;
 use crate::{cluster_event::ClusterEvent, object::Pod};
 
 /// Who keeps a pod from being tried at all.
+// upstream: pkg/scheduler/framework/plugins/schedulinggates/scheduling_gates.go PreEnqueue
 pub(crate) fn gated(pod: &Pod) -> Option<Plugin> {
     (!pod.spec.gates.is_empty()).then_some(Plugin::SchedulingGates)
 }
 
 /// Whether something helps a pod that waits.
+// upstream: pkg/scheduler/framework/plugins/schedulinggates/scheduling_gates.go isSchedulableAfterUpdateTargetPodSchedulingGatesEliminated
 pub(super) fn queueing_hint(event: &ClusterEvent<'_>) -> bool {
     matches!(event, ClusterEvent::UnscheduledPodUpdate { old, new } if new.spec.gates.is_empty() && !old.spec.gates.is_empty())
 }

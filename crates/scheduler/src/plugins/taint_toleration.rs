@@ -9,6 +9,7 @@ use crate::{
 };
 
 /// Whether a pod bears the taints of a node.
+// upstream: pkg/scheduler/framework/plugins/tainttoleration/taint_toleration.go Filter
 pub(super) fn filter(pod: &Pod, node: &Node) -> FilterResult {
     if node.has_untolerated_taint(&pod.spec.tolerations) {
         return Err(Rejection::unresolvable(
@@ -20,6 +21,7 @@ pub(super) fn filter(pod: &Pod, node: &Node) -> FilterResult {
 }
 
 /// The tolerations that may be about taints which only make other nodes better.
+// upstream: pkg/scheduler/framework/plugins/tainttoleration/taint_toleration.go getAllTolerationPreferNoSchedule
 pub(super) fn soft(pod: &Pod) -> Vec<Toleration> {
     pod.spec
         .tolerations
@@ -30,6 +32,7 @@ pub(super) fn soft(pod: &Pod) -> Vec<Toleration> {
 }
 
 /// How many soft taints of a node a pod does not bear.
+// upstream: pkg/scheduler/framework/plugins/tainttoleration/taint_toleration.go Score, countIntolerableTaintsPreferNoSchedule
 pub(super) fn score(soft: &[Toleration], node: &Node) -> i64 {
     let taints = node
         .taints
@@ -44,6 +47,7 @@ pub(super) fn normalize(scores: &mut [i64]) {
 }
 
 /// Whether something helps a pod that was rejected.
+// upstream: pkg/scheduler/framework/plugins/tainttoleration/taint_toleration.go isSchedulableAfterNodeChange, isSchedulableAfterTargetPodTolerationChange
 pub(super) fn queueing_hint(pod: &Pod, event: &ClusterEvent<'_>) -> bool {
     let has_untolerated_taint = |node: &Node| node.has_untolerated_taint(&pod.spec.tolerations);
     match event {

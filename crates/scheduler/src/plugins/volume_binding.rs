@@ -33,6 +33,7 @@ pub struct PodVolumes {
 }
 
 /// Sorts the claims of a pod.
+// upstream: pkg/scheduler/framework/plugins/volumebinding/volume_binding.go PreFilter
 pub(super) fn pre_filter(pod: &Pod, cluster: &SchedulerCache) -> Result<(PreFilterResult, Claims), Rejection> {
     let storage = &cluster.storage;
     let mut claims = Claims::default();
@@ -113,6 +114,7 @@ pub(super) fn filter(claims: &Claims, storage: &Storage, node: &Node) -> FilterR
 }
 
 /// What is to be done for a pod's volumes on a node.
+// upstream: pkg/scheduler/framework/plugins/volumebinding/binder.go FindPodVolumes
 pub(super) fn find_pod_volumes(claims: &Claims, storage: &Storage, node: &Node) -> Result<PodVolumes, Rejection> {
     let mut reasons: Vec<Cow<'static, str>> = Vec::new();
     match reachable(claims, storage, node) {
@@ -136,6 +138,7 @@ pub(super) fn find_pod_volumes(claims: &Claims, storage: &Storage, node: &Node) 
     ))
 }
 
+// upstream: pkg/scheduler/framework/plugins/volumebinding/binder.go checkBoundClaims
 fn reachable(claims: &Claims, storage: &Storage, node: &Node) -> Result<bool, &'static str> {
     for claim in &claims.bound {
         let Some(volume) = storage.volume(&claim.volume) else {
@@ -155,6 +158,7 @@ fn reaches(volume: &PersistentVolume, node: &Node) -> bool {
         .is_none_or(|rules| rules.matches(&node.name, &node.labels))
 }
 
+// upstream: pkg/scheduler/framework/plugins/volumebinding/binder.go findMatchingVolumes, checkVolumeProvisions
 fn find(
     claims: &Claims,
     storage: &Storage,
@@ -246,6 +250,7 @@ enum CapacityCheck {
 }
 
 /// Whether a driver can still make a volume for a node, if it says so.
+// upstream: pkg/scheduler/framework/plugins/volumebinding/binder.go hasEnoughCapacity
 fn has_enough_capacity(claim: &PersistentVolumeClaim, storage: &Storage, provisioner: &Text, node: &Node) -> CapacityCheck {
     let (Some(asked), Some(driver)) = (claim.asked, storage.drivers.get(provisioner)) else {
         return CapacityCheck::Unknown;
@@ -303,6 +308,7 @@ impl Claims {
 }
 
 /// Whether something helps a pod that was rejected.
+// upstream: pkg/scheduler/framework/plugins/volumebinding/volume_binding.go EventsToRegister
 pub(super) fn queueing_hint(pod: &Pod, event: &ClusterEvent<'_>) -> bool {
     match event {
         ClusterEvent::NodeAdd(_) | ClusterEvent::PersistentVolume { .. } => true,

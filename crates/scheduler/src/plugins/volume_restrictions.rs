@@ -18,6 +18,7 @@ pub(super) struct Exclusive {
 }
 
 /// Finds the claims that one pod alone may use.
+// upstream: pkg/scheduler/framework/plugins/volumerestrictions/volume_restrictions.go PreFilter, readWriteOncePodPVCsForPod
 pub(super) fn pre_filter(pod: &Pod, cluster: &SchedulerCache) -> Result<(PreFilterResult, Exclusive), Rejection> {
     let mut found = Exclusive::default();
     for volume in &pod.spec.volumes {
@@ -59,6 +60,7 @@ impl Exclusive {
 }
 
 /// Whether no other pod is in the way; `shift` is what pods that come or go in thought change.
+// upstream: pkg/scheduler/framework/plugins/volumerestrictions/volume_restrictions.go Filter, satisfyVolumeConflicts, satisfyReadWriteOncePod
 pub(super) fn filter(pod: &Pod, exclusive: &Exclusive, delta: i64, info: &NodeInfo) -> FilterResult {
     if conflicts(pod, info.pods.iter().map(|pod| &**pod)) {
         return Err(Rejection::unschedulable(
@@ -87,6 +89,7 @@ fn conflicts<'p>(pod: &Pod, mut others: impl Iterator<Item = &'p Pod>) -> bool {
 }
 
 /// Whether something helps a pod that was rejected.
+// upstream: pkg/scheduler/framework/plugins/volumerestrictions/volume_restrictions.go isSchedulableAfterAssignedPodDeleted, isSchedulableAfterPersistentVolumeClaimAdded
 pub(super) fn queueing_hint(pod: &Pod, event: &ClusterEvent<'_>) -> bool {
     let claims = |name: &Text| {
         pod.spec

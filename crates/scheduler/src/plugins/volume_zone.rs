@@ -19,6 +19,7 @@ const LABELS: [&str; 4] = [
 pub(super) type Zones = Vec<(&'static str, Vec<String>)>;
 
 /// Finds the zones of a pod's volumes.
+// upstream: pkg/scheduler/framework/plugins/volumezone/volume_zone.go PreFilter, getPVbyPod
 pub(super) fn pre_filter(pod: &Pod, cluster: &SchedulerCache) -> Result<(PreFilterResult, Zones), Rejection> {
     let mut zones = Zones::new();
     let never =
@@ -62,6 +63,7 @@ pub(super) fn pre_filter(pod: &Pod, cluster: &SchedulerCache) -> Result<(PreFilt
 }
 
 /// Whether a node is in the zones. A node that says no zone at all is taken to be in every one.
+// upstream: pkg/scheduler/framework/plugins/volumezone/volume_zone.go Filter
 pub(super) fn filter(zones: &Zones, node: &Node) -> FilterResult {
     if LABELS.iter().all(|label| node.labels.get(label).is_none()) {
         return Ok(());
@@ -81,6 +83,7 @@ pub(super) fn filter(zones: &Zones, node: &Node) -> FilterResult {
     Ok(())
 }
 
+// upstream: pkg/scheduler/framework/plugins/volumezone/volume_zone.go getPVTopologies
 fn zones_of(volume: &PersistentVolume) -> Zones {
     let zones = LABELS.iter().filter_map(|label| {
         let values = volume
@@ -99,6 +102,7 @@ fn zones_of(volume: &PersistentVolume) -> Zones {
 }
 
 /// Whether something helps a pod that was rejected.
+// upstream: pkg/scheduler/framework/plugins/volumezone/volume_zone.go isSchedulableAfterPersistentVolumeClaimChange, isSchedulableAfterPersistentVolumeChange
 pub(super) fn queueing_hint(pod: &Pod, event: &ClusterEvent<'_>) -> bool {
     match event {
         ClusterEvent::NodeAdd(_) => true,

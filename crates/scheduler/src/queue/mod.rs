@@ -42,6 +42,7 @@ pub struct BackoffOptions {
 
 /// The pods that wait for a node.
 #[derive(Debug, Default)]
+// upstream: pkg/scheduler/backend/queue/scheduling_queue.go PriorityQueue
 pub(crate) struct SchedulingQueue {
     backoff: BackoffOptions,
     entries: HashMap<Text, QueuedPodInfo>,
@@ -114,6 +115,7 @@ impl SchedulingQueue {
     }
 
     /// The next pod that is to be tried. It is in flight until one says what became of it.
+    // upstream: pkg/scheduler/backend/queue/active_queue.go pop
     pub(crate) fn pop(&mut self, now: Moment) -> Option<(Arc<Pod>, Attempt)> {
         self.flush_backoff_q_completed(now);
         let uid = self.active_q.pop().or_else(|| self.backoff_q.pop())?;
@@ -128,6 +130,7 @@ impl SchedulingQueue {
     }
 
     /// No node did: some rules rejected the pod. Without any it is tried again after a while.
+    // upstream: pkg/scheduler/backend/queue/scheduling_queue.go AddUnschedulablePodIfNotPresent
     pub(crate) fn reject(&mut self, uid: &Text, plugins: PluginSet, now: Moment) {
         if plugins.is_empty() {
             self.fail(uid, now);
@@ -190,6 +193,7 @@ impl SchedulingQueue {
     }
 
     /// Something happened: the pods that it may help are tried again. Only those that `among` admits are asked.
+    // upstream: pkg/scheduler/backend/queue/scheduling_queue.go MoveAllToActiveOrBackoffQueue
     pub(crate) fn move_all_to_active_or_backoff_queue(
         &mut self,
         event: &ClusterEvent<'_>,
@@ -230,6 +234,7 @@ impl SchedulingQueue {
     }
 
     /// Pods whose time has come are active_q; those that nothing happened for in a long time are tried again.
+    // upstream: pkg/scheduler/backend/queue/backoff_queue.go popAllBackoffCompleted
     pub(crate) fn flush_backoff_q_completed(&mut self, now: Moment) {
         for location in [QueueLocation::BackoffQ, QueueLocation::ErrorBackoffQ] {
             while let Some(uid) = self.order(location).first().cloned() {

@@ -25,6 +25,7 @@ pub(super) enum QueueLocation {
 
 /// A pod that waits.
 #[derive(Debug)]
+// upstream: pkg/scheduler/framework/types.go QueuedPodInfo
 pub(super) struct QueuedPodInfo {
     /// The pod.
     pub pod: Arc<Pod>,
@@ -93,6 +94,7 @@ impl QueuedPodInfo {
         preemption_attempted && self.until(backoff) >= window(now)
     }
 
+    // upstream: pkg/scheduler/backend/queue/backoff_queue.go getBackoffTime, calculateBackoffDuration
     fn until(&self, backoff: &BackoffOptions) -> Moment {
         let count = if self.consecutive_errors_count > 0 {
             self.consecutive_errors_count
@@ -109,6 +111,7 @@ impl QueuedPodInfo {
     }
 }
 
+// upstream: pkg/scheduler/backend/queue/backoff_queue.go alignToWindow
 fn window(moment: Moment) -> Moment {
     Duration::from_secs(moment.as_secs() / WINDOW.as_secs() * WINDOW.as_secs())
 }

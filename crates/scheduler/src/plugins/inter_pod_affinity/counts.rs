@@ -16,6 +16,7 @@ use crate::{
 };
 
 /// How much a pod that must be near this one makes a place better.
+// upstream: pkg/scheduler/framework/plugins/interpodaffinity/scoring.go processExistingPod
 const HARD_POD_AFFINITY_WEIGHT: i64 = 1;
 
 /// What is counted: a pod's labels, by which others mean it, and what it says itself.
@@ -28,6 +29,7 @@ pub(crate) struct AffinityKey {
 
 /// What is counted in a place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+// upstream: pkg/scheduler/framework/plugins/interpodaffinity/filtering.go topologyToMatchedTermCount
 pub(crate) struct TermCounts {
     /// Pods that all terms of nearness mean, once for each term.
     pub affinity: i64,
@@ -172,6 +174,7 @@ impl AffinityCounts {
             .filter_map(move |topology| topology.at(slot))
     }
 
+    // upstream: pkg/scheduler/framework/plugins/interpodaffinity/filtering.go getExistingAntiAffinityCounts, getIncomingAffinityAntiAffinityCounts
     fn count_pod(&mut self, pod: &Pod, slot: usize, labels: &Labels, cluster: &SchedulerCache) {
         let key = self.key.clone();
         let own = &key.spec;

@@ -26,6 +26,7 @@ pub(crate) type TopologyDelta = (Text, Text, [i64; 3]);
 const PLUGIN: Plugin = Plugin::InterPodAffinity;
 
 /// What another pod changes that comes to a node or goes from it in thought.
+// upstream: pkg/scheduler/framework/plugins/interpodaffinity/filtering.go updateWithPod
 pub(crate) fn delta(
     node: &Node,
     pod: &Pod,
@@ -72,6 +73,7 @@ impl InterPodAffinityState {
     }
 
     /// Whether a node does.
+    // upstream: pkg/scheduler/framework/plugins/interpodaffinity/filtering.go Filter
     pub(crate) fn filter(&self, pod: &Pod, slot: usize, node: &Node, deltas: &[TopologyDelta]) -> FilterResult {
         if !self.satisfies_pod_affinity(pod, slot, node, deltas) {
             return Err(Rejection::unresolvable(
@@ -99,6 +101,7 @@ impl InterPodAffinityState {
         self.borrowed.state.all(slot).map(|tally| tally.score).sum()
     }
 
+    // upstream: pkg/scheduler/framework/plugins/interpodaffinity/filtering.go nodeTopologyMatchesAffinity, satisfiesSelfAffinityCheck
     fn satisfies_pod_affinity(&self, pod: &Pod, slot: usize, node: &Node, deltas: &[TopologyDelta]) -> bool {
         let mut there = true;
         for term in &pod.spec.required_affinity_terms {
@@ -119,6 +122,7 @@ impl InterPodAffinityState {
         there || (self.first && nowhere())
     }
 
+    // upstream: pkg/scheduler/framework/plugins/interpodaffinity/filtering.go satisfyPodAntiAffinity
     fn satisfies_pod_anti_affinity(&self, pod: &Pod, slot: usize, node: &Node, deltas: &[TopologyDelta]) -> bool {
         pod.spec.required_anti_affinity_terms.iter().all(|term| {
             let Some(value) = term.topology_value(node) else {
@@ -133,6 +137,7 @@ impl InterPodAffinityState {
         })
     }
 
+    // upstream: pkg/scheduler/framework/plugins/interpodaffinity/filtering.go satisfyExistingPodsAntiAffinity
     fn satisfies_existing_pods_anti_affinity(&self, slot: usize, node: &Node, deltas: &[TopologyDelta]) -> bool {
         if deltas.is_empty() {
             return self.borrowed.state.all(slot).all(|tally| tally.existing_anti_affinity <= 0);

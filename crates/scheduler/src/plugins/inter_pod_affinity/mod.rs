@@ -24,6 +24,7 @@ pub(super) fn look(pod: &Pod, cluster: &SchedulerCache, folds: &mut IncrementalC
 }
 
 /// Whether anything is to be asked of nodes.
+// upstream: pkg/scheduler/framework/plugins/interpodaffinity/filtering.go PreFilter
 pub(super) fn pre_filter(pod: &Pod, affinity: Option<&InterPodAffinityState>) -> PreFilterResult {
     let own = !pod.spec.required_affinity_terms.is_empty() || !pod.spec.required_anti_affinity_terms.is_empty();
     if own || affinity.is_some_and(InterPodAffinityState::is_refused_somewhere) {
@@ -34,6 +35,7 @@ pub(super) fn pre_filter(pod: &Pod, affinity: Option<&InterPodAffinityState>) ->
 }
 
 /// Stretches scores, which may be negative.
+// upstream: pkg/scheduler/framework/plugins/interpodaffinity/scoring.go NormalizeScore
 pub(super) fn normalize(scores: &mut [i64]) {
     let least = scores.iter().copied().min().unwrap_or(0);
     let most = scores.iter().copied().max().unwrap_or(0);
@@ -48,6 +50,7 @@ pub(super) fn normalize(scores: &mut [i64]) {
 }
 
 /// Whether something helps a pod that was rejected.
+// upstream: pkg/scheduler/framework/plugins/interpodaffinity/plugin.go isSchedulableAfterAssignedPodChange, isSchedulableAfterTargetPodUpdateLabel
 pub(super) fn queueing_hint(pod: &Pod, event: &ClusterEvent<'_>, cluster: &SchedulerCache) -> bool {
     let meant = |term: &AffinityTerm, other: &Pod| {
         term.matches(
@@ -74,6 +77,7 @@ pub(super) fn queueing_hint(pod: &Pod, event: &ClusterEvent<'_>, cluster: &Sched
 }
 
 /// Whether a node got into a place that may do, or out of one that did not.
+// upstream: pkg/scheduler/framework/plugins/interpodaffinity/plugin.go isSchedulableAfterNodeChange
 fn moved(pod: &Pod, old: &Node, new: &Node) -> bool {
     let near = |term: &AffinityTerm| term.topology_value(new).is_some() && term.topology_value(old) != term.topology_value(new);
     let away = |term: &AffinityTerm| term.topology_value(old).is_some() && term.topology_value(old) != term.topology_value(new);

@@ -15,6 +15,7 @@ use crate::{
 
 /// A rule of spreading for a certain pod.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+// upstream: pkg/scheduler/framework/plugins/podtopologyspread/common.go topologySpreadConstraint
 pub(crate) struct SpreadConstraint {
     /// The label of nodes that makes places.
     pub topology: Text,
@@ -93,6 +94,7 @@ impl SpreadKey {
         }
     }
 
+    // upstream: pkg/scheduler/framework/plugins/podtopologyspread/common.go matchNodeInclusionPolicies
     fn allows(&self, policy: Policy, node: &Node) -> bool {
         let fits = || {
             self.nodes.as_ref().is_none_or(|(selector, rules)| {

@@ -27,6 +27,7 @@ struct Limit {
 
 impl FilterState {
     /// Looks for the emptiest places.
+    // upstream: pkg/scheduler/framework/plugins/podtopologyspread/filtering.go calPreFilterState, criticalPaths
     pub(crate) fn new(pod: &Pod, borrowed: BorrowedState<SpreadCounts>) -> Self {
         let limits = borrowed.state.rules().iter().enumerate().map(|(at, rule)| {
             let mut limit = Limit {
@@ -56,6 +57,7 @@ impl FilterState {
     }
 
     /// What a pod changes that comes to a node or goes from it in thought: by rule, in the place of that node.
+    // upstream: pkg/scheduler/framework/plugins/podtopologyspread/filtering.go updateWithPod
     pub(crate) fn delta(&self, slot: usize, pod: &Pod, other: &Pod, by: i64, deltas: &mut Vec<i64>) {
         let rules = self.borrowed.state.rules();
         deltas.resize(rules.len(), 0);
@@ -76,6 +78,7 @@ impl FilterState {
     }
 
     /// Whether a pod on this node keeps all rules.
+    // upstream: pkg/scheduler/framework/plugins/podtopologyspread/filtering.go Filter
     pub(crate) fn filter(&self, slot: usize, deltas: &[i64]) -> FilterResult {
         let state = &self.borrowed.state;
         for (at, (rule, limit)) in state.rules().iter().zip(&self.limits).enumerate() {
@@ -101,6 +104,7 @@ impl FilterState {
 impl Limit {
     /// How many pods the emptiest place has, when one place has been shifted to a count. Too few places count as an
     /// empty one more.
+    // upstream: pkg/scheduler/framework/plugins/podtopologyspread/filtering.go minMatchNum
     fn lowest(&self, place: usize, delta_at: Option<i64>, min_domains: i64) -> i64 {
         if self.places < min_domains {
             return 0;

@@ -26,6 +26,7 @@ const LABEL_ZONE: &str = "topology.kubernetes.io/zone";
 
 /// The rules of a pod that must be kept, or those that would be good to keep. A pod without rules of its own spreads
 /// over hosts and zones where it can, together with the other pods of its services and its set.
+// upstream: pkg/scheduler/framework/plugins/podtopologyspread/plugin.go getConstraints
 fn rules(pod: &Pod, must: bool, cluster: &SchedulerCache) -> Vec<SpreadConstraint> {
     if !pod.spec.spread.is_empty() {
         let own = pod.spec.spread.iter().filter(|spread| spread.must == must);
@@ -60,6 +61,7 @@ fn rules(pod: &Pod, must: bool, cluster: &SchedulerCache) -> Vec<SpreadConstrain
 }
 
 /// Sums up what the rules that must be kept are about.
+// upstream: pkg/scheduler/framework/plugins/podtopologyspread/filtering.go PreFilter
 pub(super) fn pre_filter(
     pod: &Pod,
     cluster: &SchedulerCache,
@@ -74,6 +76,7 @@ pub(super) fn pre_filter(
 }
 
 /// Sums up what the rules that would be good to keep are about, for the nodes that do.
+// upstream: pkg/scheduler/framework/plugins/podtopologyspread/scoring.go PreScore
 pub(super) fn pre_score(
     pod: &Pod,
     cluster: &SchedulerCache,
@@ -90,6 +93,7 @@ pub(super) fn pre_score(
 }
 
 /// Whether something helps a pod that was rejected.
+// upstream: pkg/scheduler/framework/plugins/podtopologyspread/plugin.go isSchedulableAfterAssignedPodChange, isSchedulableAfterTargetPodChange, isSchedulableAfterNodeChange
 pub(super) fn queueing_hint(pod: &Pod, event: &ClusterEvent<'_>, cluster: &SchedulerCache) -> bool {
     let rules = rules(pod, true, cluster);
     let counts = |other: &Pod| rules.iter().any(|rule| rule.selector.matches(&other.labels));

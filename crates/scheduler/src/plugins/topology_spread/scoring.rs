@@ -20,6 +20,7 @@ pub(crate) struct ScoreState {
 
 impl ScoreState {
     /// Weighs the rules for the nodes that do.
+    // upstream: pkg/scheduler/framework/plugins/podtopologyspread/scoring.go initPreScoreState, topologyNormalizingWeight
     pub(crate) fn new(borrowed: BorrowedState<SpreadCounts>, nodes: &[usize]) -> Self {
         let state = &borrowed.state;
         let hosts: Vec<_> = state.rules().iter().map(|rule| &*rule.topology == LABEL_HOSTNAME).collect();
@@ -58,6 +59,7 @@ impl ScoreState {
     }
 
     /// How crowded the places of a node are.
+    // upstream: pkg/scheduler/framework/plugins/podtopologyspread/scoring.go Score, scoreForCount
     pub(crate) fn score(&self, slot: usize) -> i64 {
         if self.ignores(slot) {
             return 0;
@@ -80,6 +82,7 @@ impl ScoreState {
     }
 
     /// Emptier places are better.
+    // upstream: pkg/scheduler/framework/plugins/podtopologyspread/scoring.go NormalizeScore
     pub(crate) fn normalize(&self, nodes: &[usize], scores: &mut [i64]) {
         let ignored = |at: usize| self.ignores(nodes[at]);
         let counted = || {
