@@ -9,7 +9,7 @@ mod scene;
 
 use std::time::Duration;
 
-use k3_scheduler::{SchedulerCore, Decision, BackoffOptions, Profile};
+use k3_scheduler::{BackoffOptions, Decision, Profile, SchedulerCore};
 use tokio::time::Instant;
 
 use self::{

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use k3_scheduler::{
     StringInterner,
-    object::{SchedulerObject, Node, Pod, Service},
+    object::{Node, Pod, SchedulerObject, Service},
 };
 use kubecontroller::object::Slim;
 use serde_json::{Value, json};

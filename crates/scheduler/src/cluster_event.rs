@@ -1,6 +1,9 @@
 //! What happens in the cluster, and may make a pod fit that did not.
 
-use crate::object::{VolumeAttachment, CsiStorageCapacity, PersistentVolumeClaim, CsiDriver, CsiNode, Node, Pod, StorageClass, PersistentVolume};
+use crate::object::{
+    CsiDriver, CsiNode, CsiStorageCapacity, Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass,
+    VolumeAttachment,
+};
 
 /// Something that happened.
 #[derive(Clone, Copy, Debug)]
@@ -97,11 +100,15 @@ impl ClusterEvent<'_> {
             ClusterEvent::PersistentVolumeClaim { old, .. } => {
                 came(old, ["PersistentVolumeClaimAdd", "PersistentVolumeClaimUpdate"])
             }
-            ClusterEvent::PersistentVolume { old, .. } => came(old, ["PersistentVolumeAdd", "PersistentVolumeUpdate"]),
+            ClusterEvent::PersistentVolume { old, .. } => {
+                came(old, ["PersistentVolumeAdd", "PersistentVolumeUpdate"])
+            }
             ClusterEvent::StorageClass { old, .. } => came(old, ["StorageClassAdd", "StorageClassUpdate"]),
             ClusterEvent::CsiNode { old, .. } => came(old, ["CSINodeAdd", "CSINodeUpdate"]),
             ClusterEvent::CsiDriver { .. } => "CSIDriverUpdate",
-            ClusterEvent::CsiStorageCapacity { old, .. } => came(old, ["CSIStorageCapacityAdd", "CSIStorageCapacityUpdate"]),
+            ClusterEvent::CsiStorageCapacity { old, .. } => {
+                came(old, ["CSIStorageCapacityAdd", "CSIStorageCapacityUpdate"])
+            }
             ClusterEvent::VolumeAttachmentDelete(_) => "VolumeAttachmentDelete",
         }
     }

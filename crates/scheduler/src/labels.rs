@@ -8,7 +8,10 @@ pub struct Labels(Box<[(Text, Text)]>);
 
 impl Labels {
     /// Takes labels as they were read.
-    pub fn read<'l>(labels: impl IntoIterator<Item = (&'l str, &'l str)>, interner: &mut StringInterner) -> Self {
+    pub fn read<'l>(
+        labels: impl IntoIterator<Item = (&'l str, &'l str)>,
+        interner: &mut StringInterner,
+    ) -> Self {
         let labels = labels.into_iter();
         let mut pairs: Vec<_> = labels
             .map(|(key, value)| (interner.text(key), interner.text(value)))

@@ -5,29 +5,29 @@
 //! rules, a file each), `cluster` (what is known), `object` (what is kept of objects).
 
 mod cache;
-mod scheduler_core;
-mod cycle;
-mod rng;
-mod driver;
 mod cluster_event;
+mod cycle;
+mod driver;
 mod incremental;
+mod interner;
 mod labels;
 mod number;
 pub mod object;
 mod plugins;
-mod interner;
 mod profile;
 mod queue;
-#[cfg(test)]
-mod test_cluster;
+mod rng;
+mod scheduler_core;
 mod selector;
 mod status;
+#[cfg(test)]
+mod test_cluster;
 
 pub use self::{
-    scheduler_core::{SchedulerCore, Decision, NominatingInfo, Preemption},
-    driver::{SchedulerSetup, NAME, Scheduler},
-    plugins::{PodVolumes, Plugin, PluginSet},
+    driver::{NAME, Scheduler, SchedulerSetup},
     interner::{StringInterner, Text},
+    plugins::{Plugin, PluginSet, PodVolumes},
     profile::{DEFAULT, Profile},
-    queue::{Attempt, PendingPods, Incoming, Moment, BackoffOptions},
+    queue::{Attempt, BackoffOptions, Incoming, Moment, PendingPods},
+    scheduler_core::{Decision, NominatingInfo, Preemption, SchedulerCore},
 };

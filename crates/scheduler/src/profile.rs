@@ -1,8 +1,8 @@
 //! Which rules a scheduler asks, and how much each weighs.
 
 use crate::{
-    plugins::{Plugin, PluginSet},
     interner::Text,
+    plugins::{Plugin, PluginSet},
 };
 
 /// The rules of one scheduler name.
@@ -91,7 +91,9 @@ impl Profile {
         }
         let asked = usize::try_from(self.percentage).unwrap_or(0);
         let percentage = if asked == 0 {
-            50_usize.saturating_sub(nodes / 125).max(MIN_FEASIBLE_NODES_PERCENTAGE_TO_FIND)
+            50_usize
+                .saturating_sub(nodes / 125)
+                .max(MIN_FEASIBLE_NODES_PERCENTAGE_TO_FIND)
         } else {
             asked
         };
@@ -117,6 +119,11 @@ mod tests {
         ] {
             assert_eq!(profile.num_feasible_nodes_to_find(nodes), enough, "{nodes}");
         }
-        assert_eq!(profile.percentage_of_nodes_to_score(50).num_feasible_nodes_to_find(5000), 2500);
+        assert_eq!(
+            profile
+                .percentage_of_nodes_to_score(50)
+                .num_feasible_nodes_to_find(5000),
+            2500
+        );
     }
 }

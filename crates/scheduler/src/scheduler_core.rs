@@ -5,14 +5,14 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use crate::{
-    cache::{SchedulerCache, Key},
-    cycle::{SchedulingAlgorithm, ScheduleResult, Nominator, Placement, Candidate, PostFilterResult},
+    cache::{Key, SchedulerCache},
     cluster_event::ClusterEvent,
-    object::{Node, Pod, Service},
-    plugins::{PodVolumes, PluginSet},
+    cycle::{Candidate, Nominator, Placement, PostFilterResult, ScheduleResult, SchedulingAlgorithm},
     interner::Text,
+    object::{Node, Pod, Service},
+    plugins::{PluginSet, PodVolumes},
     profile::Profile,
-    queue::{Attempt, PendingPods, Incoming, Moment, BackoffOptions, SchedulingQueue},
+    queue::{Attempt, BackoffOptions, Incoming, Moment, PendingPods, SchedulingQueue},
 };
 
 /// Everything a scheduler knows and has decided. It belongs to one task.
@@ -96,7 +96,9 @@ impl SchedulerCore {
     pub fn node(&mut self, new: &Arc<Node>, now: Moment) {
         match self.cluster.set_node(new) {
             None => self.move_all_to_active_or_backoff_queue(&ClusterEvent::NodeAdd(new), now),
-            Some(old) if old != *new => self.move_all_to_active_or_backoff_queue(&ClusterEvent::NodeUpdate { old: &old, new }, now),
+            Some(old) if old != *new => {
+                self.move_all_to_active_or_backoff_queue(&ClusterEvent::NodeUpdate { old: &old, new }, now)
+            }
             Some(_) => {}
         }
     }
@@ -138,7 +140,8 @@ impl SchedulerCore {
 
     /// Something else happened that may help pods.
     pub fn move_all_to_active_or_backoff_queue(&mut self, event: &ClusterEvent<'_>, now: Moment) {
-        self.queue.move_all_to_active_or_backoff_queue(event, &self.cluster, now, |_| true);
+        self.queue
+            .move_all_to_active_or_backoff_queue(event, &self.cluster, now, |_| true);
     }
 
     /// The next decision, if any pod is ready.
@@ -154,26 +157,40 @@ impl SchedulerCore {
                 self.queue.delete(&pod.uid);
                 continue;
             }
-            return Some(match self.engine.schedule_pod(&pod, &self.cluster, &self.nominator) {
-                ScheduleResult::Node(placement) => self.place(pod, placement, attempt),
-                ScheduleResult::FitError(unfit) => self.handle_scheduling_failure(pod, unfit.message, unfit.plugins, unfit.post_filter, now),
-                ScheduleResult::NoNodes => {
-                    let message = "no nodes available to schedule pods".into();
-                    self.handle_scheduling_failure(pod, message, PluginSet::default(), PostFilterResult::NoCandidate, now)
-                }
-                ScheduleResult::Error(message) => {
-                    self.queue.fail(&pod.uid, now);
-                    self.nominator.set(pod.clone(), None);
-                    Decision::Fail {
-                        nominating_info: clears(&pod),
+            return Some(
+                match self.engine.schedule_pod(&pod, &self.cluster, &self.nominator) {
+                    ScheduleResult::Node(placement) => self.place(pod, placement, attempt),
+                    ScheduleResult::FitError(unfit) => self.handle_scheduling_failure(
                         pod,
-                        message,
-                        unschedulable: false,
-                        preemption_attempted: false,
-                        preemption: None,
+                        unfit.message,
+                        unfit.plugins,
+                        unfit.post_filter,
+                        now,
+                    ),
+                    ScheduleResult::NoNodes => {
+                        let message = "no nodes available to schedule pods".into();
+                        self.handle_scheduling_failure(
+                            pod,
+                            message,
+                            PluginSet::default(),
+                            PostFilterResult::NoCandidate,
+                            now,
+                        )
                     }
-                }
-            });
+                    ScheduleResult::Error(message) => {
+                        self.queue.fail(&pod.uid, now);
+                        self.nominator.set(pod.clone(), None);
+                        Decision::Fail {
+                            nominating_info: clears(&pod),
+                            pod,
+                            message,
+                            unschedulable: false,
+                            preemption_attempted: false,
+                            preemption: None,
+                        }
+                    }
+                },
+            );
         }
     }
 
@@ -242,7 +259,9 @@ impl SchedulerCore {
         let was_placed = old.is_some_and(|old| old.node.is_some());
         self.cluster.put_pod(new.clone());
         match old {
-            Some(old) if was_placed => self.move_all_to_active_or_backoff_queue(&ClusterEvent::AssignedPodUpdate { old, new }, now),
+            Some(old) if was_placed => {
+                self.move_all_to_active_or_backoff_queue(&ClusterEvent::AssignedPodUpdate { old, new }, now)
+            }
             _ => {
                 self.queue.delete(&new.uid);
                 self.nominator.remove(&new.uid);
@@ -279,8 +298,12 @@ impl SchedulerCore {
     fn requeue_lower_priority_pods(&mut self, pod: &Arc<Pod>, now: Moment) {
         let priority = pod.priority();
         let among = |other: &Pod| other.priority() <= priority;
-        self.queue
-            .move_all_to_active_or_backoff_queue(&ClusterEvent::AssignedPodDelete(pod), &self.cluster, now, among);
+        self.queue.move_all_to_active_or_backoff_queue(
+            &ClusterEvent::AssignedPodDelete(pod),
+            &self.cluster,
+            now,
+            among,
+        );
     }
 
     fn place(&mut self, pod: Arc<Pod>, placement: Placement, attempt: Attempt) -> Decision {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use crate::{
-    labels::Labels,
     interner::{StringInterner, Text},
+    labels::Labels,
 };
 
 /// A selector as it stands in an object.

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::{
     cache::SchedulerCache,
-    object::{Node, Pod, read},
     interner::StringInterner,
+    object::{Node, Pod, read},
 };
 
 /// A cluster that a test builds.

@@ -5,9 +5,9 @@ use std::{cell::RefCell, collections::BTreeMap, sync::Arc};
 use hashbrown::HashMap;
 
 use crate::{
+    interner::Text,
     labels::Labels,
     object::{Owner, Pod},
-    interner::Text,
     selector::{Requirement, Selector},
 };
 

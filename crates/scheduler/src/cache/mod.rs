@@ -4,25 +4,25 @@
 //! decision sees one state, and nothing has to be copied for it. Each change of a node is put down in a log, so that
 //! sums over all nodes are kept up to date by looking at those alone that changed ([`crate::incremental`]).
 
+mod change_log;
 mod default_selectors;
 mod node_info;
-mod change_log;
-mod storage;
 mod node_tree;
+mod storage;
 
 use std::sync::Arc;
 
 use hashbrown::{HashMap, hash_map::Entry};
 
+pub(crate) use change_log::ChangeLog;
 pub(crate) use default_selectors::DefaultSelectors;
 pub(crate) use node_info::{NodeInfo, ports_conflict};
-pub(crate) use change_log::ChangeLog;
 pub(crate) use storage::{Key, Storage};
 
 use crate::{
-    labels::Labels,
-    object::{PodDisruptionBudget, Node, Pod},
     interner::Text,
+    labels::Labels,
+    object::{Node, Pod, PodDisruptionBudget},
 };
 use node_tree::NodeTree;
 
@@ -205,7 +205,11 @@ impl SchedulerCache {
 
     fn count(&mut self, pod: &Pod, there: bool) {
         if pod.spec.has_pod_affinity {
-            self.pods_with_affinity = if there { self.pods_with_affinity + 1 } else { self.pods_with_affinity - 1 };
+            self.pods_with_affinity = if there {
+                self.pods_with_affinity + 1
+            } else {
+                self.pods_with_affinity - 1
+            };
         }
         for claim in pod.claims() {
             tally(&mut self.claims, (pod.namespace.clone(), claim), there);

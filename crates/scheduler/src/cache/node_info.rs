@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::{
+    interner::Text,
     number::count,
     object::{HostPort, Node, Pod, Resources},
-    interner::Text,
 };
 
 const ANY_ADDRESS: &str = "0.0.0.0";

@@ -5,8 +5,11 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use crate::{
-    object::{VolumeAttachment, CsiStorageCapacity, PersistentVolumeClaim, ClaimRef, CsiDriver, CsiNode, StorageClass, PersistentVolume},
     interner::Text,
+    object::{
+        ClaimRef, CsiDriver, CsiNode, CsiStorageCapacity, PersistentVolume, PersistentVolumeClaim,
+        StorageClass, VolumeAttachment,
+    },
 };
 
 /// Namespace and name.

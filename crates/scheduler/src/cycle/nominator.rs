@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use crate::{object::Pod, interner::Text};
+use crate::{interner::Text, object::Pod};
 
 /// Which pods may be placed on which node soon. Others of lower priority do not take their place.
 #[derive(Debug, Default)]

@@ -7,10 +7,10 @@ use super::{
     victims::{Victims, select_victims_on_node},
 };
 use crate::{
-    rng::Rng,
+    interner::Text,
     object::Pod,
     plugins::{Plugin, framework::CycleState},
-    interner::Text,
+    rng::Rng,
     status::{Code, Diagnosis, Rejection},
 };
 
@@ -64,13 +64,19 @@ pub(super) fn preempt(
     };
     let candidates = dry_run_preemption(cycle, &nodes, nominator, rng, &mut failed);
     let Some(best) = select_candidate(candidates) else {
-        return (PostFilterResult::NoCandidate, Some(failed.message(cycle.cluster.order().len())));
+        return (
+            PostFilterResult::NoCandidate,
+            Some(failed.message(cycle.cluster.order().len())),
+        );
     };
     let node = cycle.cluster.info(best.slot).name.clone();
     let count = best.pods.len();
     let message = format!("found a potential placement for pod on node {node}, preempting {count} victims");
     let victims = best.pods;
-    (PostFilterResult::Candidate(Candidate { node, victims }), Some(message))
+    (
+        PostFilterResult::Candidate(Candidate { node, victims }),
+        Some(message),
+    )
 }
 
 /// Why a pod may not push others away, if so.
@@ -107,7 +113,9 @@ fn dry_run_preemption(
     if nodes.is_empty() {
         return Vec::new();
     }
-    let num_candidates = (nodes.len() * MIN_CANDIDATE_NODES_PERCENTAGE / 100).max(MIN_CANDIDATE_NODES_ABSOLUTE).min(nodes.len());
+    let num_candidates = (nodes.len() * MIN_CANDIDATE_NODES_PERCENTAGE / 100)
+        .max(MIN_CANDIDATE_NODES_ABSOLUTE)
+        .min(nodes.len());
     let offset = rng.below(nodes.len());
     let (mut harmless, mut harmful) = (Vec::new(), Vec::new());
     for at in 0..nodes.len() {

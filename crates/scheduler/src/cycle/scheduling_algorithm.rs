@@ -7,15 +7,15 @@ use hashbrown::HashMap;
 use super::{Nominator, preemption};
 use crate::{
     cache::SchedulerCache,
-    rng::Rng,
+    interner::Text,
     object::Pod,
     plugins::{
-        PodVolumes, PluginSet,
-        framework::{PreFilterNodes, CycleState, PodDeltas, PluginCaches},
+        PluginSet, PodVolumes,
+        framework::{CycleState, PluginCaches, PodDeltas, PreFilterNodes},
     },
-    interner::Text,
     profile::Profile,
-    status::{Code, Diagnosis, Rejection, FilterResult},
+    rng::Rng,
+    status::{Code, Diagnosis, FilterResult, Rejection},
 };
 
 /// Looks for nodes, and keeps what makes the next search cheaper.
@@ -83,7 +83,12 @@ impl SchedulingAlgorithm {
 
     /// Looks for the node of a pod.
     // upstream: pkg/scheduler/schedule_one.go schedulePod
-    pub(crate) fn schedule_pod(&mut self, pod: &Arc<Pod>, cluster: &SchedulerCache, nominator: &Nominator) -> ScheduleResult {
+    pub(crate) fn schedule_pod(
+        &mut self,
+        pod: &Arc<Pod>,
+        cluster: &SchedulerCache,
+        nominator: &Nominator,
+    ) -> ScheduleResult {
         let Some(profile) = self.profiles.get(&pod.spec.scheduler).cloned() else {
             return ScheduleResult::Error(format!(
                 "profile not found for scheduler name \"{}\"",
@@ -129,10 +134,11 @@ impl SchedulingAlgorithm {
             return place(cycle, slot);
         }
         diagnosis.plugins = choice.plugins;
-        let feasible = match self.find_nodes_that_pass_filters(profile, cycle, &choice, nominator, &mut diagnosis) {
-            Ok(feasible) => feasible,
-            Err(rejection) => return failed(&rejection),
-        };
+        let feasible =
+            match self.find_nodes_that_pass_filters(profile, cycle, &choice, nominator, &mut diagnosis) {
+                Ok(feasible) => feasible,
+                Err(rejection) => return failed(&rejection),
+            };
         match *feasible {
             [] => self.run_post_filter_plugins(cycle, diagnosis, nominator),
             [slot] => place(cycle, slot),
@@ -158,7 +164,11 @@ impl SchedulingAlgorithm {
         let nodes = if let Some(names) = &choice.names {
             chosen = names.iter().filter_map(|name| cycle.cluster.slot(name)).collect();
             let reason = format!("node(s) didn't satisfy plugin(s) {}", choice.plugins.names());
-            diagnosis.absent_nodes_status = Some(Rejection::many(Code::UnschedulableAndUnresolvable, None, [reason.into()]));
+            diagnosis.absent_nodes_status = Some(Rejection::many(
+                Code::UnschedulableAndUnresolvable,
+                None,
+                [reason.into()],
+            ));
             &chosen
         } else {
             all
@@ -199,7 +209,12 @@ impl SchedulingAlgorithm {
     }
 
     // upstream: pkg/scheduler/framework/runtime/framework.go RunPostFilterPlugins
-    fn run_post_filter_plugins(&mut self, cycle: &CycleState<'_>, mut diagnosis: Diagnosis, nominator: &Nominator) -> ScheduleResult {
+    fn run_post_filter_plugins(
+        &mut self,
+        cycle: &CycleState<'_>,
+        mut diagnosis: Diagnosis,
+        nominator: &Nominator,
+    ) -> ScheduleResult {
         let (post_filter, message) = preemption::preempt(cycle, &diagnosis, nominator, &mut self.rng);
         diagnosis.post_filter_message = message.map(|message| format!("preemption: {message}"));
         ScheduleResult::FitError(FitError {
@@ -211,7 +226,11 @@ impl SchedulingAlgorithm {
 }
 
 /// Whether a node does, also when the pods come that it was promised to.
-pub(super) fn run_filters_with_nominated_pods(cycle: &CycleState<'_>, slot: usize, nominator: &Nominator) -> FilterResult {
+pub(super) fn run_filters_with_nominated_pods(
+    cycle: &CycleState<'_>,
+    slot: usize,
+    nominator: &Nominator,
+) -> FilterResult {
     let info = cycle.cluster.info(slot);
     run_filters_with_nominated_pods_on(cycle, slot, info, NO_DELTAS, nominator)
 }

@@ -201,7 +201,10 @@ fn no_more_go_than_must_and_the_least_important() {
     let pod = sample.pod("q", asks("1", 10));
     assert_eq!(preemption(&sample, &pod).1, ["low"]);
     let pod = sample.pod("r", asks("4", 10));
-    assert!(matches!(unfit(find(&sample, &pod)).post_filter, PostFilterResult::NoCandidate));
+    assert!(matches!(
+        unfit(find(&sample, &pod)).post_filter,
+        PostFilterResult::NoCandidate
+    ));
 }
 
 #[test]
@@ -313,7 +316,9 @@ fn enough_nodes_are_looked_at_and_the_next_search_goes_on_there() {
     let mut seen = std::collections::BTreeSet::new();
     for round in 0..40 {
         assert_eq!(engine.next, round % 2 * 100);
-        let ScheduleResult::Node(placement) = engine.schedule_pod(&pod, &sample.cluster, &Nominator::default()) else {
+        let ScheduleResult::Node(placement) =
+            engine.schedule_pod(&pod, &sample.cluster, &Nominator::default())
+        else {
             panic!()
         };
         seen.insert(placement.node);

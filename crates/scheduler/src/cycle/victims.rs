@@ -5,7 +5,7 @@ use std::{cmp::Reverse, sync::Arc};
 use super::{Nominator, scheduling_algorithm::run_filters_with_nominated_pods_on};
 use crate::{
     cache::NodeInfo,
-    object::{PodDisruptionBudget, Pod},
+    object::{Pod, PodDisruptionBudget},
     plugins::{
         Plugin,
         framework::{CycleState, PodDeltas},
@@ -36,7 +36,11 @@ struct SimulatedNode<'t, 'c> {
 /// The fewest and least important pods that have to go. All that are less important go first, and then as many as can
 /// come back: those first whose budget would be broken, and of each kind the most important first.
 // upstream: pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go SelectVictimsOnNode
-pub(super) fn select_victims_on_node(cycle: &CycleState<'_>, slot: usize, nominator: &Nominator) -> Result<Victims, Rejection> {
+pub(super) fn select_victims_on_node(
+    cycle: &CycleState<'_>,
+    slot: usize,
+    nominator: &Nominator,
+) -> Result<Victims, Rejection> {
     let info = cycle.cluster.info(slot);
     let lower = info
         .pods
@@ -59,7 +63,8 @@ pub(super) fn select_victims_on_node(cycle: &CycleState<'_>, slot: usize, nomina
     }
     simulated.fits()?;
     lower.sort_by_key(more_important_pod_key);
-    let (broken, free) = filter_pods_with_pdb_violation(lower, &cycle.cluster.budgets.values().collect::<Vec<_>>());
+    let (broken, free) =
+        filter_pods_with_pdb_violation(lower, &cycle.cluster.budgets.values().collect::<Vec<_>>());
     let mixed = !broken.is_empty() && !free.is_empty();
     let mut pods = Vec::new();
     let mut violations = 0;
@@ -114,7 +119,10 @@ fn more_important_pod_key(pod: &Arc<Pod>) -> (Reverse<i32>, Box<str>) {
 }
 
 /// Those whose going breaks a budget, and the others.
-fn filter_pods_with_pdb_violation(pods: Vec<Arc<Pod>>, budgets: &[&Arc<PodDisruptionBudget>]) -> (Vec<Arc<Pod>>, Vec<Arc<Pod>>) {
+fn filter_pods_with_pdb_violation(
+    pods: Vec<Arc<Pod>>,
+    budgets: &[&Arc<PodDisruptionBudget>],
+) -> (Vec<Arc<Pod>>, Vec<Arc<Pod>>) {
     let mut allowed: Vec<_> = budgets.iter().map(|budget| budget.allowed).collect();
     let mut breaks = |pod: &Arc<Pod>| {
         for (budget, allowed) in budgets.iter().zip(&mut allowed) {

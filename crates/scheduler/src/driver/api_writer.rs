@@ -12,9 +12,9 @@ use kubecontroller::{
 use serde_json::{Value, json};
 
 use crate::{
-    scheduler_core::{NominatingInfo, Preemption},
-    object::Pod,
     interner::Text,
+    object::Pod,
+    scheduler_core::{NominatingInfo, Preemption},
 };
 
 const JSON: &str = "application/json";

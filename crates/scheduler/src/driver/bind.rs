@@ -5,9 +5,9 @@ use tokio::time::{Duration, Instant, sleep};
 
 use super::{ClaimStore, VOLUME_PATIENCE, api_writer::ApiWriter};
 use crate::{
-    object::{PersistentVolumeClaim, Pod, PersistentVolume},
-    plugins::PodVolumes,
     interner::Text,
+    object::{PersistentVolume, PersistentVolumeClaim, Pod},
+    plugins::PodVolumes,
 };
 
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
@@ -55,7 +55,10 @@ async fn write_volumes(writer: &ApiWriter, node: &Text, volumes: &PodVolumes) ->
     for (volume, claim) in &volumes.bind {
         if let Some(patch) = for_claim(volume, claim) {
             let path = format!("/api/v1/persistentvolumes/{}", volume.name);
-            writer.merge(&path, &patch).await.map_err(|error| error_message(&error))?;
+            writer
+                .merge(&path, &patch)
+                .await
+                .map_err(|error| error_message(&error))?;
         }
     }
     for claim in volumes
@@ -70,7 +73,10 @@ async fn write_volumes(writer: &ApiWriter, node: &Text, volumes: &PodVolumes) ->
             "/api/v1/namespaces/{}/persistentvolumeclaims/{}",
             claim.namespace, claim.name
         );
-        writer.merge(&path, &patch).await.map_err(|error| error_message(&error))?;
+        writer
+            .merge(&path, &patch)
+            .await
+            .map_err(|error| error_message(&error))?;
     }
     Ok(())
 }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::informer_event::{Change, InformerEvent};
 use crate::{
-    scheduler_core::SchedulerCore,
     cluster_event::ClusterEvent,
     object::{Pod, Service},
     queue::Moment,
+    scheduler_core::SchedulerCore,
     selector::{Requirement, Selector},
 };
 
@@ -39,18 +39,23 @@ pub(super) fn apply(core: &mut SchedulerCore, event: InformerEvent, now: Moment)
         InformerEvent::Service(Change { old, new }) => {
             if let Some(service) = new.as_ref().or(old.as_ref()) {
                 let selector = new.as_ref().map(|service| service.selector.clone());
-                core.cluster
-                    .default_selectors
-                    .set_service(service.namespace.clone(), service.name.clone(), selector);
+                core.cluster.default_selectors.set_service(
+                    service.namespace.clone(),
+                    service.name.clone(),
+                    selector,
+                );
             }
         }
         InformerEvent::Controller(Change { old, new }) => {
             if let Some(set) = new.as_ref().or(old.as_ref()) {
                 let selector = new.as_ref().map(|set| exactly(set));
                 let (namespace, name) = (set.namespace.clone(), set.name.clone());
-                core.cluster
-                    .default_selectors
-                    .set_set("ReplicationController".into(), namespace, name, selector);
+                core.cluster.default_selectors.set_set(
+                    "ReplicationController".into(),
+                    namespace,
+                    name,
+                    selector,
+                );
             }
         }
         InformerEvent::Set(kind, Change { old, new }) => {
@@ -150,7 +155,10 @@ fn storage(core: &mut SchedulerCore, event: InformerEvent, now: Moment) {
             if let Some(new) = new {
                 storage.drivers.insert(new.name.clone(), Arc::clone(&new));
                 if let Some(old) = old {
-                    core.move_all_to_active_or_backoff_queue(&ClusterEvent::CsiDriver { old: &old, new: &new }, now);
+                    core.move_all_to_active_or_backoff_queue(
+                        &ClusterEvent::CsiDriver { old: &old, new: &new },
+                        now,
+                    );
                 }
             } else if let Some(old) = old {
                 storage.drivers.remove(&old.name);

@@ -11,15 +11,15 @@ use tokio::{
 
 use super::{
     ClaimStore,
-    event_handlers::apply,
-    bind,
-    metrics::{AttemptResult, SchedulerMetrics},
-    informer_event::InformerEvent,
     api_writer::ApiWriter,
+    bind,
+    event_handlers::apply,
+    informer_event::InformerEvent,
+    metrics::{AttemptResult, SchedulerMetrics},
 };
 use crate::{
-    scheduler_core::{SchedulerCore, Decision, NominatingInfo},
     queue::Moment,
+    scheduler_core::{Decision, NominatingInfo, SchedulerCore},
 };
 
 /// How many requests may be under way.
@@ -168,7 +168,8 @@ impl EventLoop {
                 } else {
                     AttemptResult::Error
                 };
-                self.metrics.observe_attempt(&pod.spec.scheduler, result, begun.elapsed());
+                self.metrics
+                    .observe_attempt(&pod.spec.scheduler, result, begun.elapsed());
                 if preemption_attempted {
                     self.metrics.observe_preemption(preemption.as_ref());
                 }
@@ -195,7 +196,10 @@ impl EventLoop {
         nominating_info: &NominatingInfo,
     ) {
         self.writer.record_failed_scheduling(pod, message);
-        if let Some(patch) = self.writer.pod_condition_patch(pod, message, unschedulable, nominating_info) {
+        if let Some(patch) = self
+            .writer
+            .pod_condition_patch(pod, message, unschedulable, nominating_info)
+        {
             let writer = Arc::clone(&self.writer);
             let pod = Arc::clone(pod);
             self.requests

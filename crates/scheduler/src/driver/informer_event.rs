@@ -5,11 +5,12 @@ use std::sync::Arc;
 use kubecontroller::{informer::Delta, object::Slim};
 
 use crate::{
-    object::{
-        VolumeAttachment, PodDisruptionBudget, CsiStorageCapacity, PersistentVolumeClaim, CsiDriver, CsiNode, SchedulerObject, Namespace, Node, Pod, ReplicaSet,
-        Service, StorageClass, Stored, PersistentVolume,
-    },
     interner::Text,
+    object::{
+        CsiDriver, CsiNode, CsiStorageCapacity, Namespace, Node, PersistentVolume, PersistentVolumeClaim,
+        Pod, PodDisruptionBudget, ReplicaSet, SchedulerObject, Service, StorageClass, Stored,
+        VolumeAttachment,
+    },
 };
 
 /// An object came, changed or went.

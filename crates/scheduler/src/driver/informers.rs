@@ -15,11 +15,12 @@ use super::{
     informer_event::{Change, InformerEvent},
 };
 use crate::{
-    object::{
-        VolumeAttachment, PodDisruptionBudget, CsiStorageCapacity, PersistentVolumeClaim, CsiDriver, CsiNode, SchedulerObject, Namespace, Node, Pod, ReplicaSet,
-        Service, StorageClass, Stored, PersistentVolume, keep,
-    },
     interner::StringInterner,
+    object::{
+        CsiDriver, CsiNode, CsiStorageCapacity, Namespace, Node, PersistentVolume, PersistentVolumeClaim,
+        Pod, PodDisruptionBudget, ReplicaSet, SchedulerObject, Service, StorageClass, Stored,
+        VolumeAttachment, keep,
+    },
 };
 
 type Options<T> = InformerOptions<Slim<Stored<T>>>;
@@ -121,19 +122,38 @@ impl SchedulerInformers {
         let running = Scope::default().fields("status.phase!=Succeeded,status.phase!=Failed");
         builder.watch::<core::Node, _>(all(), &kinds.nodes, InformerEvent::Node)?;
         builder.watch::<core::Namespace, _>(all(), &kinds.namespaces, InformerEvent::Namespace)?;
-        let claims = builder.watch::<core::PersistentVolumeClaim, _>(all(), &kinds.claims, InformerEvent::PersistentVolumeClaim)?;
+        let claims = builder.watch::<core::PersistentVolumeClaim, _>(
+            all(),
+            &kinds.claims,
+            InformerEvent::PersistentVolumeClaim,
+        )?;
         builder.watch::<core::PersistentVolume, _>(all(), &kinds.volumes, InformerEvent::PersistentVolume)?;
         builder.watch::<storage::StorageClass, _>(all(), &kinds.classes, InformerEvent::Class)?;
         builder.watch::<storage::CSINode, _>(all(), &kinds.csi_nodes, InformerEvent::CsiNode)?;
         builder.watch::<storage::CSIDriver, _>(all(), &kinds.csi_drivers, InformerEvent::CsiDriver)?;
-        builder.watch::<storage::CSIStorageCapacity, _>(all(), &kinds.capacities, InformerEvent::CsiStorageCapacity)?;
-        builder.watch::<storage::VolumeAttachment, _>(all(), &kinds.attachments, InformerEvent::VolumeAttachment)?;
-        builder.watch::<policy::PodDisruptionBudget, _>(all(), &kinds.budgets, InformerEvent::PodDisruptionBudget)?;
+        builder.watch::<storage::CSIStorageCapacity, _>(
+            all(),
+            &kinds.capacities,
+            InformerEvent::CsiStorageCapacity,
+        )?;
+        builder.watch::<storage::VolumeAttachment, _>(
+            all(),
+            &kinds.attachments,
+            InformerEvent::VolumeAttachment,
+        )?;
+        builder.watch::<policy::PodDisruptionBudget, _>(
+            all(),
+            &kinds.budgets,
+            InformerEvent::PodDisruptionBudget,
+        )?;
         builder.watch::<core::Service, _>(all(), &kinds.services, InformerEvent::Service)?;
         builder.watch::<core::ReplicationController, _>(all(), &kinds.services, InformerEvent::Controller)?;
-        builder.watch::<apps::ReplicaSet, _>(all(), &kinds.sets, |change| InformerEvent::Set("ReplicaSet", change))?;
-        builder
-            .watch::<apps::StatefulSet, _>(all(), &kinds.sets, |change| InformerEvent::Set("StatefulSet", change))?;
+        builder.watch::<apps::ReplicaSet, _>(all(), &kinds.sets, |change| {
+            InformerEvent::Set("ReplicaSet", change)
+        })?;
+        builder.watch::<apps::StatefulSet, _>(all(), &kinds.sets, |change| {
+            InformerEvent::Set("StatefulSet", change)
+        })?;
         builder.watch::<core::Pod, _>(running, &kinds.pods, InformerEvent::Pod)?;
         Ok(SchedulerInformers {
             subscriptions: builder.subscriptions,

@@ -5,9 +5,9 @@ use std::time::Duration;
 use kubecontroller::metrics::{Figure, Metrics, exponential};
 
 use crate::{
-    scheduler_core::{SchedulerCore, Preemption},
     interner::Text,
     queue::Attempt,
+    scheduler_core::{Preemption, SchedulerCore},
 };
 
 const ATTEMPTS: Figure = Figure::counter(

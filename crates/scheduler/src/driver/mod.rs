@@ -7,18 +7,18 @@
 //! - Whatever is lost when the scheduler ends is found again by reading: a pod is bound or it waits. Two schedulers at
 //!   once disturb each other, and nothing else: the server lets only one of them bind a pod.
 
-mod event_handlers;
+mod api_writer;
 mod bind;
-mod metrics;
-mod setup;
-#[cfg(test)]
-mod null_fields_tests;
-#[cfg(test)]
-mod tests;
+mod event_handlers;
+mod event_loop;
 mod informer_event;
 mod informers;
-mod event_loop;
-mod api_writer;
+mod metrics;
+#[cfg(test)]
+mod null_fields_tests;
+mod setup;
+#[cfg(test)]
+mod tests;
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -36,11 +36,11 @@ use kubecontroller::{
 };
 use tokio::sync::mpsc;
 
-use crate::{scheduler_core::SchedulerCore, interner::Text, profile::Profile, queue::BackoffOptions};
+use crate::{interner::Text, profile::Profile, queue::BackoffOptions, scheduler_core::SchedulerCore};
+use event_loop::EventLoop;
+use informers::{InformerOptionsSet, SchedulerInformers};
 use metrics::SchedulerMetrics;
 pub use setup::SchedulerSetup;
-use informers::{InformerOptionsSet, SchedulerInformers};
-use event_loop::EventLoop;
 
 /// The name under which it runs, and whose rights it has.
 pub const NAME: &str = "kube-scheduler";
@@ -118,7 +118,8 @@ impl Scheduler {
             return Ok(());
         }
         let core = SchedulerCore::new(self.profiles.clone(), self.backoff, self.seed);
-        let writer = api_writer::ApiWriter::new(self.client.clone(), self.clock.clone(), self.recorders.clone());
+        let writer =
+            api_writer::ApiWriter::new(self.client.clone(), self.clock.clone(), self.recorders.clone());
         let metrics = self.metrics.clone();
         let work = EventLoop::new(core, writer, watched.claims(), metrics, (events, told));
         self.ready.store(true, Ordering::Relaxed);
@@ -157,5 +158,6 @@ impl std::fmt::Debug for Scheduler {
 const VOLUME_PATIENCE: Duration = Duration::from_mins(10);
 
 /// A shared claim of an informer.
-type ClaimStore =
-    kubecontroller::store::Store<kubecontroller::object::Slim<crate::object::Stored<crate::object::PersistentVolumeClaim>>>;
+type ClaimStore = kubecontroller::store::Store<
+    kubecontroller::object::Slim<crate::object::Stored<crate::object::PersistentVolumeClaim>>,
+>;

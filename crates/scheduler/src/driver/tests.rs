@@ -121,7 +121,10 @@ async fn a_pod_that_does_not_fit_says_why_once_and_is_bound_when_it_does() {
     let message = "0/1 nodes are available: 1 Insufficient cpu. \
          preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.";
     let (reason, error_message) = eventually(|| async { condition(&api, "p") }).await;
-    assert_eq!((reason.as_str(), error_message.as_str()), ("Unschedulable", message));
+    assert_eq!(
+        (reason.as_str(), error_message.as_str()),
+        ("Unschedulable", message)
+    );
     let event = event(&api, "p", "FailedScheduling").await;
     assert_eq!(event.note.as_deref(), Some(message));
     assert_eq!(event.action.as_deref(), Some("Scheduling"));

@@ -4,8 +4,8 @@ use serde::Deserialize;
 
 use super::Node;
 use crate::{
-    labels::Labels,
     interner::{StringInterner, Text},
+    labels::Labels,
     selector::{RawRequirement, RawSelector, Selector},
 };
 
@@ -190,7 +190,8 @@ impl NodeSelectorTerm {
     /// Whether a node is chosen.
     pub fn matches(&self, name: &str, labels: &Labels) -> bool {
         // A field that nodes do not have is empty.
-        let holds = |rule: &NodeNameRequirement| (*rule.name == *if rule.known { name } else { "" }) == rule.equal;
+        let holds =
+            |rule: &NodeNameRequirement| (*rule.name == *if rule.known { name } else { "" }) == rule.equal;
         self.labels.matches(labels) && self.names.iter().all(holds)
     }
 }

@@ -1,28 +1,28 @@
 //! What the scheduler keeps of objects: only what it decides by, and what many have in common once.
 
 mod affinity;
-mod quantity;
-mod scheduler_object;
 mod node;
 mod pod;
+mod quantity;
 mod requests;
 mod resources;
+mod scheduler_object;
 mod spec;
 mod storage;
 mod workload;
 
-pub use affinity::{NodeSelectorTerm, NodeSelector, RawAffinity, RawNodeSelector, AffinityTerm};
-pub use quantity::{ResourceQuantity, ResourceList};
+pub use affinity::{AffinityTerm, NodeSelector, NodeSelectorTerm, RawAffinity, RawNodeSelector};
+pub use node::{Effect, Node, NodeFields, RawTaint, Taint, Toleration};
+pub use pod::{Condition, Pod, PodFields};
+pub use quantity::{ResourceList, ResourceQuantity};
+pub use requests::Requests;
+pub use resources::Resources;
 #[cfg(test)]
 pub(crate) use scheduler_object::read;
 pub use scheduler_object::{SchedulerObject, Stored, keep};
-pub use node::{Effect, Node, NodeFields, RawTaint, Taint, Toleration};
-pub use pod::{Condition, Pod, PodFields};
-pub use requests::Requests;
-pub use resources::Resources;
-pub use spec::{HostPort, Policy, RawContainer, RawSpec, Spec, TopologySpreadConstraint, PodVolume};
+pub use spec::{HostPort, PodVolume, Policy, RawContainer, RawSpec, Spec, TopologySpreadConstraint};
 pub use storage::{
-    VolumeAttachment, CsiStorageCapacity, PersistentVolumeClaim, ClaimRef, CsiDriver, CsiNode, RawAttachment, RawCapacity, RawClaim,
-    RawClass, RawCsiDriver, RawCsiNode, RawVolume, StorageClass, PersistentVolume,
+    ClaimRef, CsiDriver, CsiNode, CsiStorageCapacity, PersistentVolume, PersistentVolumeClaim, RawAttachment,
+    RawCapacity, RawClaim, RawClass, RawCsiDriver, RawCsiNode, RawVolume, StorageClass, VolumeAttachment,
 };
-pub use workload::{PodDisruptionBudget, Namespace, Owner, ReplicaSet, Service};
+pub use workload::{Namespace, Owner, PodDisruptionBudget, ReplicaSet, Service};

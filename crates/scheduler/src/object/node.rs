@@ -3,10 +3,10 @@
 use kubecontroller::object::SlimMeta;
 use serde::Deserialize;
 
-use super::{ResourceList, SchedulerObject, Resources, spec::tagged};
+use super::{ResourceList, Resources, SchedulerObject, spec::tagged};
 use crate::{
-    labels::Labels,
     interner::{StringInterner, Text},
+    labels::Labels,
 };
 
 /// What is read of a node.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use kubecontroller::object::SlimMeta;
 use serde::Deserialize;
 
-use super::{SchedulerObject, Owner, RawSpec, Requests, Spec, PodVolume, requests::AllocatedStatus};
+use super::{Owner, PodVolume, RawSpec, Requests, SchedulerObject, Spec, requests::AllocatedStatus};
 use crate::{
-    labels::Labels,
     interner::{StringInterner, Text},
+    labels::Labels,
 };
 
 /// What is read of a pod.
@@ -151,7 +151,8 @@ impl SchedulerObject for Pod {
             spec: interner.specs.share(spec),
             owner: Owner::of(meta, interner),
             node,
-            nominated_node_name: (!nominated_node_name.is_empty()).then(|| interner.text(nominated_node_name)),
+            nominated_node_name: (!nominated_node_name.is_empty())
+                .then(|| interner.text(nominated_node_name)),
             start: status.start_time.as_deref().map(Into::into),
             terminating,
             preempted: terminating && disrupted.is_some_and(preempted),

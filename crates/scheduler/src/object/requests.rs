@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{ResourceList, RawContainer, RawSpec, Resources};
+use super::{RawContainer, RawSpec, ResourceList, Resources};
 use crate::interner::StringInterner;
 
 /// What a container that asks for no processor is taken to need when nodes are compared.
@@ -67,7 +67,11 @@ impl Requests {
 
     /// What a pod on a node takes: as much as was asked, was put aside or is in use, whichever is more. `None` when
     /// its status says nothing about it.
-    pub fn of_running(spec: &RawSpec, allocated: &AllocatedStatus, interner: &mut StringInterner) -> Option<Self> {
+    pub fn of_running(
+        spec: &RawSpec,
+        allocated: &AllocatedStatus,
+        interner: &mut StringInterner,
+    ) -> Option<Self> {
         let statuses = allocated
             .container_statuses
             .iter()
@@ -97,14 +101,25 @@ impl Requests {
     }
 }
 
-fn total(spec: &RawSpec, allocated: Option<&AllocatedStatus>, usual: (bool, bool), interner: &mut StringInterner) -> Resources {
+fn total(
+    spec: &RawSpec,
+    allocated: Option<&AllocatedStatus>,
+    usual: (bool, bool),
+    interner: &mut StringInterner,
+) -> Resources {
     let asked = |container: &RawContainer| container.resources.requests.clone();
     let mut sum = containers(spec, usual, asked, interner);
     if let Some(allocated) = allocated {
         let put_aside = |container: &RawContainer| {
             let status = allocated.of(&container.name);
             let aside = status.and_then(|status| status.allocated_resources.clone());
-            aside.or_else(|| container.resources.requests.clone().filter(|_| !allocated.infeasible))
+            aside.or_else(|| {
+                container
+                    .resources
+                    .requests
+                    .clone()
+                    .filter(|_| !allocated.infeasible)
+            })
         };
         let in_use = |container: &RawContainer| {
             let status = allocated.of(&container.name);
@@ -165,7 +180,12 @@ fn containers(
 }
 
 /// What the pod asks for as a whole takes the place of what its containers ask for.
-fn pod_level(sum: &mut Resources, spec: &RawSpec, allocated: Option<&AllocatedStatus>, interner: &mut StringInterner) {
+fn pod_level(
+    sum: &mut Resources,
+    spec: &RawSpec,
+    allocated: Option<&AllocatedStatus>,
+    interner: &mut StringInterner,
+) {
     let mut asked = supported(spec.resources.requests.as_ref());
     if asked.is_empty() {
         return;
@@ -288,7 +308,8 @@ mod tests {
         ] {
             let mut status = status;
             status["name"] = "c".into();
-            let mut allocated: AllocatedStatus = serde_json::from_value(json!({"containerStatuses": [status]})).unwrap();
+            let mut allocated: AllocatedStatus =
+                serde_json::from_value(json!({"containerStatuses": [status]})).unwrap();
             allocated.infeasible = infeasible;
             let taken = Requests::of_running(&spec, &allocated, &mut StringInterner::default()).unwrap();
             assert_eq!(taken.asked.cpu, milli, "{allocated:?}");

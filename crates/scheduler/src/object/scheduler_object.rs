@@ -39,7 +39,9 @@ impl<T: SchedulerObject> Stored<T> {
 }
 
 /// What informers do with an object before anybody sees it.
-pub fn keep<T: SchedulerObject>(interner: Arc<Mutex<StringInterner>>) -> impl Fn(&mut Slim<Stored<T>>) + Send + Sync + 'static {
+pub fn keep<T: SchedulerObject>(
+    interner: Arc<Mutex<StringInterner>>,
+) -> impl Fn(&mut Slim<Stored<T>>) + Send + Sync + 'static {
     move |object| {
         if let Some(fields) = object.fields.fields.take() {
             let mut interner = interner.lock().unwrap_or_else(PoisonError::into_inner);

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::{
-    ResourceList, NodeSelectorTerm, NodeSelector, RawAffinity, Requests, AffinityTerm, Toleration, node::RawToleration,
-    requests::RawResources,
+    AffinityTerm, NodeSelector, NodeSelectorTerm, RawAffinity, Requests, ResourceList, Toleration,
+    node::RawToleration, requests::RawResources,
 };
 use crate::{
     interner::{StringInterner, Text},
@@ -271,7 +271,12 @@ impl Spec {
         let rules = nodes.map_or(&[][..], |nodes| &nodes.preferred).iter();
         let preferred_nodes = rules
             .filter(|preferred| preferred.weight != 0)
-            .filter_map(|preferred| Some((preferred.weight, NodeSelectorTerm::read(&preferred.preference, interner)?)))
+            .filter_map(|preferred| {
+                Some((
+                    preferred.weight,
+                    NodeSelectorTerm::read(&preferred.preference, interner)?,
+                ))
+            })
             .collect();
         let nodes = nodes
             .and_then(|nodes| nodes.required.as_ref())
@@ -285,8 +290,12 @@ impl Spec {
                 .map(|term| AffinityTerm::read(term, namespace, interner))
                 .collect();
             let preferred = preferred.iter();
-            let preferred =
-                preferred.map(|raw| (raw.weight, AffinityTerm::read(&raw.pod_affinity_term, namespace, interner)));
+            let preferred = preferred.map(|raw| {
+                (
+                    raw.weight,
+                    AffinityTerm::read(&raw.pod_affinity_term, namespace, interner),
+                )
+            });
             (required, preferred.collect::<Box<[_]>>())
         };
         let (near, preferred_affinity_terms) = terms(&affinity.pod_affinity);
@@ -391,7 +400,11 @@ impl TopologySpreadConstraint {
             topology: interner.text(&raw.topology_key),
             must: raw.when_unsatisfiable == "DoNotSchedule",
             selector: Selector::read(raw.label_selector.as_ref(), interner),
-            same: raw.match_label_keys.iter().map(|key| interner.text(key)).collect(),
+            same: raw
+                .match_label_keys
+                .iter()
+                .map(|key| interner.text(key))
+                .collect(),
             min_domains: raw.min_domains.unwrap_or(1),
             policy: Policy {
                 affinity: raw.node_affinity_policy.as_deref() != Some("Ignore"),
@@ -412,12 +425,13 @@ impl TopologySpreadConstraint {
 
 impl PodVolume {
     fn read(raw: &RawVolumeUse, interner: &mut StringInterner) -> Option<Self> {
-        let disk = |kind, raw: &RawDisk, id: &str, read_only, interner: &mut StringInterner| PodVolume::Disk {
-            kind,
-            id: interner.text(id),
-            servers: raw.monitors.iter().map(|name| interner.text(name)).collect(),
-            read_only,
-        };
+        let disk =
+            |kind, raw: &RawDisk, id: &str, read_only, interner: &mut StringInterner| PodVolume::Disk {
+                kind,
+                id: interner.text(id),
+                servers: raw.monitors.iter().map(|name| interner.text(name)).collect(),
+                read_only,
+            };
         if let Some(claim) = &raw.persistent_volume_claim {
             return Some(PodVolume::PersistentVolumeClaim(interner.text(&claim.claim_name)));
         }

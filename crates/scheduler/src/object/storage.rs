@@ -3,10 +3,10 @@
 use kubecontroller::object::SlimMeta;
 use serde::Deserialize;
 
-use super::{ResourceQuantity, ResourceList, SchedulerObject, NodeSelector, RawNodeSelector};
+use super::{NodeSelector, RawNodeSelector, ResourceList, ResourceQuantity, SchedulerObject};
 use crate::{
-    labels::Labels,
     interner::{StringInterner, Text},
+    labels::Labels,
     selector::{RawSelector, Selector},
 };
 
@@ -299,9 +299,15 @@ impl SchedulerObject for PersistentVolumeClaim {
             class: interner.text(class.unwrap_or_default()),
             volume: interner.text(&spec.volume_name),
             bound: !spec.volume_name.is_empty() && meta.annotations.get(BIND_COMPLETED).is_some(),
-            node: meta.annotations.get(SELECTED_NODE).map(|node| interner.text(node)),
+            node: meta
+                .annotations
+                .get(SELECTED_NODE)
+                .map(|node| interner.text(node)),
             modes: spec.access_modes.iter().map(|mode| interner.text(mode)).collect(),
-            selector: spec.selector.as_ref().map(|raw| Selector::read(Some(raw), interner)),
+            selector: spec
+                .selector
+                .as_ref()
+                .map(|raw| Selector::read(Some(raw), interner)),
             asked: spec.resources.requests.get("storage").map(|amount| amount.value),
             mode: interner.text(spec.volume_mode.as_deref().unwrap_or("Filesystem")),
             attributes: interner.text(spec.volume_attributes_class_name.as_deref().unwrap_or("")),

@@ -8,8 +8,8 @@ use serde::Deserialize;
 
 use super::SchedulerObject;
 use crate::{
-    labels::Labels,
     interner::{StringInterner, Text},
+    labels::Labels,
     selector::{RawSelector, Selector},
 };
 

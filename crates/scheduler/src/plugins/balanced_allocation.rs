@@ -17,7 +17,8 @@ pub(super) fn applies(pod: &Pod) -> bool {
 // upstream: pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go Score
 pub(super) fn score(pod: &Pod, info: &NodeInfo, node: &Node) -> i64 {
     let (has, taken, asked) = (&node.allocatable, &info.requested, &pod.spec.requests.asked);
-    let balanced_resource_score = |cpu, memory| balanced_resource_score([(cpu, has.cpu), (memory, has.memory)]);
+    let balanced_resource_score =
+        |cpu, memory| balanced_resource_score([(cpu, has.cpu), (memory, has.memory)]);
     let with = balanced_resource_score(taken.cpu + asked.cpu, taken.memory + asked.memory);
     let without = balanced_resource_score(taken.cpu, taken.memory);
     MAX_NODE_SCORE / 2 + (MAX_NODE_SCORE / 2 + with - without) / 2

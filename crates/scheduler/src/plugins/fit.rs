@@ -7,7 +7,7 @@ use crate::{
     cache::NodeInfo,
     cluster_event::ClusterEvent,
     object::{Node, Pod, Resources},
-    status::{Code, Rejection, FilterResult},
+    status::{Code, FilterResult, Rejection},
 };
 
 /// Whether what a pod asks for is free.
@@ -70,7 +70,13 @@ pub(super) fn filter(pod: &Pod, info: &NodeInfo, node: &Node) -> FilterResult {
 // upstream: pkg/scheduler/framework/plugins/noderesources/least_allocated.go leastResourceScorer, leastRequestedScore; the leastAllocated scoring strategy
 pub(super) fn score(pod: &Pod, info: &NodeInfo, node: &Node) -> i64 {
     let asked = pod.spec.requests.scored;
-    let free = |taken: i64, has: i64| if taken > has { 0 } else { (has - taken) * MAX_NODE_SCORE / has };
+    let free = |taken: i64, has: i64| {
+        if taken > has {
+            0
+        } else {
+            (has - taken) * MAX_NODE_SCORE / has
+        }
+    };
     let mut scores = (0, 0);
     for (taken, has) in [
         (info.counted.0 + asked.0, node.allocatable.cpu),
@@ -94,8 +100,12 @@ pub(super) fn queueing_hint(pod: &Pod, event: &ClusterEvent<'_>) -> bool {
                 && could_fit(pod, new)
                 && grew(pod, old, new)
         }
-        ClusterEvent::AssignedPodUpdate { old, new } => shrank(pod, &old.requests().asked, &new.requests().asked),
-        ClusterEvent::UnscheduledPodUpdate { old, new } => asks_less(&old.spec.requests.asked, &new.spec.requests.asked),
+        ClusterEvent::AssignedPodUpdate { old, new } => {
+            shrank(pod, &old.requests().asked, &new.requests().asked)
+        }
+        ClusterEvent::UnscheduledPodUpdate { old, new } => {
+            asks_less(&old.spec.requests.asked, &new.spec.requests.asked)
+        }
         _ => false,
     }
 }
@@ -148,7 +158,11 @@ mod tests {
         for (asked, code, message) in [
             (json!({"cpu": "1", "memory": "1Gi"}), None, ""),
             (json!({"cpu": "2"}), Some(Code::Unschedulable), "Insufficient cpu"),
-            (json!({"cpu": "5"}), Some(Code::UnschedulableAndUnresolvable), "Insufficient cpu"),
+            (
+                json!({"cpu": "5"}),
+                Some(Code::UnschedulableAndUnresolvable),
+                "Insufficient cpu",
+            ),
             (
                 json!({"cpu": "2", "memory": "8Gi"}),
                 Some(Code::Unschedulable),

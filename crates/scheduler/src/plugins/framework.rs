@@ -6,13 +6,13 @@ use super::{
     topology_spread, volume_binding, volume_restrictions, volume_zone,
 };
 use crate::{
-    cache::{SchedulerCache, NodeInfo},
+    cache::{NodeInfo, SchedulerCache},
     cluster_event::ClusterEvent,
     incremental::IncrementalCache,
-    object::Pod,
     interner::Text,
+    object::Pod,
     profile::Profile,
-    status::{Code, Rejection, FilterResult},
+    status::{Code, FilterResult, Rejection},
 };
 
 /// What a rule finds before it looks at nodes.
@@ -97,7 +97,9 @@ impl<'c> CycleState<'c> {
                     .node
                     .clone()
                     .map_or(PreFilterResult::Skip, |name| PreFilterResult::Only(vec![name])),
-                Plugin::NodeUnschedulable | Plugin::TaintToleration | Plugin::NodeResourcesFit => PreFilterResult::All,
+                Plugin::NodeUnschedulable | Plugin::TaintToleration | Plugin::NodeResourcesFit => {
+                    PreFilterResult::All
+                }
                 Plugin::NodeAffinity => node_affinity::pre_filter(self.pod)?,
                 Plugin::NodePorts if !self.pod.spec.ports.is_empty() => PreFilterResult::All,
                 Plugin::VolumeRestrictions if !self.pod.spec.volumes.is_empty() => {
@@ -298,7 +300,11 @@ impl PreFilterNodes {
                     self.plugins.names()
                 )
             };
-            return Err(Rejection::many(Code::UnschedulableAndUnresolvable, None, [reason.into()]));
+            return Err(Rejection::many(
+                Code::UnschedulableAndUnresolvable,
+                None,
+                [reason.into()],
+            ));
         }
         self.names = Some(left);
         Ok(())
@@ -306,7 +312,12 @@ impl PreFilterNodes {
 }
 
 /// Whether something that happened may make a pod fit that a rule rejected.
-pub(crate) fn queueing_hint(plugin: Plugin, pod: &Pod, event: &ClusterEvent<'_>, cluster: &SchedulerCache) -> bool {
+pub(crate) fn queueing_hint(
+    plugin: Plugin,
+    pod: &Pod,
+    event: &ClusterEvent<'_>,
+    cluster: &SchedulerCache,
+) -> bool {
     match plugin {
         Plugin::SchedulingGates => scheduling_gates::queueing_hint(event),
         Plugin::NodeName => node_name::queueing_hint(event),
@@ -345,7 +356,9 @@ pub(crate) fn events_to_register(event: &ClusterEvent<'_>) -> PluginSet {
         ],
         ClusterEvent::NodeDelete(_) => &[P::PodTopologySpread],
         ClusterEvent::AssignedPodAdd(_) => &[P::PodTopologySpread, P::InterPodAffinity],
-        ClusterEvent::AssignedPodUpdate { .. } => &[P::NodeResourcesFit, P::PodTopologySpread, P::InterPodAffinity],
+        ClusterEvent::AssignedPodUpdate { .. } => {
+            &[P::NodeResourcesFit, P::PodTopologySpread, P::InterPodAffinity]
+        }
         ClusterEvent::AssignedPodDelete(_) => &[
             P::NodePorts,
             P::NodeResourcesFit,
@@ -361,7 +374,9 @@ pub(crate) fn events_to_register(event: &ClusterEvent<'_>) -> PluginSet {
             P::VolumeBinding,
             P::VolumeZone,
         ],
-        ClusterEvent::PersistentVolume { .. } | ClusterEvent::StorageClass { .. } => &[P::VolumeBinding, P::VolumeZone],
+        ClusterEvent::PersistentVolume { .. } | ClusterEvent::StorageClass { .. } => {
+            &[P::VolumeBinding, P::VolumeZone]
+        }
         ClusterEvent::CsiNode { .. } => &[P::NodeVolumeLimits, P::VolumeBinding],
         ClusterEvent::CsiDriver { .. } | ClusterEvent::CsiStorageCapacity { .. } => &[P::VolumeBinding],
         ClusterEvent::VolumeAttachmentDelete(_) => &[P::NodeVolumeLimits],

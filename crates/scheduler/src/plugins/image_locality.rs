@@ -3,9 +3,9 @@
 use super::normalize_score::MAX_NODE_SCORE;
 use crate::{
     cache::SchedulerCache,
+    interner::Text,
     number::{count, to_f64, to_i64},
     object::{Node, Pod},
-    interner::Text,
 };
 
 const MIB: i64 = 1024 * 1024;

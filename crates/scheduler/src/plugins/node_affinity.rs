@@ -4,7 +4,7 @@ use super::{Plugin, framework::PreFilterResult, normalize_score::default_normali
 use crate::{
     cluster_event::ClusterEvent,
     object::{Node, Pod},
-    status::{Rejection, FilterResult},
+    status::{FilterResult, Rejection},
 };
 
 /// Which nodes can do at all.

@@ -5,7 +5,7 @@ use crate::{
     cache::NodeInfo,
     cluster_event::ClusterEvent,
     object::Pod,
-    status::{Rejection, FilterResult},
+    status::{FilterResult, Rejection},
 };
 
 /// Whether a node is the one.

@@ -5,7 +5,7 @@ use crate::{
     cache::{NodeInfo, ports_conflict},
     cluster_event::ClusterEvent,
     object::Pod,
-    status::{Rejection, FilterResult},
+    status::{FilterResult, Rejection},
 };
 
 /// Whether the ports that a pod needs are free.
@@ -67,7 +67,10 @@ mod tests {
                 taken.spec.ports,
                 asked.spec.ports
             );
-            assert_eq!(queueing_hint(&asked, &ClusterEvent::AssignedPodDelete(&taken)), !fits);
+            assert_eq!(
+                queueing_hint(&asked, &ClusterEvent::AssignedPodDelete(&taken)),
+                !fits
+            );
             info.remove(&taken.uid);
             assert!(filter(&asked, &info).is_ok());
         }

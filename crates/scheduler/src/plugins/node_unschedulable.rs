@@ -4,7 +4,7 @@ use super::Plugin;
 use crate::{
     cluster_event::ClusterEvent,
     object::{Effect, Node, Pod, Taint},
-    status::{Rejection, FilterResult},
+    status::{FilterResult, Rejection},
 };
 
 /// Whether a node is open to a pod.
@@ -25,7 +25,9 @@ pub(super) fn queueing_hint(event: &ClusterEvent<'_>) -> bool {
     match event {
         ClusterEvent::NodeAdd(node) => !node.unschedulable,
         ClusterEvent::NodeUpdate { old, new } => old.unschedulable && !new.unschedulable,
-        ClusterEvent::UnscheduledPodUpdate { old, new } => old.spec.tolerations != new.spec.tolerations && tolerates(new),
+        ClusterEvent::UnscheduledPodUpdate { old, new } => {
+            old.spec.tolerations != new.spec.tolerations && tolerates(new)
+        }
         _ => false,
     }
 }

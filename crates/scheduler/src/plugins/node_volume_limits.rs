@@ -4,12 +4,12 @@ use hashbrown::HashMap;
 
 use super::{Plugin, framework::PreFilterResult};
 use crate::{
-    cache::{SchedulerCache, NodeInfo},
+    cache::{NodeInfo, SchedulerCache},
     cluster_event::ClusterEvent,
+    interner::Text,
     number::count,
     object::{PersistentVolumeClaim, Pod, PodVolume},
-    interner::Text,
-    status::{Code, Rejection, FilterResult},
+    status::{Code, FilterResult, Rejection},
 };
 
 /// Drivers by the volumes they attach; a volume is told by its driver and its name there.
@@ -18,7 +18,12 @@ type Attached = HashMap<(Text, Text), Text>;
 /// Whether a pod has volumes that a driver attaches.
 // upstream: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go PreFilter
 pub(super) fn pre_filter(pod: &Pod) -> PreFilterResult {
-    let attachable = |volume: &PodVolume| matches!(volume, PodVolume::PersistentVolumeClaim(_) | PodVolume::Ephemeral(_));
+    let attachable = |volume: &PodVolume| {
+        matches!(
+            volume,
+            PodVolume::PersistentVolumeClaim(_) | PodVolume::Ephemeral(_)
+        )
+    };
     if pod.spec.volumes.iter().any(attachable) {
         PreFilterResult::All
     } else {

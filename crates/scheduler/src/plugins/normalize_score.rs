@@ -8,7 +8,11 @@ pub(super) const MAX_NODE_SCORE: i64 = 100;
 pub(super) fn default_normalize_score(scores: &mut [i64], reversed: bool) {
     let most = scores.iter().copied().max().unwrap_or(0);
     for score in scores {
-        let stretched = if most > 0 { MAX_NODE_SCORE * *score / most } else { 0 };
+        let stretched = if most > 0 {
+            MAX_NODE_SCORE * *score / most
+        } else {
+            0
+        };
         *score = match (most > 0, reversed) {
             (_, true) => MAX_NODE_SCORE - stretched,
             (true, false) => stretched,

@@ -5,7 +5,7 @@ use crate::{
     cluster_event::ClusterEvent,
     number::count,
     object::{Effect, Node, Pod, Toleration},
-    status::{Rejection, FilterResult},
+    status::{FilterResult, Rejection},
 };
 
 /// Whether a pod bears the taints of a node.

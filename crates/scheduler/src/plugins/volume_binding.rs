@@ -8,10 +8,10 @@ use super::{Plugin, framework::PreFilterResult, normalize_score::MAX_NODE_SCORE}
 use crate::{
     cache::{SchedulerCache, Storage},
     cluster_event::ClusterEvent,
-    number::{count, to_f64, to_i64},
-    object::{PersistentVolumeClaim, Node, Pod, PersistentVolume, PodVolume},
     interner::Text,
-    status::{Code, Rejection, FilterResult},
+    number::{count, to_f64, to_i64},
+    object::{Node, PersistentVolume, PersistentVolumeClaim, Pod, PodVolume},
+    status::{Code, FilterResult, Rejection},
 };
 
 /// The claims of a pod, by what is still to be done for them.
@@ -34,7 +34,10 @@ pub struct PodVolumes {
 
 /// Sorts the claims of a pod.
 // upstream: pkg/scheduler/framework/plugins/volumebinding/volume_binding.go PreFilter
-pub(super) fn pre_filter(pod: &Pod, cluster: &SchedulerCache) -> Result<(PreFilterResult, Claims), Rejection> {
+pub(super) fn pre_filter(
+    pod: &Pod,
+    cluster: &SchedulerCache,
+) -> Result<(PreFilterResult, Claims), Rejection> {
     let storage = &cluster.storage;
     let mut claims = Claims::default();
     let mut immediate = false;
@@ -64,10 +67,22 @@ pub(super) fn pre_filter(pod: &Pod, cluster: &SchedulerCache) -> Result<(PreFilt
         ));
     }
     claims.waiting.sort_by_key(|claim| claim.asked);
-    Ok((if any { PreFilterResult::All } else { PreFilterResult::Skip }, claims))
+    Ok((
+        if any {
+            PreFilterResult::All
+        } else {
+            PreFilterResult::Skip
+        },
+        claims,
+    ))
 }
 
-fn usable(pod: &Pod, storage: &Storage, name: &Text, ephemeral: bool) -> Result<Arc<PersistentVolumeClaim>, String> {
+fn usable(
+    pod: &Pod,
+    storage: &Storage,
+    name: &Text,
+    ephemeral: bool,
+) -> Result<Arc<PersistentVolumeClaim>, String> {
     let Some(claim) = storage.claim(&pod.namespace, name) else {
         return Err(if ephemeral {
             format!("waiting for ephemeral volume controller to create the persistentvolumeclaim \"{name}\"")
@@ -105,7 +120,11 @@ fn is_delay_binding_claim(claim: &PersistentVolumeClaim, storage: &Storage) -> R
 }
 
 fn never(reason: impl Into<Cow<'static, str>>) -> Rejection {
-    Rejection::many(Code::UnschedulableAndUnresolvable, Some(Plugin::VolumeBinding), [reason.into()])
+    Rejection::many(
+        Code::UnschedulableAndUnresolvable,
+        Some(Plugin::VolumeBinding),
+        [reason.into()],
+    )
 }
 
 /// Whether a pod's volumes are there, or can be.
@@ -115,7 +134,11 @@ pub(super) fn filter(claims: &Claims, storage: &Storage, node: &Node) -> FilterR
 
 /// What is to be done for a pod's volumes on a node.
 // upstream: pkg/scheduler/framework/plugins/volumebinding/binder.go FindPodVolumes
-pub(super) fn find_pod_volumes(claims: &Claims, storage: &Storage, node: &Node) -> Result<PodVolumes, Rejection> {
+pub(super) fn find_pod_volumes(
+    claims: &Claims,
+    storage: &Storage,
+    node: &Node,
+) -> Result<PodVolumes, Rejection> {
     let mut reasons: Vec<Cow<'static, str>> = Vec::new();
     match reachable(claims, storage, node) {
         Ok(true) => {}
@@ -251,7 +274,12 @@ enum CapacityCheck {
 
 /// Whether a driver can still make a volume for a node, if it says so.
 // upstream: pkg/scheduler/framework/plugins/volumebinding/binder.go hasEnoughCapacity
-fn has_enough_capacity(claim: &PersistentVolumeClaim, storage: &Storage, provisioner: &Text, node: &Node) -> CapacityCheck {
+fn has_enough_capacity(
+    claim: &PersistentVolumeClaim,
+    storage: &Storage,
+    provisioner: &Text,
+    node: &Node,
+) -> CapacityCheck {
     let (Some(asked), Some(driver)) = (claim.asked, storage.drivers.get(provisioner)) else {
         return CapacityCheck::Unknown;
     };
@@ -266,7 +294,9 @@ fn has_enough_capacity(claim: &PersistentVolumeClaim, storage: &Storage, provisi
                 .as_ref()
                 .is_some_and(|nodes| nodes.matches(&node.labels))
     });
-    found.map_or(CapacityCheck::Lacking, |capacity| CapacityCheck::Enough(capacity.total))
+    found.map_or(CapacityCheck::Lacking, |capacity| {
+        CapacityCheck::Enough(capacity.total)
+    })
 }
 
 /// How well the volumes that are found fit what is asked: nodes whose storage would be emptier are better.

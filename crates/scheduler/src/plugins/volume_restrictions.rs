@@ -2,12 +2,12 @@
 
 use super::{Plugin, framework::PreFilterResult};
 use crate::{
-    cache::{SchedulerCache, NodeInfo},
+    cache::{NodeInfo, SchedulerCache},
     cluster_event::ClusterEvent,
+    interner::Text,
     number::count,
     object::{Pod, PodVolume},
-    interner::Text,
-    status::{Code, Rejection, FilterResult},
+    status::{Code, FilterResult, Rejection},
 };
 
 /// The claims of a pod that one pod alone may use, and how many of them are in use.
@@ -19,10 +19,15 @@ pub(super) struct Exclusive {
 
 /// Finds the claims that one pod alone may use.
 // upstream: pkg/scheduler/framework/plugins/volumerestrictions/volume_restrictions.go PreFilter, readWriteOncePodPVCsForPod
-pub(super) fn pre_filter(pod: &Pod, cluster: &SchedulerCache) -> Result<(PreFilterResult, Exclusive), Rejection> {
+pub(super) fn pre_filter(
+    pod: &Pod,
+    cluster: &SchedulerCache,
+) -> Result<(PreFilterResult, Exclusive), Rejection> {
     let mut found = Exclusive::default();
     for volume in &pod.spec.volumes {
-        let PodVolume::PersistentVolumeClaim(name) = volume else { continue };
+        let PodVolume::PersistentVolumeClaim(name) = volume else {
+            continue;
+        };
         let Some(claim) = cluster.storage.claim(&pod.namespace, name) else {
             let reason = format!("persistentvolumeclaim \"{name}\" not found");
             return Err(Rejection::many(
@@ -53,8 +58,7 @@ pub(super) fn pre_filter(pod: &Pod, cluster: &SchedulerCache) -> Result<(PreFilt
 impl Exclusive {
     /// How many of the claims another pod uses.
     pub(super) fn used_by(&self, pod: &Pod) -> i64 {
-        let used =
-            |volume: &&PodVolume| matches!(volume, PodVolume::PersistentVolumeClaim(name) if self.claims.contains(name));
+        let used = |volume: &&PodVolume| matches!(volume, PodVolume::PersistentVolumeClaim(name) if self.claims.contains(name));
         count(pod.spec.volumes.iter().filter(used).count())
     }
 }
@@ -99,9 +103,12 @@ pub(super) fn queueing_hint(pod: &Pod, event: &ClusterEvent<'_>) -> bool {
     };
     match event {
         ClusterEvent::NodeAdd(_) => true,
-        ClusterEvent::PersistentVolumeClaim { old: None, new } => new.namespace == pod.namespace && claims(&new.name),
+        ClusterEvent::PersistentVolumeClaim { old: None, new } => {
+            new.namespace == pod.namespace && claims(&new.name)
+        }
         ClusterEvent::AssignedPodDelete(gone) => {
-            let shares = |volume: &PodVolume| matches!(volume, PodVolume::PersistentVolumeClaim(name) if claims(name));
+            let shares =
+                |volume: &PodVolume| matches!(volume, PodVolume::PersistentVolumeClaim(name) if claims(name));
             gone.namespace == pod.namespace
                 && (conflicts(pod, std::iter::once(*gone)) || gone.spec.volumes.iter().any(shares))
         }
@@ -144,7 +151,10 @@ mod tests {
             let info = sample.cluster.info(sample.cluster.slot("n").unwrap());
             let verdict = filter(&pod, &Exclusive::default(), 0, info);
             assert_eq!(verdict.is_ok(), fits, "{there} {asked}");
-            assert_eq!(queueing_hint(&pod, &ClusterEvent::AssignedPodDelete(&there_pod)), !fits);
+            assert_eq!(
+                queueing_hint(&pod, &ClusterEvent::AssignedPodDelete(&there_pod)),
+                !fits
+            );
         }
     }
 

@@ -4,8 +4,8 @@ use super::{Plugin, framework::PreFilterResult};
 use crate::{
     cache::SchedulerCache,
     cluster_event::ClusterEvent,
-    object::{Node, Pod, PersistentVolume, PodVolume},
-    status::{Code, Rejection, FilterResult},
+    object::{Node, PersistentVolume, Pod, PodVolume},
+    status::{Code, FilterResult, Rejection},
 };
 
 const LABELS: [&str; 4] = [
@@ -22,10 +22,17 @@ pub(super) type Zones = Vec<(&'static str, Vec<String>)>;
 // upstream: pkg/scheduler/framework/plugins/volumezone/volume_zone.go PreFilter, getPVbyPod
 pub(super) fn pre_filter(pod: &Pod, cluster: &SchedulerCache) -> Result<(PreFilterResult, Zones), Rejection> {
     let mut zones = Zones::new();
-    let never =
-        |reason: String| Rejection::many(Code::UnschedulableAndUnresolvable, Some(Plugin::VolumeZone), [reason.into()]);
+    let never = |reason: String| {
+        Rejection::many(
+            Code::UnschedulableAndUnresolvable,
+            Some(Plugin::VolumeZone),
+            [reason.into()],
+        )
+    };
     for volume in &pod.spec.volumes {
-        let PodVolume::PersistentVolumeClaim(name) = volume else { continue };
+        let PodVolume::PersistentVolumeClaim(name) = volume else {
+            continue;
+        };
         if name.is_empty() {
             return Err(never("PersistentVolumeClaim had no name".into()));
         }
@@ -59,7 +66,14 @@ pub(super) fn pre_filter(pod: &Pod, cluster: &SchedulerCache) -> Result<(PreFilt
         };
         zones.extend(zones_of(volume));
     }
-    Ok((if zones.is_empty() { PreFilterResult::Skip } else { PreFilterResult::All }, zones))
+    Ok((
+        if zones.is_empty() {
+            PreFilterResult::Skip
+        } else {
+            PreFilterResult::All
+        },
+        zones,
+    ))
 }
 
 /// Whether a node is in the zones. A node that says no zone at all is taken to be in every one.
@@ -123,7 +137,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        object::{PersistentVolumeClaim, PersistentVolume, read},
+        object::{PersistentVolume, PersistentVolumeClaim, read},
         test_cluster::TestCluster,
     };
 

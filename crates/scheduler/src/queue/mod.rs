@@ -4,8 +4,8 @@
 //! most important active_q pod is next; of equals the one that waits longest. When none is active_q, the next that backs off
 //! is tried early: nothing is gained by idling.
 
-mod queued_pod_info;
 mod pod_heap;
+mod queued_pod_info;
 #[cfg(test)]
 mod tests;
 
@@ -16,12 +16,12 @@ use hashbrown::{HashMap, HashSet};
 use crate::{
     cache::SchedulerCache,
     cluster_event::ClusterEvent,
+    interner::Text,
     object::Pod,
     plugins::{Plugin, PluginSet, framework, gated},
-    interner::Text,
 };
-use queued_pod_info::{QueuedPodInfo, QueueLocation};
 use pod_heap::PodHeap;
+use queued_pod_info::{QueueLocation, QueuedPodInfo};
 
 /// Why a pod waits that was tried in vain.
 const SCHEDULE_ATTEMPT_FAILURE: &str = "ScheduleAttemptFailure";
@@ -210,7 +210,9 @@ impl SchedulingQueue {
         }
         let asked = self.unschedulable_pods.iter().filter(|uid| {
             let entry = self.entries.get(*uid);
-            entry.is_some_and(|entry| entry.unschedulable_plugins.intersects(events_to_register) && among(&entry.pod))
+            entry.is_some_and(|entry| {
+                entry.unschedulable_plugins.intersects(events_to_register) && among(&entry.pod)
+            })
         });
         let asked: Vec<_> = asked.cloned().collect();
         for uid in asked {
@@ -258,7 +260,8 @@ impl SchedulingQueue {
         let leftover = self.unschedulable_pods.iter().filter(|uid| {
             let entry = self.entries.get(*uid);
             entry.is_some_and(|entry| {
-                entry.gating_plugin.is_none() && now.saturating_sub(entry.since) > backoff.max_in_unschedulable_pods
+                entry.gating_plugin.is_none()
+                    && now.saturating_sub(entry.since) > backoff.max_in_unschedulable_pods
             })
         });
         let leftover: Vec<_> = leftover.cloned().collect();
@@ -380,7 +383,11 @@ impl SchedulingQueue {
         let Some(entry) = self.entries.get(uid) else {
             return;
         };
-        let (location, plugins, is_gated) = (entry.location, entry.unschedulable_plugins, entry.gating_plugin.is_some());
+        let (location, plugins, is_gated) = (
+            entry.location,
+            entry.unschedulable_plugins,
+            entry.gating_plugin.is_some(),
+        );
         let key = if location == QueueLocation::ActiveQ {
             entry.active_q_key()
         } else {

@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, sync::Arc, time::Duration};
 
-use super::{Moment, BackoffOptions, pod_heap::Key};
+use super::{BackoffOptions, Moment, pod_heap::Key};
 use crate::{
     object::Pod,
     plugins::{Plugin, PluginSet},

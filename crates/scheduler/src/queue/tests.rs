@@ -61,9 +61,12 @@ fn a_rejected_pod_waits_until_something_helps_it() {
         .sample
         .node("tiny", |node| node["status"]["allocatable"]["pods"] = "0".into());
     let cluster = &world.sample.cluster;
-    world
-        .queue
-        .move_all_to_active_or_backoff_queue(&ClusterEvent::NodeAdd(&tiny), cluster, seconds(100), |_| true);
+    world.queue.move_all_to_active_or_backoff_queue(
+        &ClusterEvent::NodeAdd(&tiny),
+        cluster,
+        seconds(100),
+        |_| true,
+    );
     assert_eq!(
         world.pop(seconds(100)),
         None,
@@ -97,9 +100,12 @@ fn a_pod_that_backs_off_gives_way_but_is_tried_when_nothing_else_is_ready() {
     world.pop(START);
     world.queue.reject(&pod.uid, fit(), START);
     let node = world.sample.node("n", |_| {});
-    world
-        .queue
-        .move_all_to_active_or_backoff_queue(&ClusterEvent::NodeAdd(&node), &world.sample.cluster, START, |_| true);
+    world.queue.move_all_to_active_or_backoff_queue(
+        &ClusterEvent::NodeAdd(&node),
+        &world.sample.cluster,
+        START,
+        |_| true,
+    );
     assert_eq!(world.queue.pending_pods().backoff, 1);
     world.add("other", 0, START);
     assert_eq!(world.pop(START).as_deref(), Some("other"));
@@ -185,13 +191,17 @@ fn a_change_of_the_pod_itself_may_help_it() {
         pod["spec"]["tolerations"] = json!([{"operator": "Exists"}]);
     });
     let tolerates = Arc::new(tolerates);
-    world.queue.update(&same, &tolerates, &world.sample.cluster, START);
+    world
+        .queue
+        .update(&same, &tolerates, &world.sample.cluster, START);
     assert_eq!(world.pop(START).as_deref(), Some("p"));
 }
 
 #[test]
 fn a_pod_waits_while_others_are_pushed_away_for_it() {
-    for (done, move_all_to_active_or_backoff_queue, preemption_attempted) in [(true, true, true), (true, false, false), (false, false, true)] {
+    for (done, move_all_to_active_or_backoff_queue, preemption_attempted) in
+        [(true, true, true), (true, false, false), (false, false, true)]
+    {
         let mut world = World::new();
         let pod = world.add("p", 0, START);
         world.pop(START);
@@ -199,13 +209,20 @@ fn a_pod_waits_while_others_are_pushed_away_for_it() {
         world.queue.reject(&pod.uid, fit(), START);
         if move_all_to_active_or_backoff_queue {
             let gone = world.sample.pod("gone", |_| {});
-            world
-                .queue
-                .move_all_to_active_or_backoff_queue(&ClusterEvent::AssignedPodDelete(&gone), &world.sample.cluster, START, |_| true);
+            world.queue.move_all_to_active_or_backoff_queue(
+                &ClusterEvent::AssignedPodDelete(&gone),
+                &world.sample.cluster,
+                START,
+                |_| true,
+            );
         }
         assert_eq!(world.pop(START), None);
         world.queue.preempted(&pod.uid, done, seconds(5));
-        assert_eq!(world.pop(seconds(5)).is_some(), preemption_attempted, "{done} {move_all_to_active_or_backoff_queue}");
+        assert_eq!(
+            world.pop(seconds(5)).is_some(),
+            preemption_attempted,
+            "{done} {move_all_to_active_or_backoff_queue}"
+        );
     }
 }
 

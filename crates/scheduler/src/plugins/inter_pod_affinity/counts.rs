@@ -10,9 +10,9 @@ use hashbrown::HashMap;
 use crate::{
     cache::SchedulerCache,
     incremental::IncrementalState,
-    labels::Labels,
-    object::{Pod, Spec, AffinityTerm},
     interner::Text,
+    labels::Labels,
+    object::{AffinityTerm, Pod, Spec},
 };
 
 /// How much a pod that must be near this one makes a place better.
@@ -76,7 +76,12 @@ impl AffinityKey {
 
     fn says(&self) -> impl PartialEq + Hash + '_ {
         let spec = &*self.spec;
-        (&spec.required_affinity_terms, &spec.required_anti_affinity_terms, &spec.preferred_affinity_terms, &spec.preferred_anti_affinity_terms)
+        (
+            &spec.required_affinity_terms,
+            &spec.required_anti_affinity_terms,
+            &spec.preferred_affinity_terms,
+            &spec.preferred_anti_affinity_terms,
+        )
     }
 }
 
@@ -144,7 +149,11 @@ impl IncrementalState for AffinityCounts {
             return;
         };
         let asks = self.key.spec.has_pod_affinity;
-        for pod in if asks { &info.pods } else { &info.pods_with_affinity } {
+        for pod in if asks {
+            &info.pods
+        } else {
+            &info.pods_with_affinity
+        } {
             self.count_pod(pod, slot, labels, cluster);
         }
     }
@@ -194,9 +203,18 @@ impl AffinityCounts {
                 .for_each(|term| add(term, TermCounts { affinity: 1, ..none }));
         }
         for term in own.required_anti_affinity_terms.iter().filter(|term| means(term)) {
-            add(term, TermCounts { anti_affinity: 1, ..none });
+            add(
+                term,
+                TermCounts {
+                    anti_affinity: 1,
+                    ..none
+                },
+            );
         }
-        for (sign, terms) in [(1, &own.preferred_affinity_terms), (-1, &own.preferred_anti_affinity_terms)] {
+        for (sign, terms) in [
+            (1, &own.preferred_affinity_terms),
+            (-1, &own.preferred_anti_affinity_terms),
+        ] {
             for (weight, term) in terms.iter().filter(|(_, term)| means(term)) {
                 add(
                     term,
@@ -211,8 +229,19 @@ impl AffinityCounts {
             asks |= term.has_namespace_selector();
             term.matches(&key.labels, &key.namespace, ours)
         };
-        for term in pod.spec.required_anti_affinity_terms.iter().filter(|term| meant(term)) {
-            add(term, TermCounts { existing_anti_affinity: 1, ..none });
+        for term in pod
+            .spec
+            .required_anti_affinity_terms
+            .iter()
+            .filter(|term| meant(term))
+        {
+            add(
+                term,
+                TermCounts {
+                    existing_anti_affinity: 1,
+                    ..none
+                },
+            );
         }
         for term in pod.spec.required_affinity_terms.iter().filter(|term| meant(term)) {
             add(
@@ -223,7 +252,10 @@ impl AffinityCounts {
                 },
             );
         }
-        for (sign, terms) in [(1, &pod.spec.preferred_affinity_terms), (-1, &pod.spec.preferred_anti_affinity_terms)] {
+        for (sign, terms) in [
+            (1, &pod.spec.preferred_affinity_terms),
+            (-1, &pod.spec.preferred_anti_affinity_terms),
+        ] {
             for (weight, term) in terms.iter().filter(|(_, term)| meant(term)) {
                 add(
                     term,

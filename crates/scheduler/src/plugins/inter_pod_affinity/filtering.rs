@@ -4,10 +4,10 @@ use super::AffinityCounts;
 use crate::{
     cache::SchedulerCache,
     incremental::BorrowedState,
-    object::{Node, Pod, AffinityTerm},
-    plugins::Plugin,
     interner::Text,
-    status::{Rejection, FilterResult},
+    object::{AffinityTerm, Node, Pod},
+    plugins::Plugin,
+    status::{FilterResult, Rejection},
 };
 
 /// What a pod says about others, with what is counted.
@@ -43,7 +43,9 @@ pub(crate) fn delta(
             deltas.push((term.topology.clone(), value.clone(), change));
         }
     };
-    if !pod.spec.required_affinity_terms.is_empty() && pod.spec.required_affinity_terms.iter().all(|term| means(&term)) {
+    if !pod.spec.required_affinity_terms.is_empty()
+        && pod.spec.required_affinity_terms.iter().all(|term| means(&term))
+    {
         for term in &pod.spec.required_affinity_terms {
             add(term, [by, 0, 0]);
         }
@@ -63,7 +65,8 @@ impl InterPodAffinityState {
         // A pod that wants to be near its own kind must be able to be the first.
         let ours = cluster.namespaces.get(&pod.namespace);
         let means_itself = |term: &AffinityTerm| term.matches(&pod.labels, &pod.namespace, ours);
-        let first = !pod.spec.required_affinity_terms.is_empty() && pod.spec.required_affinity_terms.iter().all(means_itself);
+        let first = !pod.spec.required_affinity_terms.is_empty()
+            && pod.spec.required_affinity_terms.iter().all(means_itself);
         InterPodAffinityState { borrowed, first }
     }
 
@@ -74,7 +77,13 @@ impl InterPodAffinityState {
 
     /// Whether a node does.
     // upstream: pkg/scheduler/framework/plugins/interpodaffinity/filtering.go Filter
-    pub(crate) fn filter(&self, pod: &Pod, slot: usize, node: &Node, deltas: &[TopologyDelta]) -> FilterResult {
+    pub(crate) fn filter(
+        &self,
+        pod: &Pod,
+        slot: usize,
+        node: &Node,
+        deltas: &[TopologyDelta],
+    ) -> FilterResult {
         if !self.satisfies_pod_affinity(pod, slot, node, deltas) {
             return Err(Rejection::unresolvable(
                 PLUGIN,
@@ -123,7 +132,13 @@ impl InterPodAffinityState {
     }
 
     // upstream: pkg/scheduler/framework/plugins/interpodaffinity/filtering.go satisfyPodAntiAffinity
-    fn satisfies_pod_anti_affinity(&self, pod: &Pod, slot: usize, node: &Node, deltas: &[TopologyDelta]) -> bool {
+    fn satisfies_pod_anti_affinity(
+        &self,
+        pod: &Pod,
+        slot: usize,
+        node: &Node,
+        deltas: &[TopologyDelta],
+    ) -> bool {
         pod.spec.required_anti_affinity_terms.iter().all(|term| {
             let Some(value) = term.topology_value(node) else {
                 return true;
@@ -138,12 +153,25 @@ impl InterPodAffinityState {
     }
 
     // upstream: pkg/scheduler/framework/plugins/interpodaffinity/filtering.go satisfyExistingPodsAntiAffinity
-    fn satisfies_existing_pods_anti_affinity(&self, slot: usize, node: &Node, deltas: &[TopologyDelta]) -> bool {
+    fn satisfies_existing_pods_anti_affinity(
+        &self,
+        slot: usize,
+        node: &Node,
+        deltas: &[TopologyDelta],
+    ) -> bool {
         if deltas.is_empty() {
-            return self.borrowed.state.all(slot).all(|tally| tally.existing_anti_affinity <= 0);
+            return self
+                .borrowed
+                .state
+                .all(slot)
+                .all(|tally| tally.existing_anti_affinity <= 0);
         }
         node.labels.iter().all(|(label, value)| {
-            let refusing = self.borrowed.state.at(slot, label).map_or(0, |tally| tally.existing_anti_affinity);
+            let refusing = self
+                .borrowed
+                .state
+                .at(slot, label)
+                .map_or(0, |tally| tally.existing_anti_affinity);
             refusing + delta_at(deltas, label, value, 2) <= 0
         })
     }

@@ -1,12 +1,12 @@
 //! Pods that want to be near others, or away from them.
 
-mod filtering;
 mod counts;
+mod filtering;
 #[cfg(test)]
 mod tests;
 
-pub(super) use filtering::{TopologyDelta, InterPodAffinityState, delta};
 pub(super) use counts::{AffinityCounts, AffinityKey};
+pub(super) use filtering::{InterPodAffinityState, TopologyDelta, delta};
 
 use super::{framework::PreFilterResult, normalize_score::MAX_NODE_SCORE};
 use crate::{
@@ -14,11 +14,15 @@ use crate::{
     cluster_event::ClusterEvent,
     incremental::IncrementalCache,
     number::{to_f64, to_i64},
-    object::{Node, Pod, AffinityTerm},
+    object::{AffinityTerm, Node, Pod},
 };
 
 /// Sums up which pods are meant, and which mean this one. Nothing when nobody says anything.
-pub(super) fn look(pod: &Pod, cluster: &SchedulerCache, folds: &mut IncrementalCache<AffinityCounts>) -> Option<InterPodAffinityState> {
+pub(super) fn look(
+    pod: &Pod,
+    cluster: &SchedulerCache,
+    folds: &mut IncrementalCache<AffinityCounts>,
+) -> Option<InterPodAffinityState> {
     let asked = pod.spec.has_pod_affinity || cluster.any_pods_with_affinity();
     asked.then(|| InterPodAffinityState::new(pod, folds.take(AffinityKey::new(pod), cluster), cluster))
 }
@@ -26,7 +30,8 @@ pub(super) fn look(pod: &Pod, cluster: &SchedulerCache, folds: &mut IncrementalC
 /// Whether anything is to be asked of nodes.
 // upstream: pkg/scheduler/framework/plugins/interpodaffinity/filtering.go PreFilter
 pub(super) fn pre_filter(pod: &Pod, affinity: Option<&InterPodAffinityState>) -> PreFilterResult {
-    let own = !pod.spec.required_affinity_terms.is_empty() || !pod.spec.required_anti_affinity_terms.is_empty();
+    let own =
+        !pod.spec.required_affinity_terms.is_empty() || !pod.spec.required_anti_affinity_terms.is_empty();
     if own || affinity.is_some_and(InterPodAffinityState::is_refused_somewhere) {
         PreFilterResult::All
     } else {
@@ -59,17 +64,41 @@ pub(super) fn queueing_hint(pod: &Pod, event: &ClusterEvent<'_>, cluster: &Sched
             cluster.namespaces.get(&other.namespace),
         )
     };
-    let near = |other: &Pod| !pod.spec.required_affinity_terms.is_empty() && pod.spec.required_affinity_terms.iter().all(|term| meant(term, other));
-    let away = |other: &Pod| pod.spec.required_anti_affinity_terms.iter().any(|term| meant(term, other));
+    let near = |other: &Pod| {
+        !pod.spec.required_affinity_terms.is_empty()
+            && pod
+                .spec
+                .required_affinity_terms
+                .iter()
+                .all(|term| meant(term, other))
+    };
+    let away = |other: &Pod| {
+        pod.spec
+            .required_anti_affinity_terms
+            .iter()
+            .any(|term| meant(term, other))
+    };
     match event {
         ClusterEvent::AssignedPodAdd(other) => near(other),
         ClusterEvent::AssignedPodUpdate { old, new } => {
             old.labels != new.labels && ((!near(old) && near(new)) || (away(old) && !away(new)))
         }
-        ClusterEvent::AssignedPodDelete(other) => away(other) || other.spec.required_anti_affinity_terms.iter().any(|term| meant(term, pod)),
+        ClusterEvent::AssignedPodDelete(other) => {
+            away(other)
+                || other
+                    .spec
+                    .required_anti_affinity_terms
+                    .iter()
+                    .any(|term| meant(term, pod))
+        }
         ClusterEvent::UnscheduledPodUpdate { old, new } => old.labels != new.labels,
         ClusterEvent::NodeAdd(node) => {
-            !pod.spec.required_anti_affinity_terms.is_empty() || pod.spec.required_affinity_terms.iter().any(|term| term.topology_value(node).is_some())
+            !pod.spec.required_anti_affinity_terms.is_empty()
+                || pod
+                    .spec
+                    .required_affinity_terms
+                    .iter()
+                    .any(|term| term.topology_value(node).is_some())
         }
         ClusterEvent::NodeUpdate { old, new } => moved(pod, old, new),
         _ => false,
@@ -79,7 +108,12 @@ pub(super) fn queueing_hint(pod: &Pod, event: &ClusterEvent<'_>, cluster: &Sched
 /// Whether a node got into a place that may do, or out of one that did not.
 // upstream: pkg/scheduler/framework/plugins/interpodaffinity/plugin.go isSchedulableAfterNodeChange
 fn moved(pod: &Pod, old: &Node, new: &Node) -> bool {
-    let near = |term: &AffinityTerm| term.topology_value(new).is_some() && term.topology_value(old) != term.topology_value(new);
-    let away = |term: &AffinityTerm| term.topology_value(old).is_some() && term.topology_value(old) != term.topology_value(new);
-    pod.spec.required_affinity_terms.iter().any(near) || pod.spec.required_anti_affinity_terms.iter().any(away)
+    let near = |term: &AffinityTerm| {
+        term.topology_value(new).is_some() && term.topology_value(old) != term.topology_value(new)
+    };
+    let away = |term: &AffinityTerm| {
+        term.topology_value(old).is_some() && term.topology_value(old) != term.topology_value(new)
+    };
+    pod.spec.required_affinity_terms.iter().any(near)
+        || pod.spec.required_anti_affinity_terms.iter().any(away)
 }

@@ -90,10 +90,17 @@ fn a_pod_keeps_away_from_those_it_names_and_from_those_that_name_it() {
     assert_eq!(fits(&sample, &pod), ["b1", "none"]);
     let pod = sample.pod(
         "q",
-        says("web", with_anti_affinity(&json!([term("db", "kubernetes.io/hostname")]))),
+        says(
+            "web",
+            with_anti_affinity(&json!([term("db", "kubernetes.io/hostname")])),
+        ),
     );
     assert_eq!(fits(&sample, &pod), ["a2", "b1", "none"]);
-    sample.placed("lonely", "b1", says("x", with_anti_affinity(&json!([term("web", "zone")]))));
+    sample.placed(
+        "lonely",
+        "b1",
+        says("x", with_anti_affinity(&json!([term("web", "zone")]))),
+    );
     let pod = sample.pod("r", |pod| pod["metadata"]["labels"] = json!({"app": "web"}));
     assert_eq!(fits(&sample, &pod), ["a1", "a2", "none"]);
     let other = sample.pod("s", |pod| pod["metadata"]["labels"] = json!({"app": "other"}));
@@ -162,7 +169,11 @@ fn counts_follow_the_cluster() {
 fn pods_that_go_in_thought_make_room() {
     let mut sample = zones();
     let wrong = sample.placed("db", "a1", |pod| pod["metadata"]["labels"] = json!({"app": "db"}));
-    let refusing = sample.placed("x", "a1", says("x", with_anti_affinity(&json!([term("web", "zone")]))));
+    let refusing = sample.placed(
+        "x",
+        "a1",
+        says("x", with_anti_affinity(&json!([term("web", "zone")]))),
+    );
     let pod = sample.pod("p", says("web", with_anti_affinity(&json!([term("db", "zone")]))));
     let affinity = look(&pod, &sample.cluster, &mut IncrementalCache::default()).unwrap();
     let slot = sample.cluster.slot("a1").unwrap();
@@ -216,9 +227,18 @@ fn a_pod_is_tried_again_when_a_neighbour_comes_or_goes() {
     let wants = sample.pod("p", says("web", with_affinity(&json!([term("db", "zone")]))));
     let avoids = sample.pod("q", says("web", with_anti_affinity(&json!([term("db", "zone")]))));
     let queueing_hint = |pod, event| queueing_hint(pod, &event, &sample.cluster);
-    assert!(queueing_hint(&wants, ClusterEvent::AssignedPodAdd(&db)) && !queueing_hint(&wants, ClusterEvent::AssignedPodAdd(&other)));
-    assert!(queueing_hint(&avoids, ClusterEvent::AssignedPodDelete(&db)) && !queueing_hint(&avoids, ClusterEvent::AssignedPodDelete(&other)));
-    assert!(!queueing_hint(&db, ClusterEvent::AssignedPodDelete(&wants)) && !queueing_hint(&other, ClusterEvent::AssignedPodDelete(&avoids)));
+    assert!(
+        queueing_hint(&wants, ClusterEvent::AssignedPodAdd(&db))
+            && !queueing_hint(&wants, ClusterEvent::AssignedPodAdd(&other))
+    );
+    assert!(
+        queueing_hint(&avoids, ClusterEvent::AssignedPodDelete(&db))
+            && !queueing_hint(&avoids, ClusterEvent::AssignedPodDelete(&other))
+    );
+    assert!(
+        !queueing_hint(&db, ClusterEvent::AssignedPodDelete(&wants))
+            && !queueing_hint(&other, ClusterEvent::AssignedPodDelete(&avoids))
+    );
     assert!(
         queueing_hint(&db, ClusterEvent::AssignedPodDelete(&avoids)),
         "it was kept away by the other"

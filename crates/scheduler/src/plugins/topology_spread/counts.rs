@@ -5,11 +5,11 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use crate::{
-    cache::{SchedulerCache, NodeInfo},
+    cache::{NodeInfo, SchedulerCache},
     incremental::IncrementalState,
+    interner::Text,
     number::count,
     object::{Node, NodeSelector, Pod, Policy, Toleration},
-    interner::Text,
     selector::Selector,
 };
 

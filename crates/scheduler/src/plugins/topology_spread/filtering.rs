@@ -4,7 +4,7 @@ use super::{PLUGIN, SpreadCounts};
 use crate::{
     incremental::BorrowedState,
     object::Pod,
-    status::{Rejection, FilterResult},
+    status::{FilterResult, Rejection},
 };
 
 /// The rules of a pod that must be kept, with what they count.

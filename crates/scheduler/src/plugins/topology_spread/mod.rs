@@ -98,20 +98,27 @@ pub(super) fn queueing_hint(pod: &Pod, event: &ClusterEvent<'_>, cluster: &Sched
     let rules = rules(pod, true, cluster);
     let counts = |other: &Pod| rules.iter().any(|rule| rule.selector.matches(&other.labels));
     let counts_differently = |old: &Pod, new: &Pod| {
-        let differs = |rule: &SpreadConstraint| rule.selector.matches(&old.labels) != rule.selector.matches(&new.labels);
+        let differs = |rule: &SpreadConstraint| {
+            rule.selector.matches(&old.labels) != rule.selector.matches(&new.labels)
+        };
         old.labels != new.labels && rules.iter().any(differs)
     };
     let placed = |node: &Node| rules.iter().all(|rule| node.labels.get(&rule.topology).is_some());
     match event {
-        ClusterEvent::AssignedPodAdd(other) | ClusterEvent::AssignedPodDelete(other) => other.namespace == pod.namespace && counts(other),
-        ClusterEvent::AssignedPodUpdate { old, new } => new.namespace == pod.namespace && counts_differently(old, new),
+        ClusterEvent::AssignedPodAdd(other) | ClusterEvent::AssignedPodDelete(other) => {
+            other.namespace == pod.namespace && counts(other)
+        }
+        ClusterEvent::AssignedPodUpdate { old, new } => {
+            new.namespace == pod.namespace && counts_differently(old, new)
+        }
         ClusterEvent::UnscheduledPodUpdate { old, new } => {
             (old.spec.tolerations != new.spec.tolerations && rules.iter().any(|rule| rule.policy.taints))
                 || counts_differently(old, new)
         }
         ClusterEvent::NodeAdd(node) | ClusterEvent::NodeDelete(node) => placed(node),
         ClusterEvent::NodeUpdate { old, new } => {
-            let moved = |rule: &SpreadConstraint| old.labels.get(&rule.topology) != new.labels.get(&rule.topology);
+            let moved =
+                |rule: &SpreadConstraint| old.labels.get(&rule.topology) != new.labels.get(&rule.topology);
             placed(old) != placed(new)
                 || (placed(new) && (rules.iter().any(moved) || old.taints != new.taints))
         }

@@ -23,7 +23,11 @@ impl ScoreState {
     // upstream: pkg/scheduler/framework/plugins/podtopologyspread/scoring.go initPreScoreState, topologyNormalizingWeight
     pub(crate) fn new(borrowed: BorrowedState<SpreadCounts>, nodes: &[usize]) -> Self {
         let state = &borrowed.state;
-        let hosts: Vec<_> = state.rules().iter().map(|rule| &*rule.topology == LABEL_HOSTNAME).collect();
+        let hosts: Vec<_> = state
+            .rules()
+            .iter()
+            .map(|rule| &*rule.topology == LABEL_HOSTNAME)
+            .collect();
         let mut soft = ScoreState {
             weights: Vec::new(),
             hosts,

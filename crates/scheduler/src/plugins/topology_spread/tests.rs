@@ -240,12 +240,18 @@ fn a_pod_is_tried_again_when_a_count_changes() {
     let same = sample.pod("x", app);
     let other = sample.pod("y", |_| {});
     let queueing_hint = |event| queueing_hint(&pod, &event, &sample.cluster);
-    assert!(queueing_hint(ClusterEvent::AssignedPodAdd(&same)) && queueing_hint(ClusterEvent::AssignedPodDelete(&same)));
+    assert!(
+        queueing_hint(ClusterEvent::AssignedPodAdd(&same))
+            && queueing_hint(ClusterEvent::AssignedPodDelete(&same))
+    );
     assert!(!queueing_hint(ClusterEvent::AssignedPodAdd(&other)));
     assert!(queueing_hint(ClusterEvent::AssignedPodUpdate {
         old: &same,
         new: &other
     }));
     let node = |name| sample.cluster.node(sample.cluster.slot(name).unwrap()).unwrap();
-    assert!(queueing_hint(ClusterEvent::NodeAdd(node("a1"))) && !queueing_hint(ClusterEvent::NodeAdd(node("none"))));
+    assert!(
+        queueing_hint(ClusterEvent::NodeAdd(node("a1")))
+            && !queueing_hint(ClusterEvent::NodeAdd(node("none")))
+    );
 }

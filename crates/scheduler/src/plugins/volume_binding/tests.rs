@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    object::{CsiStorageCapacity, CsiDriver, StorageClass, read},
+    object::{CsiDriver, CsiStorageCapacity, StorageClass, read},
     test_cluster::TestCluster,
 };
 
@@ -70,7 +70,8 @@ impl World {
         let claims = self.early(claims)?;
         let cluster = &self.0.cluster;
         let node = cluster.node(cluster.slot(node).unwrap()).unwrap();
-        let decided = find_pod_volumes(&claims, &cluster.storage, node).map_err(|rejection| rejection.message())?;
+        let decided =
+            find_pod_volumes(&claims, &cluster.storage, node).map_err(|rejection| rejection.message())?;
         let bound = decided
             .bind
             .iter()
