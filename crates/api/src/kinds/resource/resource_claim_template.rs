@@ -1,4 +1,4 @@
-//! Templates of resource claims.
+//! ResourceClaimTemplate: the template of claims that are created per pod.
 
 use serde_json::Value;
 
@@ -18,18 +18,18 @@ impl Rules for ResourceClaimTemplate {
     fn default(&self, object: &mut Value) {
         let spec = object.at_mut("spec").and_then(|spec| spec.at_mut("spec"));
         if let Some(spec) = spec {
-            claim::default(spec);
+            claim::set_defaults_claim_spec(spec);
         }
     }
 
     // upstream: pkg/registry/resource/resourceclaimtemplate/strategy.go PrepareForCreate
     fn prepare_create(&self, object: &mut Value, _: &Circumstances<'_>) {
-        claim::drop_disabled(object.make("spec").make("spec"), &Value::Null);
+        claim::drop_disabled_fields(object.make("spec").make("spec"), &Value::Null);
     }
 
     // upstream: pkg/registry/resource/resourceclaimtemplate/strategy.go PrepareForUpdate
     fn prepare_update(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
-        claim::drop_disabled(new.make("spec").make("spec"), old.way("spec.spec"));
+        claim::drop_disabled_fields(new.make("spec").make("spec"), old.way("spec.spec"));
     }
 
     // upstream: pkg/apis/resource/validation/validation.go ValidateResourceClaimTemplate
@@ -37,7 +37,7 @@ impl Rules for ResourceClaimTemplate {
         let spec = object.at("spec");
         let at = Path::new("spec");
         validate_template_metadata(spec.at("metadata"), &at.child("metadata"), errors);
-        claim::validate(spec.at("spec"), &at.child("spec"), errors);
+        claim::validate_claim_spec(spec.at("spec"), &at.child("spec"), errors);
     }
 
     // upstream: pkg/apis/resource/validation/validation.go ValidateResourceClaimTemplateUpdate
@@ -46,7 +46,7 @@ impl Rules for ResourceClaimTemplate {
         if new.at("spec") != old.at("spec") {
             errors.push(Error::invalid(
                 &Path::new("spec"),
-                shown(new.at("spec")),
+                spec_value(new.at("spec")),
                 field_checks::IMMUTABLE,
             ));
         }
@@ -63,8 +63,8 @@ impl Rules for ResourceClaimTemplate {
     }
 }
 
-/// A spec as errors show it: the metadata stand inline.
-fn shown(spec: &Value) -> Shown {
+/// A spec as the value of an error: metadata is inlined, and the internal type has no JSON tags.
+fn spec_value(spec: &Value) -> Shown {
     let metadata: Vec<_> = ["labels", "annotations"]
         .into_iter()
         .filter(|name| spec.at("metadata").has(name))

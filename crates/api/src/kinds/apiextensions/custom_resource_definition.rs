@@ -1,12 +1,12 @@
-//! Custom resource definitions.
+//! CustomResourceDefinition: strategy and validation outside of the spec.
 
 use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
 use super::{
-    approval, bundle,
-    conversion::{self, Demands},
+    approval, ca_bundle,
+    conversion::{self, ConversionValidationOptions},
     format, names, spec,
 };
 use crate::{
@@ -58,7 +58,7 @@ impl Rules for CustomResourceDefinition {
             webhook_client::set_defaults_service_reference(config);
         }
         if object.at("status").items("storedVersions").is_empty() {
-            store(object);
+            add_stored_version(object);
         }
     }
 
@@ -66,16 +66,16 @@ impl Rules for CustomResourceDefinition {
     fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
         let zero = at.kind.ty.zero();
         object.set("status", zero.get("status").cloned().unwrap_or_default());
-        store(object);
+        add_stored_version(object);
     }
 
     // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go PrepareForUpdate
     fn prepare_update(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
         new.copy_from("status", old);
-        store(new);
+        add_stored_version(new);
     }
 
-    /// The metadata of such a write counts, as clients know it.
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go statusStrategy; metadata of a status write is kept
     // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go statusStrategy
     fn prepare_status(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
         new.copy_from("spec", old);
@@ -87,13 +87,13 @@ impl Rules for CustomResourceDefinition {
 
     // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceDefinition
     fn validate(&self, object: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
-        judge_name(object, errors);
-        let demands = Demands {
+        validate_name(object, errors);
+        let options = ConversionValidationOptions {
             known_version: true,
             certificates: false,
         };
-        spec::validate(object.at("spec"), None, demands, errors);
-        judge_rest(object, None, errors);
+        spec::validate_definition_spec(object.at("spec"), None, options, errors);
+        validate_status_and_approval(object, None, errors);
     }
 
     // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceDefinitionUpdate
@@ -101,29 +101,29 @@ impl Rules for CustomResourceDefinition {
         let before = old.at("spec");
         let established = is_established(old);
         let old_bundle = before.at("conversion").way("webhook.clientConfig").at("caBundle");
-        let demands = Demands {
-            known_version: conversion::is_known(before.at("conversion")),
-            certificates: established && !bundle::is_bad(old_bundle),
+        let options = ConversionValidationOptions {
+            known_version: conversion::has_known_review_version_or_empty(before.at("conversion")),
+            certificates: established && !ca_bundle::is_bad(old_bundle),
         };
-        spec::validate(new.at("spec"), Some(before), demands, errors);
-        judge_change(new.at("spec"), before, established, errors);
-        judge_rest(new, Some(old), errors);
+        spec::validate_definition_spec(new.at("spec"), Some(before), options, errors);
+        validate_spec_update(new.at("spec"), before, established, errors);
+        validate_status_and_approval(new, Some(old), errors);
     }
 
     // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceDefinitionStatus
     fn validate_status(&self, new: &Value, _old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
-        judge_status(new, errors);
+        validate_status_names(new, errors);
     }
 
     // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
-        let known: HashSet<String> = old
+        let old_warnings: HashSet<String> = old
             .map(|old| format::warnings(old.at("spec")))
             .into_iter()
             .flatten()
             .collect();
         let mut warnings = format::warnings(new.at("spec"));
-        warnings.retain(|warning| !known.contains(warning));
+        warnings.retain(|warning| !old_warnings.contains(warning));
         warnings
     }
 
@@ -168,8 +168,9 @@ impl Rules for CustomResourceDefinition {
     }
 }
 
-/// The version that objects are stored in belongs to those they may be stored in.
-fn store(object: &mut Value) {
+/// Adds the storage version to `status.storedVersions`.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go PrepareForCreate, PrepareForUpdate
+fn add_stored_version(object: &mut Value) {
     let versions = object.at("spec").items("versions");
     let Some(storage) = versions.iter().find(|version| version.flag("storage")) else {
         return;
@@ -190,21 +191,23 @@ fn is_established(object: &Value) -> bool {
         .any(|one| one.text("type") == "Established" && one.text("status") == "True")
 }
 
-fn judge_name(object: &Value, errors: &mut Errors) {
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceDefinition
+fn validate_name(object: &Value, errors: &mut Errors) {
     let metadata = object.at("metadata");
     let spec = object.at("spec");
-    let wanted = format!("{}.{}", spec.at("names").text("plural"), spec.text("group"));
+    let expected = format!("{}.{}", spec.at("names").text("plural"), spec.text("group"));
     let at = Path::new("metadata");
     for field in ["generateName", "name"] {
-        let given = metadata.text(field);
-        if !given.is_empty() && given != wanted {
+        let name = metadata.text(field);
+        if !name.is_empty() && name != expected {
             let detail = "must be spec.names.plural+\".\"+spec.group";
-            errors.push(Error::invalid(&at.child(field), given, detail));
+            errors.push(Error::invalid(&at.child(field), name, detail));
         }
     }
 }
 
-fn judge_change(new: &Value, old: &Value, established: bool, errors: &mut Errors) {
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go validateCustomResourceDefinitionSpecUpdate
+fn validate_spec_update(new: &Value, old: &Value, established: bool, errors: &mut Errors) {
     let at = Path::new("spec");
     let names_at = at.child("names");
     let mut same = |new: &Value, old: &Value, field: &str, at: &Path<'_>| {
@@ -222,19 +225,20 @@ fn judge_change(new: &Value, old: &Value, established: bool, errors: &mut Errors
     same(names, old_names, "plural", &names_at);
 }
 
-fn judge_status(object: &Value, errors: &mut Errors) {
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceDefinitionStatus
+fn validate_status_names(object: &Value, errors: &mut Errors) {
     let at = Path::new("status");
-    names::validate(
+    names::validate_names(
         object.at("status").at("acceptedNames"),
         &at.child("acceptedNames"),
         errors,
     );
 }
 
-fn judge_rest(new: &Value, old: Option<&Value>, errors: &mut Errors) {
-    judge_status(new, errors);
-    judge_stored(new, errors);
-    approval::validate(new, old, errors);
+fn validate_status_and_approval(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+    validate_status_names(new, errors);
+    validate_stored_versions(new, errors);
+    approval::validate_api_approval(new, old, errors);
     let preserves = |object: &Value| object.at("spec").flag("preserveUnknownFields");
     if preserves(new) && !old.is_some_and(preserves) {
         let at = Path::new("spec");
@@ -248,8 +252,9 @@ fn judge_rest(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     }
 }
 
-/// Objects that are stored in a version need it to be read again.
-fn judge_stored(object: &Value, errors: &mut Errors) {
+/// Versions in `status.storedVersions` must remain in the spec, so that stored objects can be decoded.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceDefinitionStoredVersions
+fn validate_stored_versions(object: &Value, errors: &mut Errors) {
     let status = Path::new("status");
     let at = status.child("storedVersions");
     let stored = object.at("status").at("storedVersions");
@@ -263,7 +268,7 @@ fn judge_stored(object: &Value, errors: &mut Errors) {
         return;
     }
     let versions = object.at("spec").items("versions");
-    let known: HashSet<&str> = versions.iter().map(|version| version.text("name")).collect();
+    let spec_versions: HashSet<&str> = versions.iter().map(|version| version.text("name")).collect();
     let stored_names: HashSet<&str> = names.iter().copied().collect();
     for version in versions.iter().filter(|version| version.flag("storage")) {
         let name = version.text("name");
@@ -273,7 +278,7 @@ fn judge_stored(object: &Value, errors: &mut Errors) {
         }
     }
     for (index, name) in names.iter().enumerate() {
-        if !known.contains(name) {
+        if !spec_versions.contains(name) {
             let detail = format!(
                 "missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions \
                  until a storage migration ensures no data remains persisted in {name} and removes {name} from \
