@@ -8,7 +8,7 @@ use std::{
 };
 
 use k3_api::{
-    kinds::{get_api_approval_state, builtin},
+    kinds::{builtin, get_api_approval_state},
     rules::{Tree, TreeMut},
     status::Status,
     time::Time,

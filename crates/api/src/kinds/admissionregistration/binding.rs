@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{AdmissionType, matching, static_suffix, rule};
+use super::{AdmissionType, matching, rule, static_suffix};
 use crate::{
     field::{Error, Path},
     kinds::field_checks,
@@ -100,7 +100,9 @@ impl AdmissionPolicyBinding {
                 let rules = resources.items("resourceRules");
                 rule::validate_mutating_operations(rules, &field_path.child("resourceRules"), errors);
             }
-            AdmissionType::Validating => validate_validation_actions(spec, &at.child("validationActions"), errors),
+            AdmissionType::Validating => {
+                validate_validation_actions(spec, &at.child("validationActions"), errors)
+            }
         }
     }
 
@@ -121,8 +123,8 @@ impl AdmissionPolicyBinding {
 // upstream: pkg/apis/admissionregistration/validation/validation.go validateValidationActions
 fn validate_validation_actions(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let actions = || spec.texts("validationActions");
-    let repeated = field_checks::duplicate_flags(validate_validation_actions());
-    for (index, action) in validate_validation_actions().enumerate() {
+    let repeated = field_checks::duplicate_flags(actions());
+    for (index, action) in actions().enumerate() {
         let field_path = at.index(index);
         if !ACTIONS.contains(&action) {
             errors.push(Error::not_supported(&field_path, action, ACTIONS));
@@ -133,7 +135,7 @@ fn validate_validation_actions(spec: &Value, at: &Path<'_>, errors: &mut Errors)
     }
     if ["Deny", "Warn"]
         .iter()
-        .all(|one| validate_validation_actions().any(|action| action == *one))
+        .all(|one| actions().any(|action| action == *one))
     {
         errors.push(Error::invalid(at, spec.at("validationActions"), DENY_AND_WARN));
     }
@@ -158,7 +160,7 @@ fn go_selector(selector: &Value) -> String {
         .collect();
     let expressions = selector.items("matchExpressions").iter();
     let expressions: Vec<_> = expressions
-        .map(|one| {
+        .map(|expression| {
             let values: Vec<_> = expression.texts("values").collect();
             format!(
                 "LabelSelectorRequirement{{Key:{},Operator:{},Values:[{}],}},",

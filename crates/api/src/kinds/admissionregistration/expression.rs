@@ -89,7 +89,7 @@ impl ExpressionChecker {
         }
         Err(ExpressionError::Invalid(match self.expected_types {
             [one] => format!("must evaluate to {one} but got {actual}"),
-            several => format!("must evaluate to one of [{}] but got {found}", several.join(" ")),
+            several => format!("must evaluate to one of [{}] but got {actual}", several.join(" ")),
         }))
     }
 }
@@ -121,6 +121,11 @@ mod tests {
     #[test]
     fn rejects_reserved_identifiers() {
         assert!(is_cel_identifier("_a1") && is_cel_identifier("For"));
-        assert!(!is_cel_identifier("1a") && !is_cel_identifier("a-b") && !is_cel_identifier("for") && !is_cel_identifier(""));
+        assert!(
+            !is_cel_identifier("1a")
+                && !is_cel_identifier("a-b")
+                && !is_cel_identifier("for")
+                && !is_cel_identifier("")
+        );
     }
 }

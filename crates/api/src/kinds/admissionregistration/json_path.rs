@@ -86,7 +86,9 @@ impl<'t> Parser<'t> {
                     String::new()
                 };
                 let code = u32::from(c);
-                return Err(format!("unrecognized character in action: U+{code:04X}{character}"));
+                return Err(format!(
+                    "unrecognized character in action: U+{code:04X}{character}"
+                ));
             }
         }
         Ok(false)

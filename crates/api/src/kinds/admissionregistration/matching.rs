@@ -65,7 +65,12 @@ pub(super) fn validate_selector(selector: &Value, values: InvalidValues, at: &Pa
 }
 
 // upstream: pkg/apis/admissionregistration/validation/validation.go validateMatchConditions, validateMatchCondition
-pub(super) fn validate_match_conditions(conditions: &[Value], params: bool, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_match_conditions(
+    conditions: &[Value],
+    params: bool,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     let checker = ExpressionChecker::new(
         Reach {
             params,

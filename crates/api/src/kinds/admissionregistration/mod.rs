@@ -8,8 +8,8 @@ mod expression;
 mod json_path;
 mod matching;
 mod policy;
-mod static_suffix;
 mod rule;
+mod static_suffix;
 mod webhook;
 
 use crate::rules::Rules;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{
     AdmissionType,
     expression::{self, ExpressionChecker},
-    json_path, matching, static_suffix, rule, webhook,
+    json_path, matching, rule, static_suffix, webhook,
 };
 use crate::{
     admission::Reach,
@@ -309,7 +309,12 @@ fn validate_validations(object: &Value, context: &ExpressionContext<'_>, at: &Pa
 }
 
 // upstream: pkg/apis/admissionregistration/validation/validation.go validateValidation
-fn validate_validation(validation: &Value, context: &ExpressionContext<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn validate_validation(
+    validation: &Value,
+    context: &ExpressionContext<'_>,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     let checker = context.checker(context.reach, &["bool"]);
     let field_path = at.child("expression");
     checker.validate(
@@ -353,7 +358,13 @@ fn validate_validation(validation: &Value, context: &ExpressionContext<'_>, at: 
 }
 
 // upstream: pkg/apis/admissionregistration/validation/validation.go validateAuditAnnotation
-fn validate_audit_annotation(annotation: &Value, policy: &str, context: &ExpressionContext<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn validate_audit_annotation(
+    annotation: &Value,
+    policy: &str,
+    context: &ExpressionContext<'_>,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     let field_path = at.child("key");
     let key = annotation.text("key");
     if policy.is_empty() {
@@ -384,7 +395,12 @@ fn validate_audit_annotation(annotation: &Value, policy: &str, context: &Express
 }
 
 // upstream: pkg/apis/admissionregistration/validation/validation.go validateMutation
-fn validate_mutations(mutations: &[Value], context: &ExpressionContext<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn validate_mutations(
+    mutations: &[Value],
+    context: &ExpressionContext<'_>,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     if mutations.is_empty() {
         errors.push(Error::required(at, "mutations must contain at least one item"));
     }
@@ -414,7 +430,7 @@ fn validate_mutations(mutations: &[Value], context: &ExpressionContext<'_>, at: 
             checker.validate(text, "", &expression_path.child("expression"), errors);
         } else {
             let detail = format!("must be specified when patchType is {kind}");
-            errors.push(Error::required(&wanted_place, detail));
+            errors.push(Error::required(&expression_path, detail));
         }
         if mutation.has(other) {
             let detail = format!("must not be specified when patchType is {kind}");

@@ -103,7 +103,7 @@ fn validate_resources(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
     // upstream: pkg/apis/admissionregistration/validation/validation.go validateResources; only the last resource without a subresource counts
     let mut without_part = false;
     let mut before: HashSet<(&str, &str)> = HashSet::new();
-    for (index, resource) in validate_resources().enumerate() {
+    for (index, resource) in resources().enumerate() {
         if resource.is_empty() {
             errors.push(Error::required(&field_path.index(index), ""));
             continue;
@@ -112,7 +112,7 @@ fn validate_resources(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
             without_part = resource != "*";
             continue;
         };
-        for all in [(whole, "*"), ("*", part)] {
+        for all in [(resource_name, "*"), ("*", subresource)] {
             if before.contains(&all) {
                 let detail = format!("if '{}/{}' is present, must not specify {resource}", all.0, all.1);
                 errors.push(Error::invalid(&field_path.index(index), resource, detail));
@@ -120,11 +120,11 @@ fn validate_resources(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
         }
         before.insert((resource_name, subresource));
     }
-    if validate_resources().count() > 1 && validate_resources().any(|resource| resource == "*/*") {
+    if resources().count() > 1 && resources().any(|resource| resource == "*/*") {
         let detail = "if '*/*' is present, must not specify other resources";
         errors.push(Error::invalid(&field_path, rule.at("resources"), detail));
     }
-    if without_part && validate_resources().any(|resource| resource == "*") {
+    if without_part && resources().any(|resource| resource == "*") {
         let detail = "if '*' is present, must not specify other resources without subresources";
         errors.push(Error::invalid(&field_path, rule.at("resources"), detail));
     }

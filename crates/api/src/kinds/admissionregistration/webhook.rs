@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use super::{AdmissionType, matching, static_suffix, rule};
+use super::{AdmissionType, matching, rule, static_suffix};
 use crate::{
     field::{Error, Path},
     kinds::{
@@ -140,7 +140,13 @@ impl WebhookConfiguration {
     }
 
     // upstream: pkg/apis/admissionregistration/validation/validation.go validateValidatingWebhook, validateMutatingWebhook
-    fn validate_webhook(&self, hook: &Value, options: WebhookValidationOptions, at: &Path<'_>, errors: &mut Errors) {
+    fn validate_webhook(
+        &self,
+        hook: &Value,
+        options: WebhookValidationOptions,
+        at: &Path<'_>,
+        errors: &mut Errors,
+    ) {
         errors.extend(name::fully_qualified_name(&at.child("name"), hook.text("name")));
         let field_path = at.child("rules");
         for (index, rule) in hook.items("rules").iter().enumerate() {
@@ -201,13 +207,21 @@ fn warn_of_excluded_resources(hook: &Value, at: &Path<'_>, warnings: &mut Vec<St
         // Few groups and resources are excluded: filter them before they are combined.
         let mut groups: Vec<&str> = Vec::new();
         for group in rule.texts("apiGroups") {
-            if EXCLUDED_RESOURCES.iter().any(|(excluded_group, _)| *excluded_group == group) && !groups.contains(&group) {
+            if EXCLUDED_RESOURCES
+                .iter()
+                .any(|(excluded_group, _)| *excluded_group == group)
+                && !groups.contains(&group)
+            {
                 groups.push(group);
             }
         }
         let mut resources: Vec<&str> = Vec::new();
         for resource in rule.texts("resources") {
-            if EXCLUDED_RESOURCES.iter().any(|(_, excluded_resource)| *excluded_resource == resource) && !resources.contains(&resource) {
+            if EXCLUDED_RESOURCES
+                .iter()
+                .any(|(_, excluded_resource)| *excluded_resource == resource)
+                && !resources.contains(&resource)
+            {
                 resources.push(resource);
             }
         }
@@ -249,7 +263,12 @@ impl WebhookValidationOptions {
         let bad_selector = |hook: &Value| {
             ["namespaceSelector", "objectSelector"].iter().any(|name| {
                 let mut errors = Errors::new();
-                matching::validate_selector(hook.at(name), InvalidValues::Refused, &Path::NOWHERE, &mut errors);
+                matching::validate_selector(
+                    hook.at(name),
+                    InvalidValues::Refused,
+                    &Path::NOWHERE,
+                    &mut errors,
+                );
                 !errors.is_empty()
             })
         };
@@ -320,9 +339,15 @@ mod tests {
     #[test]
     fn relaxes_rules_that_old_webhooks_violate() {
         let old = configuration(&json!({"sideEffects": "Some", "admissionReviewVersions": ["v2"]}));
-        assert_eq!(messages(&old, WebhookValidationOptions::from_old(&old, &old)), [] as [&str; 0]);
+        assert_eq!(
+            messages(&old, WebhookValidationOptions::from_old(&old, &old)),
+            [] as [&str; 0]
+        );
         let good = configuration(&json!({}));
-        assert_eq!(messages(&old, WebhookValidationOptions::from_old(&old, &good)).len(), 2);
+        assert_eq!(
+            messages(&old, WebhookValidationOptions::from_old(&old, &good)).len(),
+            2
+        );
     }
 
     #[test]

@@ -23,7 +23,9 @@ enum Approval {
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go validateAPIApproval
 pub(super) fn validate_api_approval(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let approval = parse_approval(annotation(new));
-    if !is_protected_community_group(new) || old.is_some_and(|old| self::approval(annotation(old)) == approval) {
+    if !is_protected_community_group(new)
+        || old.is_some_and(|old| self::parse_approval(annotation(old)) == approval)
+    {
         return;
     }
     let metadata = Path::new("metadata");
@@ -32,7 +34,9 @@ pub(super) fn validate_api_approval(new: &Value, old: Option<&Value>, errors: &m
     match approval {
         Approval::Given | Approval::Bypassed => {}
         Approval::Missing => {
-            let detail = format!("protected groups must have approval annotation \"{API_APPROVED_ANNOTATION}\", {SEE_PULL_REQUEST}");
+            let detail = format!(
+                "protected groups must have approval annotation \"{API_APPROVED_ANNOTATION}\", {SEE_PULL_REQUEST}"
+            );
             errors.push(Error::required(&field_path, detail));
         }
         Approval::Invalid => {
@@ -54,7 +58,9 @@ pub fn get_api_approval_state(definition: &Value) -> Option<(bool, &'static str,
     let text = annotation(definition);
     Some(match parse_approval(text) {
         Approval::Missing => {
-            let message = format!("protected groups must have approval annotation \"{API_APPROVED_ANNOTATION}\", {SEE_PULL_REQUEST}");
+            let message = format!(
+                "protected groups must have approval annotation \"{API_APPROVED_ANNOTATION}\", {SEE_PULL_REQUEST}"
+            );
             (false, "MissingAnnotation", message)
         }
         Approval::Bypassed => {
@@ -82,7 +88,10 @@ fn is_protected_community_group(definition: &Value) -> bool {
 }
 
 fn annotation(object: &Value) -> &str {
-    object.at("metadata").at("annotations").text(API_APPROVED_ANNOTATION)
+    object
+        .at("metadata")
+        .at("annotations")
+        .text(API_APPROVED_ANNOTATION)
 }
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apihelpers/helpers.go GetAPIApprovalState

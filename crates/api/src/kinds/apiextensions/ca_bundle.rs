@@ -14,7 +14,7 @@ use crate::{
 pub(super) fn validate_ca_bundle(bundle: &Value, at: &Path<'_>, errors: &mut Errors) {
     if let Some(msg) = invalid_ca_bundle_message(bundle.as_str().unwrap_or_default()) {
         let detail = format!("unable to load root certificates: {msg}");
-        errors.push(Error::invalid(at, ca_bundle, detail));
+        errors.push(Error::invalid(at, bundle, detail));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::bundle;
+use super::ca_bundle;
 use crate::{
     field::{Error, Path},
     kinds::webhook_client::{self, REVIEW_VERSIONS},
@@ -19,7 +19,12 @@ pub(super) struct ConversionValidationOptions {
 }
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go validateCustomResourceConversion
-pub(super) fn validate_conversion(conversion: &Value, options: ConversionValidationOptions, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_conversion(
+    conversion: &Value,
+    options: ConversionValidationOptions,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     if conversion.is_null() {
         return;
     }

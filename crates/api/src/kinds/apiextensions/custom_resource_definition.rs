@@ -103,7 +103,7 @@ impl Rules for CustomResourceDefinition {
         let old_bundle = before.at("conversion").way("webhook.clientConfig").at("caBundle");
         let options = ConversionValidationOptions {
             known_version: conversion::has_known_review_version_or_empty(before.at("conversion")),
-            certificates: established && !ca_bundle::is_bad(old_bundle),
+            certificates: established && !ca_bundle::is_invalid_ca_bundle(old_bundle),
         };
         spec::validate_definition_spec(new.at("spec"), Some(before), options, errors);
         validate_spec_update(new.at("spec"), before, established, errors);

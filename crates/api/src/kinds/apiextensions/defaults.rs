@@ -71,7 +71,12 @@ fn validate_level(schema: &Value, position: SchemaPosition<'_>, at: &Path<'_>, e
     };
     if let Some(items) = schema::items(schema) {
         let path = ObjectPath::Item(&position.path);
-        validate_level(items, SchemaPosition { path, ..inner }, &at.child("items"), errors);
+        validate_level(
+            items,
+            SchemaPosition { path, ..inner },
+            &at.child("items"),
+            errors,
+        );
     }
     let properties_at = at.child("properties");
     for (name, property) in schema.entries("properties") {
@@ -120,7 +125,12 @@ fn evaluate_rules(default: &Value, node: &Node, whole: bool, at: &Path<'_>, erro
 }
 
 /// Validates a default inside metadata in an object that has nothing else.
-fn validate_metadata_default(schema: &Value, position: SchemaPosition<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn validate_metadata_default(
+    schema: &Value,
+    position: SchemaPosition<'_>,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     let default = schema.at("default");
     let object = Node::read(position.object, false);
     let mut holder = position.path.wrap(default.clone());

@@ -45,7 +45,7 @@ pub(super) static SCHEMA_FIELDS: [Field; 44] = [
     Field("maxProperties", "MaxProperties", FieldType::Plain),
     Field("minProperties", "MinProperties", FieldType::Plain),
     Field("required", "Required", FieldType::Plain),
-    Field("items", "Items", FieldType::Other(schema_or_list)),
+    Field("items", "Items", FieldType::Other(schema_or_list_json)),
     Field("allOf", "AllOf", FieldType::List(&SCHEMA_FIELDS)),
     Field("oneOf", "OneOf", FieldType::List(&SCHEMA_FIELDS)),
     Field("anyOf", "AnyOf", FieldType::List(&SCHEMA_FIELDS)),
@@ -56,9 +56,21 @@ pub(super) static SCHEMA_FIELDS: [Field; 44] = [
         "AdditionalProperties",
         FieldType::Other(schema_or_flag_json),
     ),
-    Field("patternProperties", "PatternProperties", FieldType::Map(&SCHEMA_FIELDS)),
-    Field("dependencies", "Dependencies", FieldType::Other(dependencies)),
-    Field("additionalItems", "AdditionalItems", FieldType::Other(schema_or_flag_json)),
+    Field(
+        "patternProperties",
+        "PatternProperties",
+        FieldType::Map(&SCHEMA_FIELDS),
+    ),
+    Field(
+        "dependencies",
+        "Dependencies",
+        FieldType::Other(dependencies_json),
+    ),
+    Field(
+        "additionalItems",
+        "AdditionalItems",
+        FieldType::Other(schema_or_flag_json),
+    ),
     Field("definitions", "Definitions", FieldType::Map(&SCHEMA_FIELDS)),
     Field("externalDocs", "ExternalDocs", FieldType::Pointer(&DOCS_FIELDS)),
     Field("example", "Example", FieldType::Plain),
@@ -67,12 +79,20 @@ pub(super) static SCHEMA_FIELDS: [Field; 44] = [
         "XPreserveUnknownFields",
         FieldType::Plain,
     ),
-    Field("x-kubernetes-embedded-resource", "XEmbeddedResource", FieldType::Flag),
+    Field(
+        "x-kubernetes-embedded-resource",
+        "XEmbeddedResource",
+        FieldType::Flag,
+    ),
     Field("x-kubernetes-int-or-string", "XIntOrString", FieldType::Flag),
     Field("x-kubernetes-list-map-keys", "XListMapKeys", FieldType::Plain),
     Field("x-kubernetes-list-type", "XListType", FieldType::Plain),
     Field("x-kubernetes-map-type", "XMapType", FieldType::Plain),
-    Field("x-kubernetes-validations", "XValidations", FieldType::List(&RULE_FIELDS)),
+    Field(
+        "x-kubernetes-validations",
+        "XValidations",
+        FieldType::List(&RULE_FIELDS),
+    ),
 ];
 
 static VALIDATION_FIELDS: [Field; 1] = [Field(
@@ -105,28 +125,36 @@ static VERSION_FIELDS: [Field; 9] = [
     Field("deprecated", "Deprecated", FieldType::Flag),
     Field("deprecationWarning", "DeprecationWarning", FieldType::Plain),
     Field("schema", "Schema", FieldType::Pointer(&VALIDATION_FIELDS)),
-    Field("subresources", "Subresources", FieldType::Pointer(&SUBRESOURCES_FIELDS)),
+    Field(
+        "subresources",
+        "Subresources",
+        FieldType::Pointer(&SUBRESOURCES_FIELDS),
+    ),
     Field(
         "additionalPrinterColumns",
         "AdditionalPrinterColumns",
         FieldType::List(&COLUMN_FIELDS),
     ),
-    Field("selectableFields", "SelectableFields", FieldType::List(&SELECTABLE_FIELDS)),
+    Field(
+        "selectableFields",
+        "SelectableFields",
+        FieldType::List(&SELECTABLE_FIELDS),
+    ),
 ];
 
 pub(super) fn versions_json(versions: &Value) -> String {
     match versions {
-        Value::Array(items) => go_struct::print_list(items, &VERSION_FIELDS),
+        Value::Array(items) => go_struct::list_json(items, &VERSION_FIELDS),
         _ => "null".to_owned(),
     }
 }
 
 pub(super) fn rule_json(rule: &Value) -> String {
-    go_struct::print(rule, &RULE_FIELDS)
+    go_struct::struct_json(rule, &RULE_FIELDS)
 }
 
 pub(super) fn schema_json(schema: &Value) -> String {
-    go_struct::print(schema, &SCHEMA_FIELDS)
+    go_struct::struct_json(schema, &SCHEMA_FIELDS)
 }
 
 /// JSONSchemaPropsOrArray.
@@ -134,7 +162,7 @@ pub(super) fn schema_or_list_json(value: &Value) -> String {
     match value {
         Value::Array(items) => format!(
             "{{\"Schema\":null,\"JSONSchemas\":{}}}",
-            go_struct::print_list(items, &SCHEMA_FIELDS)
+            go_struct::list_json(items, &SCHEMA_FIELDS)
         ),
         one => format!("{{\"Schema\":{},\"JSONSchemas\":null}}", schema_json(one)),
     }

@@ -68,12 +68,12 @@ pub(super) fn validate_expressions(schema: &Value, costs: Costs, known: &[Error]
         total: 0,
         expensive: Vec::new(),
     };
-    let field_path = SchemaPosition {
+    let position = SchemaPosition {
         whole: true,
-        most: Some(1),
+        max_cardinality: Some(1),
         uncorrelated: None,
     };
-    validation.validate_level(schema, field_path, at);
+    validation.validate_level(schema, position, at);
     validation.report_total(at);
     validation.messages
 }
@@ -82,11 +82,11 @@ impl ExpressionValidation<'_> {
     fn validate_level(&mut self, schema: &Value, position: SchemaPosition<'_>, at: &Path<'_>) {
         let inside = |inner: &Value| SchemaPosition {
             whole: inner.flag("x-kubernetes-embedded-resource"),
-            most: field_path
-                .most
+            max_cardinality: position
+                .max_cardinality
                 .zip(max_elements(schema))
                 .map(|(most, factor)| multiply_with_overflow_guard(most, factor)),
-            uncorrelated: field_path.uncorrelated,
+            uncorrelated: position.uncorrelated,
         };
         let additional = schema.at("additionalProperties");
         if additional.is_object() {
@@ -111,7 +111,7 @@ impl ExpressionValidation<'_> {
         }
         let is_good = || !self.known.iter().any(|error| error.field.starts_with(&here));
         if !schema.items(RULES).is_empty() && is_good() {
-            self.validate_rules(schema, field_path, at);
+            self.validate_rules(schema, position, at);
         }
     }
 
@@ -119,20 +119,20 @@ impl ExpressionValidation<'_> {
     fn validate_rules(&mut self, schema: &Value, position: SchemaPosition<'_>, at: &Path<'_>) {
         let list = at.child(RULES);
         let node = Node::read(schema, false);
-        let Some(declared) = declare(&node, field_path.whole) else {
+        let Some(declared) = declare(&node, position.whole) else {
             let detail = "internal error: failed to construct type information for x-kubernetes-validations rules: unable \
                 to convert structural schema to CEL declarations";
             self.messages.push(Error::internal(&list, detail));
             return;
         };
-        let cardinality = field_path.most.unwrap_or_else(|| declared.most());
+        let cardinality = position.max_cardinality.unwrap_or_else(|| declared.most());
         let scope = Scope::new(declared.decl);
-        for (index, (rule, given)) in node.validate_rules().iter().zip(schema.items(RULES)).enumerate() {
+        for (index, (rule, given)) in node.rules().iter().zip(schema.items(RULES)).enumerate() {
             let at = list.index(index);
             let compiled = scope.compile(rule);
             self.validate_rule(given, &compiled, cardinality, &at);
             if compiled.uses_old {
-                if let Some(within) = field_path.uncorrelated {
+                if let Some(within) = position.uncorrelated {
                     let detail = format!(
                         "oldSelf cannot be used on the uncorrelatable portion of the schema within {within}"
                     );
@@ -177,8 +177,10 @@ impl ExpressionValidation<'_> {
     // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/cel_validation.go ObserveExpressionCost
     fn add_cost(&mut self, what: &str, cost: u64, at: &Path<'_>) {
         if self.costs == Costs::Judged && cost > EXPRESSION_COST_LIMIT {
-            self.messages
-                .push(Error::forbidden(at, cost_error_message(what, cost, EXPRESSION_COST_LIMIT)));
+            self.messages.push(Error::forbidden(
+                at,
+                cost_error_message(what, cost, EXPRESSION_COST_LIMIT),
+            ));
         }
         self.total = self.total.saturating_add(cost);
         // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/cel_validation.go ObserveExpressionCost; below 1% it is no help to users
@@ -199,8 +201,10 @@ impl ExpressionValidation<'_> {
                 .push(Error::forbidden(&Path::new(field_path), detail));
         }
         let what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
-        self.messages
-            .push(Error::forbidden(at, cost_error_message(what, self.total, TOTAL_COST_LIMIT)));
+        self.messages.push(Error::forbidden(
+            at,
+            cost_error_message(what, self.total, TOTAL_COST_LIMIT),
+        ));
     }
 }
 

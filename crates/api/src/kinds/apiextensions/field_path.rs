@@ -18,7 +18,11 @@ const INVALID_FIELD: &str = "does not refer to a valid field";
 
 /// Resolves a path in a schema; the error is the reason it is invalid. `brackets`: whether `['a.b']` is allowed.
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/validation.go ValidFieldPath
-pub(super) fn resolve<'s>(text: &str, schema: &'s Value, brackets: bool) -> Result<ResolvedField<'s>, String> {
+pub(super) fn resolve<'s>(
+    text: &str,
+    schema: &'s Value,
+    brackets: bool,
+) -> Result<ResolvedField<'s>, String> {
     let mut resolved = ResolvedField {
         path: String::new(),
         schema,
@@ -48,7 +52,7 @@ pub(super) fn resolve<'s>(text: &str, schema: &'s Value, brackets: bool) -> Resu
 }
 
 /// The next delimiter, quoted text, or name.
-fn token<'t>(rest: &mut &'t str) -> Option<&'t str> {
+fn next_token<'t>(rest: &mut &'t str) -> Option<&'t str> {
     let text = *rest;
     let length = match text.as_bytes().first()? {
         b'.' | b'[' | b']' => 1,
@@ -106,7 +110,8 @@ mod tests {
             "map": {"additionalProperties": {"type": "boolean"}},
         }});
         let path = |text: &str| {
-            resolve(text, &schema, true).map(|resolved| (resolved.path, resolved.schema.text("type").to_owned()))
+            resolve(text, &schema, true)
+                .map(|resolved| (resolved.path, resolved.schema.text("type").to_owned()))
         };
         assert_eq!(path(".spec.a"), Ok(("spec.a".into(), "string".into())));
         assert_eq!(path(".spec['b.c']"), Ok(("spec.b.c".into(), "integer".into())));

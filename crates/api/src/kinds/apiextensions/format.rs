@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::{internal_spec::Form, schema};
+use super::{internal_spec::InternalSpec, schema};
 use crate::{go, rules::Tree};
 
 /// The supported string formats, without dashes.
@@ -43,7 +43,7 @@ const STRING_FORMATS: [&str; 26] = [
 pub(super) fn warnings(spec: &Value) -> Vec<String> {
     let mut formats = Vec::new();
     let mut sets = Vec::new();
-    for whole in Form::of(spec).schemas() {
+    for whole in InternalSpec::from_spec(spec).schemas() {
         schema::schema_has(whole, &mut |level| {
             let format = level.text("format");
             if !format.is_empty() && !is_supported_format(level.text("type"), format) {

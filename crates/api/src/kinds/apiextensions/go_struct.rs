@@ -7,7 +7,11 @@ use serde_json::{Map, Value};
 use crate::{go, rules::Tree};
 
 /// A field: its JSON name, its Go name, its type.
-pub(super) struct Field(pub(super) &'static str, pub(super) &'static str, pub(super) FieldType);
+pub(super) struct Field(
+    pub(super) &'static str,
+    pub(super) &'static str,
+    pub(super) FieldType,
+);
 
 /// The Go type of a field, which decides its zero value.
 pub(super) enum FieldType {
@@ -69,7 +73,7 @@ impl FieldType {
             (FieldType::Pointer(fields), _) => struct_json(value, fields),
             (FieldType::List(fields), Value::Array(items)) => list_json(items, fields),
             (FieldType::Map(fields), Value::Object(items)) => map_json(items, fields),
-            (FieldType::Other(print), _) => struct_json(value),
+            (FieldType::Other(print), _) => print(value),
             _ => go::json(value),
         }
     }

@@ -157,7 +157,7 @@ mod tests {
             {"name": "a", "schema": {"x": 1}, "subresources": {"status": {}}},
             {"name": "b", "schema": {"x": 1}},
         ]});
-        let form = InternalSpec::of(&spec);
+        let form = InternalSpec::from_spec(&spec);
         assert_eq!(form.common.schema, &json!({"x": 1}));
         assert!(form.common.subresources.is_null() && form.has_any_status());
         assert!(form.has_status(&form.versions[0]) && !form.has_status(&form.versions[1]));

@@ -6,16 +6,16 @@
 mod approval;
 mod ca_bundle;
 mod conversion;
-mod defaults;
 mod custom_resource_definition;
+mod defaults;
+mod error_values;
 mod expressions;
 mod field_path;
-mod internal_spec;
 mod format;
 mod go_struct;
+mod internal_spec;
 mod names;
 mod openapi;
-mod error_values;
 mod regexp;
 mod schema;
 mod spec;
@@ -23,7 +23,7 @@ mod stored_definition;
 mod structural;
 mod version;
 
-pub(crate) use self::regexp::go_regexp_error as go_regexp_error;
+pub(crate) use self::regexp::go_regexp_error;
 pub use self::{approval::get_api_approval_state, ca_bundle::is_invalid_ca_bundle};
 use serde_json::Value;
 
@@ -34,7 +34,8 @@ use crate::{
 
 /// The strategy of a kind of this group.
 pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
-    (kind == "CustomResourceDefinition").then_some(&custom_resource_definition::CustomResourceDefinition as &dyn Rules)
+    (kind == "CustomResourceDefinition")
+        .then_some(&custom_resource_definition::CustomResourceDefinition as &dyn Rules)
 }
 
 /// The message of the condition `NonStructuralSchema`; `None` if all schemas are structural.

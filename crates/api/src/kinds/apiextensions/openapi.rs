@@ -5,11 +5,11 @@ use std::{cell::LazyCell, collections::HashSet};
 use serde_json::Value;
 
 use super::{
-    defaults,
+    defaults, error_values,
     expressions::{self, Costs},
     field_path,
     go_struct::Field,
-    error_values, schema,
+    schema,
     stored_definition::StoredDefinition,
     structural,
 };
@@ -109,14 +109,19 @@ pub(super) fn validate_schema(
         errors.extend(msgs);
     }
     let already_reported = errors.len();
-    let field_path = SchemaPosition {
+    let position = SchemaPosition {
         root: true,
         in_metadata: false,
         no_default: None,
     };
-    validate_level(schema, field_path, &at, errors);
+    validate_level(schema, position, &at, errors);
     if compiles_rules {
-        let messages = expressions::validate_expressions(schema, costs, errors.get(already_reported..).unwrap_or_default(), &at);
+        let messages = expressions::validate_expressions(
+            schema,
+            costs,
+            errors.get(already_reported..).unwrap_or_default(),
+            &at,
+        );
         errors.extend(messages);
     }
     if let Some(msg) = unsupported.filter(|_| errors.len() == before) {
@@ -126,7 +131,10 @@ pub(super) fn validate_schema(
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go validateCustomResourceDefinitionValidation
 fn validate_root(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
-    for Field(name, source, _) in error_values::SCHEMA_FIELDS.iter().filter(|Field(name, ..)| schema.has(name)) {
+    for Field(name, source, _) in error_values::SCHEMA_FIELDS
+        .iter()
+        .filter(|Field(name, ..)| schema.has(name))
+    {
         if *name == "type" && schema.text("type") != "object" {
             let detail = "only \"object\" is allowed as the type at the root of the schema if the status subresource is \
                 enabled";
@@ -150,12 +158,12 @@ fn validate_root(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceDefinitionOpenAPISchema
 fn validate_level(schema: &Value, position: SchemaPosition<'_>, at: &Path<'_>, errors: &mut Errors) {
-    reject_unsupported_fields(schema, field_path, at, errors);
+    reject_unsupported_fields(schema, position, at, errors);
     if schema.flag("uniqueItems") {
         let detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
         errors.push(Error::forbidden(&at.child("uniqueItems"), detail));
     }
-    validate_inner_schemas(schema, field_path, at, errors);
+    validate_inner_schemas(schema, position, at, errors);
     let preserve = "x-kubernetes-preserve-unknown-fields";
     if schema.has(preserve) && !schema.flag(preserve) {
         errors.push(Error::invalid(
@@ -173,12 +181,17 @@ fn validate_level(schema: &Value, position: SchemaPosition<'_>, at: &Path<'_>, e
 
 /// Rejects schema fields that are not supported at all.
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go validate
-fn reject_unsupported_fields(schema: &Value, position: SchemaPosition<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn reject_unsupported_fields(
+    schema: &Value,
+    position: SchemaPosition<'_>,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     let kind = schema.text("type");
     if !kind.is_empty() && !TYPES.contains(&kind) {
         errors.push(Error::not_supported(&at.child("type"), kind, TYPES));
     }
-    if let Some(reason) = field_path.no_default.filter(|_| schema.has("default")) {
+    if let Some(reason) = position.no_default.filter(|_| schema.has("default")) {
         let detail = match reason {
             NoDefault::TopLevel(property) => format!("must not be set in top-level {property}"),
             NoDefault::Additional => {
@@ -211,7 +224,7 @@ fn reject_unsupported_fields(schema: &Value, position: SchemaPosition<'_>, at: &
         errors.push(Error::forbidden(&at.child("items"), detail));
     }
     let embedded = "x-kubernetes-embedded-resource";
-    if field_path.in_metadata && schema.flag(embedded) {
+    if position.in_metadata && schema.flag(embedded) {
         let detail = "must not be used inside of resource meta";
         errors.push(Error::forbidden(&at.child(embedded), detail));
     }
@@ -221,7 +234,7 @@ fn reject_unsupported_fields(schema: &Value, position: SchemaPosition<'_>, at: &
 fn validate_inner_schemas(schema: &Value, position: SchemaPosition<'_>, at: &Path<'_>, errors: &mut Errors) {
     let inside = SchemaPosition {
         root: false,
-        ..field_path
+        ..position
     };
     let properties = schema.entries("properties");
     let additional = schema.at("additionalProperties");
@@ -232,10 +245,10 @@ fn validate_inner_schemas(schema: &Value, position: SchemaPosition<'_>, at: &Pat
     }
     if additional.is_object() {
         let inside = SchemaPosition {
-            no_default: if field_path.in_metadata {
+            no_default: if position.in_metadata {
                 Some(NoDefault::Additional)
             } else {
-                field_path.no_default
+                position.no_default
             },
             ..inside
         };
@@ -245,9 +258,9 @@ fn validate_inner_schemas(schema: &Value, position: SchemaPosition<'_>, at: &Pat
     for (name, property) in properties {
         let mut inside = inside;
         let of_all = matches!(name.as_str(), "metadata" | "kind" | "apiVersion");
-        if of_all && (field_path.root || schema.flag("x-kubernetes-embedded-resource")) {
+        if of_all && (position.root || schema.flag("x-kubernetes-embedded-resource")) {
             inside.in_metadata = true;
-            if field_path.root {
+            if position.root {
                 inside.no_default = Some(NoDefault::TopLevel(name));
             }
         }

@@ -74,7 +74,13 @@ pub(super) fn unsupported_fields_message(schema: &Value) -> Option<String> {
     if let Some((name, _)) = unsupported_fields.iter().find(|(_, is_set)| *is_set) {
         return Some(format!("OpenAPIV3Schema '{name}' is not supported"));
     }
-    let inside = |one: &Value| if one.is_object() { unsupported_fields_message(one) } else { None };
+    let inside = |one: &Value| {
+        if one.is_object() {
+            unsupported_fields_message(one)
+        } else {
+            None
+        }
+    };
     let nested = ["allOf", "anyOf", "oneOf"]
         .iter()
         .flat_map(|name| schema.items(name));

@@ -4,9 +4,10 @@ use serde_json::{Value, json};
 
 use super::{
     conversion::{self, ConversionValidationOptions},
+    error_values,
     expressions::Costs,
     internal_spec::InternalSpec,
-    names, openapi, error_values, schema,
+    names, openapi, schema,
     stored_definition::StoredDefinition,
     version,
 };
@@ -18,7 +19,12 @@ use crate::{
 };
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go validateCustomResourceDefinitionSpec
-pub(super) fn validate_definition_spec(spec: &Value, old: Option<&Value>, options: ConversionValidationOptions, errors: &mut Errors) {
+pub(super) fn validate_definition_spec(
+    spec: &Value,
+    old: Option<&Value>,
+    options: ConversionValidationOptions,
+    errors: &mut Errors,
+) {
     let at = Path::new("spec");
     let internal = InternalSpec::from_spec(spec);
     let stored = StoredDefinition::from_old(old);
@@ -69,7 +75,11 @@ pub(super) fn validate_definition_spec(spec: &Value, old: Option<&Value>, option
         errors,
     );
     version::validate_subresources(internal.common.subresources, &at.child("subresources"), errors);
-    version::validate_columns(internal.common.columns, &at.child("additionalPrinterColumns"), errors);
+    version::validate_columns(
+        internal.common.columns,
+        &at.child("additionalPrinterColumns"),
+        errors,
+    );
     validate_selectable_fields(&internal, old, &at, errors);
     let conversion = spec.at("conversion");
     if preserves && !conversion.is_null() && conversion.text("strategy") != "None" {
@@ -86,7 +96,8 @@ pub(super) fn validate_definition_spec(spec: &Value, old: Option<&Value>, option
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go specHasDefaults
 fn has_defaults(internal: &InternalSpec<'_>) -> bool {
-    internal.schemas()
+    internal
+        .schemas()
         .any(|whole| schema::schema_has(whole, &mut |one| one.has("default")))
 }
 
@@ -109,7 +120,12 @@ fn validate_group(group: &str, at: &Path<'_>, errors: &mut Errors) {
 }
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go validateCustomResourceDefinitionSpec
-fn validate_versions(internal: &InternalSpec<'_>, stored: &StoredDefinition<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn validate_versions(
+    internal: &InternalSpec<'_>,
+    stored: &StoredDefinition<'_>,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     let names: Vec<_> = internal
         .versions
         .iter()
@@ -122,7 +138,11 @@ fn validate_versions(internal: &InternalSpec<'_>, stored: &StoredDefinition<'_>,
     }
     let versions_value = || Shown::Printed(error_values::versions_json(&internal.versions_value()));
     if field_checks::duplicate_flags(&names).contains(&true) {
-        errors.push(Error::invalid(at, versions_value(), "must contain unique version names"));
+        errors.push(Error::invalid(
+            at,
+            versions_value(),
+            "must contain unique version names",
+        ));
     }
     let stored = internal
         .versions
@@ -150,7 +170,12 @@ fn validate_names(names: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceSelectableFields
-fn validate_selectable_fields(internal: &InternalSpec<'_>, old: Option<&Value>, at: &Path<'_>, errors: &mut Errors) {
+fn validate_selectable_fields(
+    internal: &InternalSpec<'_>,
+    old: Option<&Value>,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     let fields = internal.common.selectable;
     if fields.as_array().is_none_or(Vec::is_empty) {
         return;

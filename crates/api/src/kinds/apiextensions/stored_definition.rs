@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::{internal_spec::Form, regexp, schema};
+use super::{internal_spec::InternalSpec, regexp, schema};
 use crate::{custom::Pattern, rules::Tree};
 
 /// Limit of the size of new expressions of one definition that are compiled to check them. Beyond it only their syntax is
@@ -35,7 +35,7 @@ impl<'o> StoredDefinition<'o> {
         let Some(old) = old else {
             return stored;
         };
-        for whole in Form::of(old).schemas() {
+        for whole in InternalSpec::from_spec(old).schemas() {
             schema::schema_has(whole, &mut |level| {
                 let pattern = level.text("pattern");
                 if !pattern.is_empty() {

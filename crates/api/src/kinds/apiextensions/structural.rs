@@ -52,7 +52,13 @@ pub(super) fn validate_structural(schema: &Value, stored: &StoredDefinition<'_>,
 }
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/validation.go validateStructuralInvariants
-fn validate_structural_invariants(schema: &Value, level: Level, stored: &StoredDefinition<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn validate_structural_invariants(
+    schema: &Value,
+    level: Level,
+    stored: &StoredDefinition<'_>,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     let kind = schema.text("type");
     let field_path = at.child("items");
     match schema::items(schema) {
@@ -182,7 +188,13 @@ struct SkippedJunctors {
 }
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/validation.go validateValueValidation
-fn validate_value_validation(schema: &Value, skip: SkippedJunctors, stored: &StoredDefinition<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn validate_value_validation(
+    schema: &Value,
+    skip: SkippedJunctors,
+    stored: &StoredDefinition<'_>,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     for list in ["anyOf", "allOf", "oneOf"] {
         if list == "anyOf" && skip.any_of {
             continue;
@@ -213,10 +225,22 @@ fn validate_value_validation(schema: &Value, skip: SkippedJunctors, stored: &Sto
 }
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/validation.go validateNestedValueValidation
-fn validate_nested_value_validation(schema: &Value, skip: SkippedJunctors, stored: &StoredDefinition<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn validate_nested_value_validation(
+    schema: &Value,
+    skip: SkippedJunctors,
+    stored: &StoredDefinition<'_>,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     validate_value_validation(schema, skip, stored, at, errors);
     if let Some(items) = schema::items(schema) {
-        validate_nested_value_validation(items, SkippedJunctors::default(), stored, &at.child("items"), errors);
+        validate_nested_value_validation(
+            items,
+            SkippedJunctors::default(),
+            stored,
+            &at.child("items"),
+            errors,
+        );
     }
     let properties_at = at.child("properties");
     for (name, property) in schema.entries("properties") {
@@ -257,7 +281,13 @@ fn validate_nested_value_validation(schema: &Value, skip: SkippedJunctors, store
 
 /// Every field that `narrow` restricts below its junctors must be specified in `whole`.
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/complete.go validateValueValidationCompleteness
-fn validate_completeness(narrow: &Value, whole: &Value, whole_at: &Path<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn validate_completeness(
+    narrow: &Value,
+    whole: &Value,
+    whole_at: &Path<'_>,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     if narrow.has("not") {
         validate_nested_completeness(narrow.at("not"), whole, whole_at, &at.child("not"), errors);
     }
@@ -270,7 +300,13 @@ fn validate_completeness(narrow: &Value, whole: &Value, whole_at: &Path<'_>, at:
 }
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/complete.go validateNestedValueValidationCompleteness
-fn validate_nested_completeness(narrow: &Value, whole: &Value, whole_at: &Path<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn validate_nested_completeness(
+    narrow: &Value,
+    whole: &Value,
+    whole_at: &Path<'_>,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     validate_completeness(narrow, whole, whole_at, at, errors);
     let missing = |field_path: &Path<'_>, narrow_at: &Path<'_>| {
         Error::required(field_path, format!("because it is defined in {narrow_at}"))

@@ -4,7 +4,10 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use super::{expressions::Costs, field_path, internal_spec::Version, openapi, schema, stored_definition::StoredDefinition};
+use super::{
+    expressions::Costs, field_path, internal_spec::Version, openapi, schema,
+    stored_definition::StoredDefinition,
+};
 use crate::{
     field::{Error, Path},
     go,

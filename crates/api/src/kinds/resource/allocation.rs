@@ -6,9 +6,10 @@ use serde_json::Value;
 
 use super::{
     claim::MAX_REQUESTS,
-    configuration::{self, ValidatedItem, MAX_CONFIGURATIONS},
-    declarative, device, taint,
+    configuration::{self, MAX_CONFIGURATIONS, ValidatedItem},
+    declarative, device,
     names::{self, RequestNames},
+    taint,
 };
 use crate::{
     field::{Error, Path, Shown},
@@ -54,7 +55,7 @@ pub(super) fn prepare_status(status: &mut Value, old: &Value) {
     let deallocated: HashSet<_> = allocation_results(old)
         .iter()
         .map(device_id)
-        .filter(|old| !kept.contains(old))
+        .filter(|old| !allocated.contains(old))
         .map(|old| old.map(str::to_owned))
         .collect();
     if deallocated.is_empty() {
@@ -131,7 +132,12 @@ fn validate_consumers_and_devices(claim: &Value, old: &Value, at: &Path<'_>, err
 }
 
 // upstream: pkg/apis/resource/validation/validation.go validateDeviceStatus, validateNetworkDeviceData
-fn validate_device_status(device: &Value, allocated: &HashSet<[&str; 4]>, at: &Path<'_>, errors: &mut Errors) {
+fn validate_device_status(
+    device: &Value,
+    allocated: &HashSet<[&str; 4]>,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     validate_csi_driver_name(device.text("driver"), &at.child("driver"), errors);
     names::validate_pool_name(device.text("pool"), &at.child("pool"), errors);
     field_checks::validate_dns1123_label(device.text("device"), &at.child("device"), errors);
@@ -150,11 +156,20 @@ fn validate_device_status(device: &Value, allocated: &HashSet<[&str; 4]>, at: &P
     let conditions = device.items("conditions");
     let field_path = at.child("conditions");
     if conditions.len() > MAX_CONDITIONS {
-        errors.push(Error::too_many(&field_path, Some(conditions.len()), MAX_CONDITIONS));
+        errors.push(Error::too_many(
+            &field_path,
+            Some(conditions.len()),
+            MAX_CONDITIONS,
+        ));
     }
     condition::validate_conditions(conditions, &field_path, errors);
     if device.has("data") {
-        configuration::validate_raw_extension(device.at("data"), Some(MAX_DATA_BYTES), &at.child("data"), errors);
+        configuration::validate_raw_extension(
+            device.at("data"),
+            Some(MAX_DATA_BYTES),
+            &at.child("data"),
+            errors,
+        );
     }
     let addresses = device.at("networkData").items("ips");
     if addresses.len() <= MAX_ADDRESSES {
@@ -167,7 +182,12 @@ fn validate_device_status(device: &Value, allocated: &HashSet<[&str; 4]>, at: &P
 }
 
 // upstream: pkg/apis/resource/validation/validation.go validateAllocationResult, validateDeviceAllocationResult
-fn validate_allocation_result(allocation: &Value, requests: &RequestNames<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn validate_allocation_result(
+    allocation: &Value,
+    requests: &RequestNames<'_>,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     let devices = at.child("devices");
     let results = allocation.at("devices").items("results");
     let field_path = devices.child("results");
@@ -207,11 +227,19 @@ fn validate_declaratively_allocation(allocation: &Value, at: &Path<'_>, errors: 
     if declarative::validate_max_items(results, MAX_RESULTS, &field_path, errors) {
         for (index, result) in results.iter().enumerate() {
             let field_path = field_path.index(index);
-            names::validate_declaratively_driver_name(result.text("driver"), &field_path.child("driver"), errors);
+            names::validate_declaratively_driver_name(
+                result.text("driver"),
+                &field_path.child("driver"),
+                errors,
+            );
             names::validate_declaratively_pool_name(result.text("pool"), &field_path.child("pool"), errors);
             taint::validate_declaratively_tolerations(result, &field_path, errors);
             device::validate_declaratively_binding_conditions(result, &field_path, errors);
-            names::validate_declaratively_share_id(result.at("shareID"), &field_path.child("shareID"), errors);
+            names::validate_declaratively_share_id(
+                result.at("shareID"),
+                &field_path.child("shareID"),
+                errors,
+            );
         }
     }
     let configurations = allocation.at("devices").items("config");
@@ -235,7 +263,13 @@ fn validate_declaratively_status(status: &Value, at: &Path<'_>, errors: &mut Err
     }
     let devices = status.items("devices");
     let field_path = at.child("devices");
-    declarative::validate_unique(devices, &DEVICE_ID_FIELDS, "AllocatedDeviceStatus", &field_path, errors);
+    declarative::validate_unique(
+        devices,
+        &DEVICE_ID_FIELDS,
+        "AllocatedDeviceStatus",
+        &field_path,
+        errors,
+    );
     for (index, device) in devices.iter().enumerate() {
         let field_path = field_path.index(index);
         names::validate_declaratively_share_id(device.at("shareID"), &field_path.child("shareID"), errors);

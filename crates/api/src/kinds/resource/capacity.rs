@@ -58,7 +58,13 @@ pub(super) fn validate_capacity(capacity: &Value, shared: bool, at: &Path<'_>, e
 }
 
 // upstream: pkg/apis/resource/validation/validation.go validateRequestPolicyValidValues
-fn validate_valid_values(values: &[Quantity], default: &Quantity, whole: &Quantity, at: &Path<'_>, errors: &mut Errors) {
+fn validate_valid_values(
+    values: &[Quantity],
+    default: &Quantity,
+    whole: &Quantity,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     for (index, pair) in values.windows(2).enumerate() {
         if let [before, after] = pair
             && before > after
@@ -123,9 +129,9 @@ impl RequestRange {
         };
         RequestRange {
             default,
-            min: parse("min"),
-            max: parse("max"),
-            step: parse("step"),
+            min: read("min"),
+            max: read("max"),
+            step: read("step"),
         }
     }
 

@@ -3,9 +3,10 @@
 use serde_json::Value;
 
 use super::{
-    configuration::{self, ValidatedItem, MAX_CONFIGURATIONS},
-    declarative, taint,
+    configuration::{self, MAX_CONFIGURATIONS, ValidatedItem},
+    declarative,
     names::{self, RequestNames},
+    taint,
 };
 use crate::{
     field::{Error, Path},
@@ -27,7 +28,7 @@ pub(super) fn set_defaults_claim_spec(spec: &mut Value) {
         if request.text("allocationMode") == "ExactCount" {
             request.fill("count", 1);
         }
-        taint::default_tolerations(request);
+        taint::set_defaults_tolerations(request);
     });
 }
 
@@ -220,6 +221,6 @@ fn validate_declaratively_request(request: &Value, at: &Path<'_>, errors: &mut E
 
 fn validate_declaratively_exact_request(request: &Value, at: &Path<'_>, errors: &mut Errors) {
     configuration::validate_declaratively_selectors(request, at, errors);
-    declarative::validate_optional_enum(request, "allocationMode", &MODES, at, errors);
+    declarative::validate_optional_enum(request, "allocationMode", &ALLOCATION_MODES, at, errors);
     taint::validate_declaratively_tolerations(request, at, errors);
 }

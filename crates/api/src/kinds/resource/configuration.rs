@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{declarative, selector, names};
+use super::{declarative, names, selector};
 use crate::{
     field::{Error, Path},
     rules::{Errors, Tree},
@@ -58,7 +58,12 @@ pub(super) fn validate_declaratively_selectors(holder: &Value, at: &Path<'_>, er
 
 /// Hand-written validation of a configuration.
 // upstream: pkg/apis/resource/validation/validation.go validateDeviceConfiguration, validateOpaqueConfiguration
-pub(super) fn validate_device_configuration(configuration: &Value, age: ValidatedItem, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_device_configuration(
+    configuration: &Value,
+    age: ValidatedItem,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     let field_path = at.child("opaque");
     if !configuration.has("opaque") {
         errors.push(Error::required(&field_path, ""));
@@ -70,7 +75,11 @@ pub(super) fn validate_device_configuration(configuration: &Value, age: Validate
 }
 
 /// Declarative validation of a configuration.
-pub(super) fn validate_declaratively_configuration(configuration: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_declaratively_configuration(
+    configuration: &Value,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     if configuration.has("opaque") {
         let field_path = at.child("opaque");
         let driver = configuration.at("opaque").text("driver");

@@ -48,7 +48,13 @@ pub(super) fn validate_set(tree: &Value, name: &str, most: usize, at: &Path<'_>,
 }
 
 /// A required string that must be one of `supported`.
-pub(super) fn validate_required_enum(tree: &Value, name: &str, supported: &[&str], at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_required_enum(
+    tree: &Value,
+    name: &str,
+    supported: &[&str],
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     match tree.text(name) {
         "" => errors.push(Error::required(&at.child(name), "")),
         value => field_checks::validate_supported(value, supported, &at.child(name), errors),
@@ -56,7 +62,13 @@ pub(super) fn validate_required_enum(tree: &Value, name: &str, supported: &[&str
 }
 
 /// A string that must be one of `supported` if it is set.
-pub(super) fn validate_optional_enum(tree: &Value, name: &str, supported: &[&str], at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_optional_enum(
+    tree: &Value,
+    name: &str,
+    supported: &[&str],
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     match tree.text(name) {
         "" => {}
         value => field_checks::validate_supported(value, supported, &at.child(name), errors),

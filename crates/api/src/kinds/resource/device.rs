@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{capacity, declarative, taint, names};
+use super::{capacity, declarative, names, taint};
 use crate::{
     field::{Error, Path},
     kinds::{
@@ -30,7 +30,13 @@ const BINDING_CONDITION_FIELDS: [&str; 2] = ["bindingConditions", "bindingFailur
 
 /// Hand-written validation of a device.
 // upstream: pkg/apis/resource/validation/validation.go validateDevice
-pub(super) fn validate_device(device: &Value, old: &Value, each_selects: bool, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_device(
+    device: &Value,
+    old: &Value,
+    each_selects: bool,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     field_checks::validate_dns1123_label(device.text("name"), &at.child("name"), errors);
     let attributes = device.entries("attributes");
     let capacities = device.entries("capacity");
@@ -156,7 +162,11 @@ fn is_semantic_version(text: &str) -> bool {
 pub(super) fn validate_counters(holder: &Value, at: &Path<'_>, errors: &mut Errors) {
     let counters = holder.entries("counters").len();
     if counters > MAX_COUNTERS {
-        errors.push(Error::too_many(&at.child("counters"), Some(counters), MAX_COUNTERS));
+        errors.push(Error::too_many(
+            &at.child("counters"),
+            Some(counters),
+            MAX_COUNTERS,
+        ));
     }
 }
 
@@ -212,9 +222,13 @@ fn validate_node_selection(device: &Value, each_selects: bool, at: &Path<'_>, er
         }
     }
     match set_fields.len() {
-        0 => errors.push(Error::required(at, ONE)),
+        0 => errors.push(Error::required(at, EXACTLY_ONE)),
         1 => {}
-        _ => errors.push(Error::invalid(at, format!("{{{}}}", set_fields.join(", ")), EXACTLY_ONE)),
+        _ => errors.push(Error::invalid(
+            at,
+            format!("{{{}}}", set_fields.join(", ")),
+            EXACTLY_ONE,
+        )),
     }
 }
 
@@ -255,7 +269,12 @@ pub(super) fn validate_binding_conditions(holder: &Value, at: &Path<'_>, errors:
 /// Declarative validation of binding conditions.
 pub(super) fn validate_declaratively_binding_conditions(holder: &Value, at: &Path<'_>, errors: &mut Errors) {
     for list in BINDING_CONDITION_FIELDS {
-        declarative::validate_max_items(holder.items(list), MAX_BINDING_CONDITIONS, &at.child(list), errors);
+        declarative::validate_max_items(
+            holder.items(list),
+            MAX_BINDING_CONDITIONS,
+            &at.child(list),
+            errors,
+        );
     }
 }
 
@@ -283,7 +302,10 @@ pub(super) fn validate_declaratively_device(device: &Value, at: &Path<'_>, error
 
 /// An attribute has exactly one value.
 fn validate_declaratively_attribute(attribute: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let set_fields: Vec<_> = VALUE_FIELDS.into_iter().filter(|name| attribute.has(name)).collect();
+    let set_fields: Vec<_> = VALUE_FIELDS
+        .into_iter()
+        .filter(|name| attribute.has(name))
+        .collect();
     if set_fields.len() == 1 {
         return;
     }

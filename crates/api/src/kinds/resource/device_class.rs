@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{
-    configuration::{self, ValidatedItem, MAX_CONFIGURATIONS},
+    configuration::{self, MAX_CONFIGURATIONS, ValidatedItem},
     declarative,
 };
 use crate::{
@@ -58,7 +58,12 @@ fn validate_device_class_spec(spec: &Value, old: &Value, errors: &mut Errors) {
     let field_path = at.child("config");
     if configurations.len() <= MAX_CONFIGURATIONS {
         for (index, one) in configurations.iter().enumerate() {
-            configuration::validate_device_configuration(one, age("config"), &field_path.index(index), errors);
+            configuration::validate_device_configuration(
+                one,
+                age("config"),
+                &field_path.index(index),
+                errors,
+            );
         }
     }
     configuration::validate_declaratively_selectors(spec, &at, errors);

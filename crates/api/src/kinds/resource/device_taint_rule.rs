@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{taint, names};
+use super::{names, taint};
 use crate::{
     field::{Error, Path},
     kinds::{condition, core::volume::source::validate_csi_driver_name, field_checks, status_meta},
@@ -52,7 +52,11 @@ impl Rules for DeviceTaintRule {
         let conditions = new.at("status").items("conditions");
         condition::validate_conditions(conditions, &field_path, errors);
         if conditions.len() > MAX_CONDITIONS {
-            errors.push(Error::too_many(&field_path, Some(conditions.len()), MAX_CONDITIONS));
+            errors.push(Error::too_many(
+                &field_path,
+                Some(conditions.len()),
+                MAX_CONDITIONS,
+            ));
         }
     }
 

@@ -12,12 +12,12 @@ mod declarative;
 mod device;
 mod device_class;
 mod device_taint_rule;
+mod names;
 mod resource_claim;
 mod resource_claim_template;
 mod resource_slice;
 mod selector;
 mod taint;
-mod names;
 
 use crate::rules::Rules;
 

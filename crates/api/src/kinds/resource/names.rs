@@ -232,7 +232,10 @@ mod tests {
 
     #[test]
     fn truncates_long_keys() {
-        assert_eq!(truncate_if_too_long("abcdefghijklmnopqrstuvwxyz", 16), "abcdefg...uvwxyz");
+        assert_eq!(
+            truncate_if_too_long("abcdefghijklmnopqrstuvwxyz", 16),
+            "abcdefg...uvwxyz"
+        );
         assert_eq!(truncate_if_too_long("abc", 2), "abc");
     }
 }

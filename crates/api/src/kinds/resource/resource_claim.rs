@@ -24,7 +24,7 @@ impl Rules for ResourceClaim {
             .and_then(|allocation| allocation.at_mut("devices"));
         if let Some(devices) = results {
             for result in devices.items_mut("results") {
-                taint::default_tolerations(result);
+                taint::set_defaults_tolerations(result);
             }
         }
     }

@@ -4,7 +4,7 @@ use std::{borrow::Cow, collections::HashMap};
 
 use serde_json::{Value, json};
 
-use super::{declarative, device, taint, names};
+use super::{declarative, device, names, taint};
 use crate::{
     field::{Error, Path, Shown},
     go,

@@ -23,8 +23,14 @@ static ENVIRONMENT: LazyLock<Environment> = LazyLock::new(|| {
     let device = ObjectDecl::new("kubernetes.DRADevice")
         .field("driver", Decl::new(Shape::String, MAX_DRIVER_LENGTH))
         .field("allowMultipleAllocations", Decl::new(Shape::Bool, 1))
-        .field("attributes", map_by_domain_and_name(Decl::new(Shape::Dyn, MAX_VALUE_LENGTH)))
-        .field("capacity", map_by_domain_and_name(Shape::Opaque(Opaque::Quantity).into()));
+        .field(
+            "attributes",
+            map_by_domain_and_name(Decl::new(Shape::Dyn, MAX_VALUE_LENGTH)),
+        )
+        .field(
+            "capacity",
+            map_by_domain_and_name(Shape::Opaque(Opaque::Quantity).into()),
+        );
     Environment::new()
         .variable("device", Decl::object(device))
         .with_bindings()
