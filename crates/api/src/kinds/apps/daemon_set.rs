@@ -65,7 +65,7 @@ impl Rules for DaemonSet {
             rolling.fill("maxSurge", 0);
         }
         spec.fill("revisionHistoryLimit", 10);
-        pod::default_template(spec.make("template"));
+        pod::set_defaults_pod_template(spec.make("template"));
     }
 
     // upstream: pkg/registry/apps/daemonset/strategy.go PrepareForCreate
@@ -196,7 +196,7 @@ fn validate_daemon_set_spec(spec: &Value, old: Option<&Value>, errors: &mut Erro
             detail,
         ));
     }
-    pod::validate_template_with(
+    pod::validate_pod_template_spec(
         template,
         &pod_template::template_validation_options(old),
         &template_at,

@@ -46,7 +46,7 @@ impl Rules for Deployment {
         }
         spec.fill("revisionHistoryLimit", 10);
         spec.fill("progressDeadlineSeconds", 600);
-        pod::default_template(spec.make("template"));
+        pod::set_defaults_pod_template(spec.make("template"));
     }
 
     // upstream: pkg/registry/apps/deployment/strategy.go PrepareForCreate

@@ -18,7 +18,7 @@ impl Rules for ReplicaSet {
     fn default(&self, object: &mut Value) {
         let spec = object.make("spec");
         spec.fill("replicas", 1);
-        pod::default_template(spec.make("template"));
+        pod::set_defaults_pod_template(spec.make("template"));
     }
 
     // upstream: pkg/registry/apps/replicaset/strategy.go PrepareForCreate

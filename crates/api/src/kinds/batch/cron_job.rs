@@ -45,7 +45,7 @@ impl Rules for CronJob {
         spec.fill("failedJobsHistoryLimit", 1);
         let job = spec.make("jobTemplate").make("spec");
         job::set_defaults_pod_failure_policy(job);
-        pod::default_template(job.make("template"));
+        pod::set_defaults_pod_template(job.make("template"));
     }
 
     // upstream: pkg/registry/batch/cronjob/strategy.go PrepareForCreate

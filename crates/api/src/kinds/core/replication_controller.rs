@@ -31,7 +31,7 @@ impl Rules for ReplicationController {
         }
         spec.fill("replicas", 1);
         if let Some(template) = spec.at_mut("template").filter(|template| !template.is_null()) {
-            pod::default_template(template);
+            pod::set_defaults_pod_template(template);
         }
         let metadata = object.make("metadata");
         if !labels.is_null() && metadata.entries("labels").is_empty() {
@@ -153,7 +153,7 @@ fn validate(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
     } else {
         let selector = Selector::from_labels(spec.get("selector"));
         pod_template::validate_labels_match(&selector, template, &field_path, errors);
-        pod::validate_template_with(
+        pod::validate_pod_template_spec(
             template,
             &pod_template::template_validation_options(old),
             &field_path,

@@ -5,7 +5,7 @@ use std::{cell::LazyCell, collections::BTreeSet};
 use serde_json::{Value, json};
 
 use super::pod::resources::{
-    default_list, is_standard_quota, quantity_or_zero, validate_amount, validate_quota_name,
+    set_defaults_resource_list, is_standard_quota, quantity_or_zero, validate_resource_quantity_value, validate_quota_resource_name,
 };
 use crate::{
     apply::managed::Reset,
@@ -63,7 +63,7 @@ impl Rules for ResourceQuota {
     fn default(&self, object: &mut Value) {
         for (part, list) in [("spec", "hard"), ("status", "hard"), ("status", "used")] {
             if let Some(list) = object.at_mut(part).and_then(|part| part.at_mut(list)) {
-                default_list(list);
+                set_defaults_resource_list(list);
             }
         }
     }
@@ -174,8 +174,8 @@ fn status(errors: &mut Errors, status: &Value) {
 fn amounts(errors: &mut Errors, at: &Path<'_>, list: &Value) {
     for (name, value) in list.as_object().into_iter().flatten() {
         let field_path = at.key(name);
-        validate_quota_name(name, &field_path, errors);
-        validate_amount(name, &quantity_or_zero(value), &field_path, errors);
+        validate_quota_resource_name(name, &field_path, errors);
+        validate_resource_quantity_value(name, &quantity_or_zero(value), &field_path, errors);
     }
 }
 

@@ -78,7 +78,7 @@ impl Rules for Job {
         spec.fill("podReplacementPolicy", replacement);
         spec.fill("manualSelector", false);
         set_defaults_pod_failure_policy(spec);
-        pod::default_template(spec.make("template"));
+        pod::set_defaults_pod_template(spec.make("template"));
         let metadata = object.make("metadata");
         if !labels.is_null() && metadata.entries("labels").is_empty() {
             metadata.set("labels", labels);
@@ -216,7 +216,7 @@ pub(super) fn drop_disabled_fields(spec: &mut Value, old: &Value) {
         spec.remove("scheduling");
     }
     if let Some(template) = spec.at_mut("template") {
-        pod::drop_from_template(template, old.at("template"));
+        pod::drop_disabled_template_fields(template, old.at("template"));
     }
 }
 
@@ -233,7 +233,7 @@ pub(super) fn spec_warnings(spec: &Value, old: Option<&Value>, at: &Path<'_>) ->
         ));
     }
     let before = old.map(|old| old.at("template"));
-    warnings.extend(pod::template_warnings(
+    warnings.extend(pod::get_warnings_for_pod_template(
         spec.at("template"),
         &at.child("template"),
         before,

@@ -1,4 +1,4 @@
-//! Which nodes and which other pods a pod wants to be near to, or far from.
+//! Node affinity, pod affinity and pod anti-affinity.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,7 +16,7 @@ use crate::{
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
-/// What is wrong with what a pod wants to be near to.
+// upstream: pkg/apis/core/validation/validation.go validateAffinity, validatePodAffinity, validatePodAntiAffinity
 pub(super) fn validate(affinity: &Value, options: &Options, at: &Path<'_>, errors: &mut Errors) {
     if affinity.has("nodeAffinity") {
         node_affinity(
@@ -48,6 +48,7 @@ pub(super) fn validate(affinity: &Value, options: &Options, at: &Path<'_>, error
     }
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateWeightedPodAffinityTerms
 fn weight(term: &Value, at: &Path<'_>, errors: &mut Errors) {
     let weight = term.int("weight").unwrap_or_default();
     if !(1..=100).contains(&weight) {
@@ -55,6 +56,7 @@ fn weight(term: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateNodeAffinity, ValidatePreferredSchedulingTerms
 fn node_affinity(affinity: &Value, options: &Options, at: &Path<'_>, errors: &mut Errors) {
     if affinity.has(REQUIRED) {
         let values = if options.any_node_values {
@@ -68,12 +70,13 @@ fn node_affinity(affinity: &Value, options: &Options, at: &Path<'_>, errors: &mu
     for (index, term) in affinity.items(PREFERRED).iter().enumerate() {
         let item_at = list_at.index(index);
         weight(term, &item_at, errors);
-        // A wish that no node can fulfil does no harm.
+        // Preferred terms that no node can match are harmless.
         let preference = term.at("preference");
         node_selector::validate_term(preference, Values::Taken, &item_at.child("preference"), errors);
     }
 }
 
+// upstream: pkg/apis/core/validation/validation.go validatePodAffinityTerm
 fn pod_term(term: &Value, values: InvalidValues, at: &Path<'_>, errors: &mut Errors) {
     for name in ["labelSelector", "namespaceSelector"] {
         let field_path = at.child(name);
@@ -95,8 +98,9 @@ fn pod_term(term: &Value, values: InvalidValues, at: &Path<'_>, errors: &mut Err
     errors.push_invalid(&at.child("topologyKey"), key, label_key(key));
 }
 
-/// What is wrong with the keys of labels a term takes the pod's own values for. They were merged into the selector
-/// before, so a key that stands there twice was in both.
+/// Validates matchLabelKeys and mismatchLabelKeys. The strategy merged them into the selector before, so a key that occurs twice
+/// there was in both.
+// upstream: pkg/apis/core/validation/validation.go ValidateMatchLabelKeysAndMismatchLabelKeys, validateLabelKeys
 pub(super) fn label_keys(term: &Value, at: &Path<'_>, errors: &mut Errors) {
     let selector = term.at("labelSelector");
     for name in ["matchLabelKeys", "mismatchLabelKeys"] {
@@ -109,9 +113,9 @@ pub(super) fn label_keys(term: &Value, at: &Path<'_>, errors: &mut Errors) {
             errors.push_invalid(&list_at.index(index), key, label_key(key));
         }
     }
-    let wanted: Vec<&str> = term.texts("matchLabelKeys").collect();
-    // The last place of each key.
-    let places: HashMap<&str, usize> = wanted
+    let match_keys: Vec<&str> = term.texts("matchLabelKeys").collect();
+    // The last index of each key.
+    let last_indexes: HashMap<&str, usize> = match_keys
         .iter()
         .enumerate()
         .map(|(index, key)| (*key, index))
@@ -123,7 +127,7 @@ pub(super) fn label_keys(term: &Value, at: &Path<'_>, errors: &mut Errors) {
         .collect();
     for expression in selector.items("matchExpressions") {
         let key = expression.text("key");
-        if let Some(index) = places.get(key)
+        if let Some(index) = last_indexes.get(key)
             && seen.contains(key)
         {
             let detail = "exists in both matchLabelKeys and labelSelector";
@@ -141,12 +145,13 @@ pub(super) fn label_keys(term: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// Whether a selector of pods is not valid today.
+/// Whether a pod selector has values that are invalid today.
+// upstream: pkg/api/pod/util.go hasInvalidLabelValueInAffinitySelector
 pub(super) fn has_invalid_pod_values(affinity: &Value) -> bool {
     let invalid = |term: &Value| {
         ["labelSelector", "namespaceSelector"].into_iter().any(|name| {
-            let refused = InvalidValues::Refused;
-            !label::validate(&Path::NOWHERE, term.at(name), refused, UnknownOperators::Refused).is_empty()
+            let values = InvalidValues::Refused;
+            !label::validate(&Path::NOWHERE, term.at(name), values, UnknownOperators::Refused).is_empty()
         })
     };
     ["podAffinity", "podAntiAffinity"].into_iter().any(|name| {
@@ -159,7 +164,8 @@ pub(super) fn has_invalid_pod_values(affinity: &Value) -> bool {
     })
 }
 
-/// Whether a selector of nodes is not valid today.
+/// Whether a required node selector has values that are invalid today.
+// upstream: pkg/api/pod/util.go hasInvalidLabelValueInRequiredNodeAffinity
 pub(super) fn has_invalid_node_values(affinity: &Value) -> bool {
     let mut errors = Errors::new();
     for term in affinity

@@ -1,4 +1,4 @@
-//! Annotations of pods that mean something.
+//! Annotations of pods with a meaning to the API server.
 
 use serde_json::Value;
 
@@ -8,17 +8,16 @@ use crate::{
     rules::{Errors, Tree},
 };
 
-/// Marks a pod that mirrors one a node runs on its own.
+/// Marks a mirror pod of a static pod.
 pub(super) const MIRROR: &str = "kubernetes.io/config.mirror";
 const TOLERATIONS: &str = "scheduler.alpha.kubernetes.io/tolerations";
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
-/// Whether a pod mirrors one a node runs on its own.
 pub(super) fn is_mirror(pod: &Value) -> bool {
     pod.at("metadata").at("annotations").has(MIRROR)
 }
 
-/// What is wrong with the annotations of a pod or template.
+// upstream: pkg/apis/core/validation/validation.go ValidatePodSpecificAnnotations
 pub(super) fn validate(
     metadata: &Value,
     spec: &Value,
@@ -51,7 +50,7 @@ pub(super) fn validate(
     profile::validate_annotations(annotations, spec, at, errors);
 }
 
-/// Whether the cost of a deletion is a number, or not told.
+/// Whether the deletion cost is a number or absent.
 pub(super) fn has_valid_deletion_cost(metadata: &Value) -> bool {
     let Some(cost) = metadata.at("annotations").at(DELETION_COST).as_str() else {
         return true;
@@ -60,7 +59,7 @@ pub(super) fn has_valid_deletion_cost(metadata: &Value) -> bool {
     plain && cost.parse::<i32>().is_ok()
 }
 
-/// What is wrong with a change of the annotations of a pod.
+// upstream: pkg/apis/core/validation/validation.go ValidatePodSpecificAnnotationUpdates
 pub(super) fn validate_update(
     new: &Value,
     old: &Value,

@@ -1,4 +1,4 @@
-//! Containers: those that do the work, those that prepare it or run beside it, and those that look into a running pod.
+//! Containers, init containers and ephemeral containers.
 
 use std::collections::HashSet;
 
@@ -22,10 +22,10 @@ const PULL_POLICIES: [&str; 3] = ["Always", "IfNotPresent", "Never"];
 const MESSAGE_POLICIES: [&str; 2] = ["File", "FallbackToLogsOnError"];
 const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 
-/// What init containers may have only if they run beside the others.
+/// Fields of init containers that require restartPolicy Always (sidecar containers, KEP-753).
 const SIDECAR_FIELDS: [&str; 4] = ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"];
 
-/// What containers that look into a pod may not have, in the order in which it is told.
+/// Fields that ephemeral containers may not have, in the order of their errors.
 const NOT_EPHEMERAL: [&str; 9] = [
     "ports",
     "resources",
@@ -38,15 +38,15 @@ const NOT_EPHEMERAL: [&str; 9] = [
     "lifecycle",
 ];
 
-/// The pod around a container.
+/// What the validation of a container needs of its pod.
 pub(super) struct Pod<'p> {
     /// Its spec.
     pub(super) spec: &'p Value,
-    /// Its volumes without faults.
+    /// Its valid volumes.
     pub(super) volumes: &'p mount::Volumes<'p>,
     /// The names of its resource claims.
     pub(super) claims: &'p [&'p str],
-    /// The rules that are relaxed for it.
+    /// Relaxed rules.
     pub(super) options: &'p Options,
 }
 
@@ -55,7 +55,7 @@ impl Pod<'_> {
         self.spec.int("terminationGracePeriodSeconds")
     }
 
-    /// What is wrong with the containers that do the work.
+    // upstream: pkg/apis/core/validation/validation.go validateContainers
     pub(super) fn validate_containers(&self, at: &Path<'_>, errors: &mut Errors) {
         let containers = self.spec.items("containers");
         if containers.is_empty() {
@@ -76,7 +76,7 @@ impl Pod<'_> {
         host_ports(containers, at, errors);
     }
 
-    /// What is wrong with the containers that run before, or beside, the others.
+    // upstream: pkg/apis/core/validation/validation.go validateInitContainers
     pub(super) fn validate_init_containers(&self, at: &Path<'_>, errors: &mut Errors) {
         let containers = self.spec.items("initContainers");
         let repeated =
@@ -92,11 +92,11 @@ impl Pod<'_> {
             self.validate(container, &field_path, errors);
             restart::validate_init(container, &field_path, errors);
             let name = container.text("name");
-            // Without a name, only containers that do the work collide.
+            // Only regular containers collide without a name.
             if working.contains(name) || (!name.is_empty() && repeated[index]) {
                 errors.duplicate(&field_path.child("name"), name);
             }
-            // They run one by one, so each is judged alone, as if it were the first.
+            // Init containers run one by one, so each is validated alone, as if it were the first.
             host_ports(&containers[index..=index], at, errors);
             if is_sidecar(container) {
                 handler::validate(container, self.spec.at("os"), self.grace(), &field_path, errors);
@@ -110,7 +110,7 @@ impl Pod<'_> {
         }
     }
 
-    /// What is wrong with the containers that look into the pod.
+    // upstream: pkg/apis/core/validation/validation.go validateEphemeralContainers
     pub(super) fn validate_ephemeral_containers(&self, at: &Path<'_>, errors: &mut Errors) {
         const DETAIL: &str = "cannot be set for an Ephemeral Container";
         let containers = self.spec.items("ephemeralContainers");
@@ -153,7 +153,7 @@ impl Pod<'_> {
         }
     }
 
-    /// What is wrong with a container, whatever it is for.
+    /// Validates what all containers have in common.
     fn validate(&self, container: &Value, at: &Path<'_>, errors: &mut Errors) {
         match container.text("name") {
             "" => errors.required(&at.child("name"), ""),
@@ -191,7 +191,8 @@ impl Pod<'_> {
     }
 }
 
-/// What is asked of the image of a container in a pod, but not in a template.
+/// Validates the image of a container in a pod; templates may leave it out.
+// upstream: pkg/apis/core/validation/validation.go validateContainerOnlyForPod
 pub(super) fn validate_image(container: &Value, at: &Path<'_>, errors: &mut Errors) {
     let image = container.text("image");
     if image.trim().len() != image.len() {
@@ -203,6 +204,7 @@ pub(super) fn validate_image(container: &Value, at: &Path<'_>, errors: &mut Erro
     }
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateContainerPorts
 fn ports(ports: &[Value], at: &Path<'_>, errors: &mut Errors) {
     let mut names: HashSet<&str> = HashSet::new();
     for (index, port) in ports.iter().enumerate() {
@@ -231,16 +233,17 @@ fn ports(ports: &[Value], at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// A port of the host can be taken once.
+/// A host port can be used once.
+// upstream: pkg/apis/core/validation/validation.go checkHostPortConflicts, AccumulateUniqueHostPorts
 fn host_ports(containers: &[Value], at: &Path<'_>, errors: &mut Errors) {
-    let mut taken: HashSet<(&str, &str, i64)> = HashSet::new();
+    let mut used: HashSet<(&str, &str, i64)> = HashSet::new();
     for (index, container) in containers.iter().enumerate() {
         for (number, port) in container.items("ports").iter().enumerate() {
             let Some(host) = port.int("hostPort").filter(|host| *host != 0) else {
                 continue;
             };
             let key = (port.text("protocol"), port.text("hostIP"), host);
-            if !taken.insert(key) {
+            if !used.insert(key) {
                 let item_at = at.index(index);
                 let list_at = item_at.child("ports");
                 let field_path = list_at.index(number);

@@ -1,4 +1,4 @@
-//! What is filled in when a pod or a template leaves it out.
+//! Defaulting of pods and pod templates.
 
 use serde_json::{Value, json};
 
@@ -8,12 +8,12 @@ use crate::{
     rules::{Tree, TreeMut},
 };
 
-/// The lists of containers of a spec, in the order in which they are judged and told of.
+/// The container lists of a spec in validation order.
 pub(super) const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 
 const PROBES: [&str; 3] = ["livenessProbe", "readinessProbe", "startupProbe"];
 
-/// Fills in what was left out of a pod.
+// upstream: pkg/apis/core/v1/defaults.go SetDefaults_Pod
 pub(super) fn pod(pod: &mut Value) {
     let spec = pod.make("spec");
     if spec
@@ -23,7 +23,7 @@ pub(super) fn pod(pod: &mut Value) {
         spec.set("terminationGracePeriodSeconds", 1);
     }
     let on_host = spec.flag("hostNetwork");
-    // Only pods ask for what they limit; a template is not a pod yet.
+    // Requests default to limits only in pods, not in templates.
     for list in ["containers", "initContainers"] {
         for container in spec.items_mut(list) {
             requests_from_limits(container);
@@ -40,14 +40,13 @@ pub(super) fn pod(pod: &mut Value) {
     status(pod);
 }
 
-/// Fills in what was left out of a pod template.
 pub(crate) fn default_template(template: &mut Value) {
     default_spec(template.make("spec"));
 }
 
-/// Fills in what was left out of the spec of a pod or of a template.
+// upstream: pkg/apis/core/v1/defaults.go SetDefaults_PodSpec
 pub(super) fn default_spec(spec: &mut Value) {
-    // Two names of one thing: the newer wins.
+    // `serviceAccount` is the deprecated alias of `serviceAccountName`, which wins.
     match (spec.text("serviceAccountName"), spec.text("serviceAccount")) {
         ("", "") => {}
         ("", old) => {
@@ -73,7 +72,7 @@ pub(super) fn default_spec(spec: &mut Value) {
         }
     }
     if let Some(overhead) = spec.at_mut("overhead") {
-        resources::default_list(overhead);
+        resources::set_defaults_resource_list(overhead);
     }
     if let Some(requirements) = spec.at_mut("resources") {
         resources::default_requirements(requirements);
@@ -92,6 +91,7 @@ fn fill_number(object: &mut Value, name: &str, number: i64) {
     }
 }
 
+// upstream: pkg/apis/core/v1/defaults.go SetDefaults_Pod
 fn requests_from_limits(container: &mut Value) {
     let Some(requirements) = container.at_mut("resources") else {
         return;
@@ -106,6 +106,7 @@ fn requests_from_limits(container: &mut Value) {
     }
 }
 
+// upstream: pkg/apis/core/v1/defaults.go SetDefaults_Container
 fn container(container: &mut Value) {
     if container.text("imagePullPolicy").is_empty() {
         let policy = if image::tag(container.text("image")) == Some("latest") {
@@ -157,6 +158,7 @@ fn container(container: &mut Value) {
     }
 }
 
+// upstream: pkg/apis/core/v1/defaults.go SetDefaults_HTTPGetAction
 fn http(handler: &mut Value) {
     if let Some(http) = handler.at_mut("httpGet") {
         fill_text(http, "path", "/");
@@ -168,16 +170,16 @@ fn status(pod: &mut Value) {
     let Some(status) = pod.at_mut("status") else {
         return;
     };
-    let one = status.text("podIP").to_owned();
+    let pod_ip = status.text("podIP").to_owned();
     let first = status
         .items("podIPs")
         .first()
         .map(|address| address.text("ip").to_owned());
     match first {
-        None if !one.is_empty() => status.set("podIPs", json!([{"ip": one}])),
-        Some(first) if one.is_empty() => status.set("podIP", first),
-        // Old nodes know the one field only, so it counts.
-        Some(first) if first != one => status.set("podIPs", json!([{"ip": one}])),
+        None if !pod_ip.is_empty() => status.set("podIPs", json!([{"ip": pod_ip}])),
+        Some(first) if pod_ip.is_empty() => status.set("podIP", first),
+        // Old kubelets set only podIP, so it wins.
+        Some(first) if first != pod_ip => status.set("podIPs", json!([{"ip": pod_ip}])),
         _ => {}
     }
     for list in [
@@ -187,7 +189,7 @@ fn status(pod: &mut Value) {
     ] {
         for container in status.items_mut(list) {
             if let Some(amounts) = container.at_mut("allocatedResources") {
-                resources::default_list(amounts);
+                resources::set_defaults_resource_list(amounts);
             }
             if let Some(requirements) = container.at_mut("resources") {
                 resources::default_requirements(requirements);
@@ -195,7 +197,7 @@ fn status(pod: &mut Value) {
         }
     }
     if let Some(amounts) = status.at_mut("allocatedResources") {
-        resources::default_list(amounts);
+        resources::set_defaults_resource_list(amounts);
     }
     if let Some(requirements) = status.at_mut("resources") {
         resources::default_requirements(requirements);

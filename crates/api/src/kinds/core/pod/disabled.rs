@@ -1,10 +1,10 @@
-//! Fields of features that are not ready: they are dropped, unless the old object has them.
+//! Fields of disabled feature gates: they are dropped, unless the old object has them.
 
 use serde_json::Value;
 
 use crate::rules::{Tree, TreeMut};
 
-/// Where the fields of a feature stand. `@` is every container, `[]` every item of a list.
+/// The field paths of a feature gate. `@` is every container, `[]` every item of a list.
 type Feature = &'static [&'static str];
 
 const SPEC: &[Feature] = &[
@@ -54,7 +54,7 @@ const STATUS: &[Feature] = &[
     &["volumeHealth"],
 ];
 
-/// Annotations of a time when init containers were an experiment.
+/// Annotations of init containers when they were alpha.
 const ANNOTATIONS: [&str; 4] = [
     "pod.beta.kubernetes.io/init-containers",
     "pod.alpha.kubernetes.io/init-containers",
@@ -62,7 +62,8 @@ const ANNOTATIONS: [&str; 4] = [
     "pod.alpha.kubernetes.io/init-container-statuses",
 ];
 
-/// Drops them from a pod; `old` is `null` if it is new.
+/// Drops them from a pod; `old` is `null` on create.
+// upstream: pkg/api/pod/util.go DropDisabledPodFields
 pub(super) fn drop_from_pod(pod: &mut Value, old: &Value) {
     drop_from_template(pod, old);
     if let Some(status) = pod.at_mut("status") {
@@ -70,7 +71,8 @@ pub(super) fn drop_from_pod(pod: &mut Value, old: &Value) {
     }
 }
 
-/// Drops them from a pod template; `old` is `null` if it is new.
+/// Drops them from a pod template; `old` is `null` on create.
+// upstream: pkg/api/pod/util.go DropDisabledTemplateFields, DropInitContainerAnnotations
 pub(crate) fn drop_from_template(template: &mut Value, old: &Value) {
     if let Some(spec) = template.at_mut("spec") {
         drop_features(spec, old.at("spec"), SPEC);
@@ -89,6 +91,7 @@ pub(crate) fn drop_from_template(template: &mut Value, old: &Value) {
     }
 }
 
+// upstream: pkg/api/pod/util.go dropDisabledFields, dropDisabledPodStatusFields
 fn drop_features(new: &mut Value, old: &Value, features: &[Feature]) {
     for feature in features {
         if feature.iter().any(|way| is_there(old, way)) {
@@ -116,7 +119,7 @@ fn drop_empty_lifecycles(spec: &mut Value) {
     }
 }
 
-/// The lists a step of a way goes into; none for a plain field.
+/// The lists that a path step enters; none for a plain field.
 fn lists(step: &str) -> Option<&[&str]> {
     match step {
         "@" => Some(&super::defaults::CONTAINERS),
@@ -170,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_ready_is_dropped_unless_it_is_used_already() {
+    fn drops_disabled_fields_unless_in_use() {
         let pod = json!({"spec": {
             "containers": [{"lifecycle": {"stopSignal": "SIGTERM"}}],
             "volumes": [{"emptyDir": {"mode": 7}}],

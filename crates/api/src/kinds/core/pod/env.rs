@@ -1,4 +1,4 @@
-//! The environment of containers.
+//! Environment variables of containers.
 
 use std::{cell::LazyCell, collections::HashMap};
 
@@ -12,7 +12,7 @@ use crate::{
     rules::{Errors, Tree},
 };
 
-/// The fields of its pod a variable can hold, beside labels and annotations.
+/// Pod fields that a variable can refer to, beside labels and annotations.
 const FIELDS: [&str; 9] = [
     "metadata.name",
     "metadata.namespace",
@@ -25,7 +25,7 @@ const FIELDS: [&str; 9] = [
     "status.podIPs",
 ];
 
-/// What is wrong with variables.
+// upstream: pkg/apis/core/validation/validation.go ValidateEnv
 pub(super) fn validate(variables: &[Value], at: &Path<'_>, errors: &mut Errors) {
     for (index, variable) in variables.iter().enumerate() {
         let field_path = at.index(index);
@@ -39,6 +39,7 @@ pub(super) fn validate(variables: &[Value], at: &Path<'_>, errors: &mut Errors) 
     }
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateEnvVarValueFrom
 fn source(variable: &Value, at: &Path<'_>, errors: &mut Errors) {
     let from = variable.at("valueFrom");
     let mut sources = 0;
@@ -71,6 +72,7 @@ fn source(variable: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateConfigMapKeySelector, validateSecretKeySelector
 fn key_reference(reference: &Value, at: &Path<'_>, errors: &mut Errors) {
     let name = reference.text("name");
     errors.push_invalid(&at.child("name"), name, dns1123_subdomain(name));
@@ -80,6 +82,7 @@ fn key_reference(reference: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateFileKeySelector
 fn file_reference(reference: &Value, at: &Path<'_>, errors: &mut Errors) {
     match reference.text("key") {
         "" => errors.required(&at.child("key"), ""),
@@ -95,14 +98,16 @@ fn file_reference(reference: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// A path that must not lead upwards.
+/// A path must not contain `..`.
+// upstream: pkg/apis/core/validation/validation.go validatePathNoBacksteps
 pub(super) fn no_steps_back(path: &str, at: &Path<'_>, errors: &mut Errors) {
-    if path.split('/').any(|part| part == "..") {
+    if path.split('/').any(|segment| segment == "..") {
         errors.invalid(at, path, "must not contain '..'");
     }
 }
 
-/// A path that must lead downwards.
+/// A path must be relative and must not contain `..`.
+// upstream: pkg/apis/core/validation/validation.go validateLocalDescendingPath
 pub(super) fn descending(path: &str, at: &Path<'_>, errors: &mut Errors) {
     if path.starts_with('/') {
         errors.invalid(at, path, "must be a relative path");
@@ -110,7 +115,7 @@ pub(super) fn descending(path: &str, at: &Path<'_>, errors: &mut Errors) {
     no_steps_back(path, at, errors);
 }
 
-/// What is wrong with where variables are taken from in bulk.
+// upstream: pkg/apis/core/validation/validation.go ValidateEnvFrom
 pub(super) fn validate_from(sources: &[Value], at: &Path<'_>, errors: &mut Errors) {
     for (index, from) in sources.iter().enumerate() {
         let field_path = at.index(index);
@@ -128,7 +133,7 @@ pub(super) fn validate_from(sources: &[Value], at: &Path<'_>, errors: &mut Error
             let name_at = kind_at.child("name");
             match from.at(kind).text("name") {
                 "" => errors.required(&name_at, ""),
-                // A dash at the end is taken, as in the beginning of a name.
+                // A trailing dash is allowed, as in a name prefix.
                 name => errors.push_invalid(&name_at, name, crate::name::Rule::Subdomain.prefix(name)),
             }
         }
@@ -140,9 +145,10 @@ pub(super) fn validate_from(sources: &[Value], at: &Path<'_>, errors: &mut Error
     }
 }
 
-/// Variables read from files need a volume that is a scratch directory.
+/// Variables from files require an emptyDir volume.
+// upstream: pkg/apis/core/validation/validation.go validateFileKeyRefVolumes
 pub(super) fn validate_files(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
-    // Of several by one name, the last.
+    // Of several with one name, the last counts.
     let volumes = LazyCell::new(|| -> HashMap<&str, &Value> {
         let volumes = spec.items("volumes").iter();
         volumes.map(|volume| (volume.text("name"), volume)).collect()

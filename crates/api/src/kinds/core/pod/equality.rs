@@ -1,10 +1,10 @@
-//! When two trees mean the same: amounts may be written in several ways.
+//! Semantic equality of trees: quantities may be written in several ways.
+// upstream: staging/src/k8s.io/apimachinery/pkg/api/equality/semantic.go init; the equality functions of Semantic
 
 use serde_json::Value;
 
 use super::resources::quantity_or_zero;
 
-/// Whether two trees mean the same.
 pub(super) fn same(a: &Value, b: &Value) -> bool {
     a == b || alike(a, b, false)
 }
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_are_the_same_however_they_are_written() {
+    fn equal_quantities_are_equal_in_any_notation() {
         let asks = |memory: &str| json!({"resources": {"limits": {"memory": memory}}, "name": "1"});
         assert!(same(&asks("1Gi"), &asks("1073741824")));
         assert!(!same(&asks("1Gi"), &asks("1G")));

@@ -1,4 +1,4 @@
-//! Probes and lifecycle hooks: what is done to a container, and when.
+//! Probes and lifecycle hooks.
 
 use serde_json::Value;
 
@@ -11,13 +11,13 @@ use crate::{
 
 const ONE_HANDLER: &str = "may not specify more than 1 handler type";
 
-/// What a lifecycle hook can do.
+/// The actions of a lifecycle hook.
 const HOOKS: [&str; 4] = ["exec", "httpGet", "tcpSocket", "sleep"];
 
-/// What a probe can do.
+/// The actions of a probe.
 const PROBES: [&str; 4] = ["exec", "httpGet", "tcpSocket", "grpc"];
 
-/// The signals that end containers on Linux, sorted as they are told.
+/// The stop signals of Linux, in the order of error messages.
 const SIGNALS: [&str; 65] = [
     "SIGABRT",
     "SIGALRM",
@@ -86,7 +86,8 @@ const SIGNALS: [&str; 65] = [
     "SIGXFSZ",
 ];
 
-/// What is wrong with the hooks and probes of a container that may have them. `grace` is the time the pod has to end.
+/// Validates probes and hooks of a container that may have them. `grace` is the termination grace period of the pod.
+// upstream: pkg/apis/core/validation/validation.go validateLifecycle, validateProbe
 pub(super) fn validate(
     container: &Value,
     os: &Value,
@@ -133,6 +134,7 @@ pub(super) fn validate(
     }
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateProbe, validateLivenessProbe, validateReadinessProbe, validateStartupProbe
 fn probe(probe: &Value, grace: Option<i64>, at: &Path<'_>, errors: &mut Errors) {
     handler(probe, &PROBES, grace, at, errors);
     for name in [
@@ -150,9 +152,10 @@ fn probe(probe: &Value, grace: Option<i64>, at: &Path<'_>, errors: &mut Errors) 
     }
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateHandler
 fn handler(handler: &Value, kinds: &[&str], grace: Option<i64>, at: &Path<'_>, errors: &mut Errors) {
-    let mut given = kinds.iter().filter(|kind| handler.has(kind));
-    let Some(first) = given.next() else {
+    let mut set_actions = kinds.iter().filter(|kind| handler.has(kind));
+    let Some(first) = set_actions.next() else {
         return errors.required(at, "must specify a handler type");
     };
     let action = handler.at(first);
@@ -186,6 +189,7 @@ fn handler(handler: &Value, kinds: &[&str], grace: Option<i64>, at: &Path<'_>, e
     }
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateHTTPGetAction
 fn http(action: &Value, at: &Path<'_>, errors: &mut Errors) {
     if action.text("path").is_empty() {
         errors.required(&at.child("path"), "");
@@ -218,7 +222,8 @@ fn http(action: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// A port by number or by name.
+/// A port number or name.
+// upstream: pkg/apis/core/validation/validation.go ValidatePortNumOrName
 pub(super) fn port(port: &Value, at: &Path<'_>, errors: &mut Errors) {
     if let Some(name) = port.as_str() {
         return errors.push_invalid(at, name, port_name(name));
@@ -229,6 +234,7 @@ pub(super) fn port(port: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateStopSignal
 fn stop_signal(signal: &str, os: &Value, at: &Path<'_>, errors: &mut Errors) {
     let supported: &[&str] = match os.text("name") {
         _ if os.is_null() => {

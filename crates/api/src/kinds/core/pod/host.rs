@@ -1,4 +1,4 @@
-//! What a pod shares with its host, and what it is called there and elsewhere.
+//! Host namespaces, host names and DNS of a pod.
 
 use serde_json::Value;
 
@@ -14,7 +14,8 @@ const MAX_SEARCHES: usize = 32;
 const LONGEST_SEARCH: usize = 2048;
 const LONGEST_HOSTNAME: usize = 64;
 
-/// On the host's network a port is the host's.
+/// With hostNetwork, container ports must equal host ports.
+// upstream: pkg/apis/core/validation/validation.go validatePodHostNetworkDeps
 pub(super) fn validate_network(spec: &Value, options: &Options, at: &Path<'_>, errors: &mut Errors) {
     if !spec.flag("hostNetwork") {
         return;
@@ -26,7 +27,7 @@ pub(super) fn validate_network(spec: &Value, options: &Options, at: &Path<'_>, e
         for (number, port) in container.items("ports").iter().enumerate() {
             let host = port.int("hostPort").unwrap_or_default();
             let own = port.int("containerPort").unwrap_or_default();
-            // A template may leave it open; it is filled in with the pod.
+            // Templates may omit it; the pod is defaulted.
             if (options.is_pod || host != 0) && host != own {
                 let detail = "must match `containerPort` when `hostNetwork` is true";
                 errors.invalid(&ports_at.index(number).child("hostPort"), host, detail);
@@ -35,7 +36,8 @@ pub(super) fn validate_network(spec: &Value, options: &Options, at: &Path<'_>, e
     }
 }
 
-/// Who has users of his own cannot share other things with the host.
+/// With user namespaces (hostUsers false, KEP-127), other host namespaces cannot be shared.
+// upstream: pkg/apis/core/validation/validation.go validateHostUsers
 pub(super) fn validate_users(spec: &Value, options: &Options, at: &Path<'_>, errors: &mut Errors) {
     const DETAIL: &str = "when `hostUsers` is false";
     if spec.at("hostUsers").as_bool() != Some(false) {
@@ -46,7 +48,7 @@ pub(super) fn validate_users(spec: &Value, options: &Options, at: &Path<'_>, err
     }
     for (field, shown) in [("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
         if spec.flag(field) {
-            errors.forbidden(&at.child(shown), DETAIL);
+            errors.forbidden(&at.child(reported_field), DETAIL);
         }
     }
     if !options.user_devices {
@@ -58,7 +60,8 @@ pub(super) fn validate_users(spec: &Value, options: &Options, at: &Path<'_>, err
     }
 }
 
-/// What is wrong with the name a pod goes by in place of its own.
+/// Validates hostnameOverride.
+// upstream: pkg/apis/core/validation/validation.go validatePodHostName
 pub(super) fn validate_name(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let Some(name) = spec.at("hostnameOverride").as_str() else {
         return;
@@ -76,7 +79,7 @@ pub(super) fn validate_name(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     errors.push_invalid(&field_path, name, dns1123_subdomain(name));
 }
 
-/// What is wrong with the names of others a pod knows.
+// upstream: pkg/apis/core/validation/validation.go ValidateHostAliases
 pub(super) fn validate_aliases(aliases: &[Value], at: &Path<'_>, errors: &mut Errors) {
     for (index, alias) in aliases.iter().enumerate() {
         let field_path = at.index(index);
@@ -89,7 +92,7 @@ pub(super) fn validate_aliases(aliases: &[Value], at: &Path<'_>, errors: &mut Er
     }
 }
 
-/// What is wrong with how a pod looks names up.
+// upstream: pkg/apis/core/validation/validation.go validatePodDNSConfig
 pub(super) fn validate_dns(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let config = spec.at("dnsConfig");
     let servers_at = at.child("nameservers");
@@ -143,7 +146,8 @@ pub(super) fn validate_dns(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// The name of a pod in its domain, and the domain.
+/// Validates hostname and subdomain.
+// upstream: pkg/apis/core/validation/validation.go ValidatePodSpec
 pub(super) fn validate_labels(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     for field in ["hostname", "subdomain"] {
         let name = spec.text(field);

@@ -1,9 +1,10 @@
-//! Pods as messages show them: with every field, by the name and in the order programs know from older servers,
-//! which printed the form they kept in memory.
+//! Pods in error messages: upstream marshals the internal types, which have no JSON tags, so every field shows under its Go name in
+//! declaration order.
 //!
-//! A table says for each type what its fields are called and what they hold: `s` text, `n` number, `b` truth, `q` an
-//! amount, `p` a port, `[]` a list, `{}` a map, `*` something that may be missing; a type's name stands for that type,
-//! `+` puts the fields of another type in, `?` leaves a field out that is missing. `Name=key` gives the key in an object.
+//! A table lists the fields of each type and what they hold: `s` string, `n` number, `b` bool, `q` quantity, `p` IntOrString port,
+//! `[]` list, `{}` map, `*` pointer; the name of a type is that type, `+` embeds the fields of another type, `?` omits an absent
+//! field. `Name=key` gives the JSON key.
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/field/errors.go ErrorBody
 
 use std::{collections::HashMap, sync::OnceLock};
 
@@ -13,21 +14,21 @@ use crate::{field::Shown, go, rules::Tree};
 
 const TABLE: &str = include_str!("internal.txt");
 
-/// An object of a type as errors show it, in one line.
+/// A value of a type for an error, on one line.
 pub(crate) fn shown(ty: &str, value: &Value) -> Shown {
     let mut out = String::new();
     node(ty, value).compact(&mut out);
     Shown::Printed(out)
 }
 
-/// A list of objects of a type as errors show it; `null` if it is not there.
+/// A list of values of a type for an error; `null` if absent.
 pub(crate) fn shown_list(ty: &str, values: &[Value]) -> Shown {
     let mut out = String::new();
     list(ty, values).compact(&mut out);
     Shown::Printed(out)
 }
 
-/// An object of a type, a line for each field.
+/// A value of a type, one line per field, for diffs.
 pub(super) fn lines(ty: &str, value: &Value) -> String {
     let mut out = String::new();
     node(ty, value).indented(&mut out, 0);
@@ -240,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_type_the_table_names_is_in_it() {
+    fn every_type_in_the_table_is_defined() {
         for column in table().values().flatten() {
             let ty = column.holds.trim_start_matches(['*', '[', ']', '{', '}']);
             assert!(ty.len() <= 1 || table().contains_key(ty), "{ty}");
@@ -248,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_are_missing_show_as_empty() {
+    fn prints_absent_fields_as_zero() {
         let profile = shown("SeccompProfile", &json!({"type": "Bogus"}));
         assert_eq!(
             profile,

@@ -1,6 +1,6 @@
-//! Pods: what is filled in, what may stand in them and change, and what a table shows.
+//! Pods: strategy, defaulting, validation and table columns.
 //!
-//! Workloads use what is public here for the templates of their pods.
+//! Workloads use the public functions for their pod templates.
 
 mod affinity;
 mod annotations;
@@ -107,7 +107,7 @@ impl Rules for Pod {
 
     // upstream: pkg/registry/core/pod/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
-        // Pods change often, and mostly by programs.
+        // Pods are updated often, and mostly by programs.
         if old.is_some() {
             return Vec::new();
         }
@@ -142,10 +142,11 @@ impl Rules for Pod {
         SELECTABLE
     }
 
+    // upstream: pkg/registry/core/pod/strategy.go CheckGracefulDelete
     fn grace(&self, object: &Value, asked: Option<i64>) -> Grace {
         let spec = object.at("spec");
         let status = object.at("status");
-        // Nobody runs it, so nobody needs time to end it.
+        // No kubelet runs it, so no time is needed to stop it.
         if spec.text("nodeName").is_empty() || matches!(status.text("phase"), "Failed" | "Succeeded") {
             return Grace::Seconds(0);
         }
@@ -170,7 +171,7 @@ impl Rules for Pod {
     }
 }
 
-/// A field that is text.
+/// A string field.
 macro_rules! text {
     ($field:literal, $part:literal, $name:literal) => {
         Selectable::rule($field, |pod| Cow::Borrowed(pod.at($part).text($name)))
@@ -179,7 +180,7 @@ macro_rules! text {
 
 const SELECTABLE: &[Selectable] = &[
     text!("spec.nodeName", "spec", "nodeName"),
-    // The old name of the same.
+    // The deprecated alias.
     text!("spec.host", "spec", "nodeName"),
     text!("spec.restartPolicy", "spec", "restartPolicy"),
     text!("spec.schedulerName", "spec", "schedulerName"),
@@ -196,7 +197,7 @@ const SELECTABLE: &[Selectable] = &[
         let addresses = pod.at("status").items("podIPs");
         Cow::Borrowed(addresses.first().map_or("", |address| address.text("ip")))
     }),
-    // It can be asked for, but no pod has it.
+    // Upstream lists it, but no pod has it.
     Selectable::rule("status.podIPs", |_| Cow::Borrowed("")),
     text!("status.nominatedNodeName", "status", "nominatedNodeName"),
 ];

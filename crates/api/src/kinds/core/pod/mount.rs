@@ -1,4 +1,4 @@
-//! Where containers see the volumes of their pod: as directories, or as raw devices.
+//! Volume mounts and volume devices of containers.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,15 +18,15 @@ const PROPAGATIONS: [&str; 3] = ["Bidirectional", "HostToContainer", "None"];
 const READ_ONLY: [&str; 3] = ["Disabled", "Enabled", "IfPossible"];
 const BIND_OPTIONS: [&str; 3] = ["nodev", "noexec", "nosuid"];
 
-/// The volumes that can be mounted, by name.
+/// The valid volumes by name.
 pub(super) type Volumes<'v> = HashMap<&'v str, &'v Value>;
 
-/// What the items of a list say in a field.
 fn texts_of<'v>(items: &'v [Value], field: &'static str) -> HashSet<&'v str> {
     items.iter().map(|item| item.text(field)).collect()
 }
 
-/// What is wrong with the mounts of a container; `volumes` are those that can be mounted.
+/// Validates the mounts of a container; `volumes` are those that can be mounted.
+// upstream: pkg/apis/core/validation/validation.go ValidateVolumeMounts
 pub(super) fn validate(container: &Value, volumes: &Volumes<'_>, at: &Path<'_>, errors: &mut Errors) {
     let mounts = container.items("volumeMounts");
     let devices = container.items("volumeDevices");
@@ -84,6 +84,7 @@ pub(super) fn validate(container: &Value, volumes: &Volumes<'_>, at: &Path<'_>, 
     }
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateMountPropagation
 fn propagation(mount: &Value, container: &Value, at: &Path<'_>, errors: &mut Errors) {
     let mode = mount.text("mountPropagation");
     if !PROPAGATIONS.contains(&mode) {
@@ -95,6 +96,7 @@ fn propagation(mount: &Value, container: &Value, at: &Path<'_>, errors: &mut Err
     }
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateMountRecursiveReadOnly
 fn read_only(mount: &Value, at: &Path<'_>, errors: &mut Errors) {
     match mount.text("recursiveReadOnly") {
         "Disabled" => {}
@@ -111,6 +113,7 @@ fn read_only(mount: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateBindMountOptions
 fn bind_options(mount: &Value, volume: Option<&Value>, at: &Path<'_>, errors: &mut Errors) {
     let options = mount.items("bindMountOptions");
     let repeated = field_checks::duplicate_flags(options);
@@ -128,7 +131,7 @@ fn bind_options(mount: &Value, volume: Option<&Value>, at: &Path<'_>, errors: &m
     }
 }
 
-/// What is wrong with the devices of a container.
+// upstream: pkg/apis/core/validation/validation.go ValidateVolumeDevices
 pub(super) fn validate_devices(container: &Value, volumes: &Volumes<'_>, at: &Path<'_>, errors: &mut Errors) {
     let mounts = container.items("volumeMounts");
     let mount_names = texts_of(mounts, "name");

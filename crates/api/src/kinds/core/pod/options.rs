@@ -1,4 +1,5 @@
-//! Which rules are relaxed for an update: what an old object has that today's rules refuse, it may keep.
+//! Validation options: invalid values that an old object already has are tolerated on update.
+// upstream: pkg/apis/core/validation/validation.go PodValidationOptions
 
 use serde_json::Value;
 
@@ -10,35 +11,35 @@ use super::{
 };
 use crate::rules::Tree;
 
-/// The rules that are relaxed. By default, none.
+/// Relaxed rules. By default none is relaxed.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a rule of its own")]
 pub(crate) struct Options {
-    /// A pod is judged, not a template of one.
+    /// Validates a pod, not a template.
     pub(super) is_pod: bool,
-    /// The cost of a deletion need be no number.
+    /// The deletion cost may be no number.
     pub(super) any_deletion_cost: bool,
-    /// Amounts of huge pages need not be whole pages.
+    /// Quantities of huge pages may be indivisible by the page size.
     pub(super) pages: Pages,
-    /// Selectors of pods may have values no label can have.
+    /// Pod selectors may have invalid label values.
     pub(super) any_pod_values: bool,
-    /// Selectors of nodes may have values no label can have.
+    /// Node selectors may have invalid label values.
     pub(super) any_node_values: bool,
-    /// Selectors of pods to spread among need not be valid.
+    /// Selectors of topology spread constraints may be invalid.
     pub(super) any_spread_selector: bool,
-    /// Label keys of spread constraints are judged as they were once.
+    /// matchLabelKeys of topology spread constraints follow the legacy rules.
     pub(super) old_spread_keys: bool,
-    /// Kernel settings may be those of a namespace shared with the host.
+    /// Sysctls may be those of a namespace shared with the host.
     pub(super) host_sysctls: bool,
-    /// Init containers that are no sidecars may restart when resized.
+    /// Init containers that are no sidecars may have a restart resize policy.
     pub(super) init_restarts: bool,
-    /// Pods with users of their own may use block devices.
+    /// Pods with user namespaces may use block devices.
     pub(super) user_devices: bool,
-    /// Pods with users of their own may use the host's network.
+    /// Pods with user namespaces may use the host network.
     pub(super) user_network: bool,
     /// Tolerations may compare numbers.
     pub(super) comparing_tolerations: bool,
-    /// Containers without privilege escalation may administer the system.
+    /// Containers without privilege escalation may have CAP_SYS_ADMIN.
     pub(super) sys_admin: bool,
 }
 
@@ -62,12 +63,14 @@ impl Default for Options {
     }
 }
 
-/// All containers of a spec, whatever they are for.
+/// All containers of a spec.
+// upstream: pkg/api/pod/util.go ContainerIter
 pub(super) fn containers(spec: &Value) -> impl Iterator<Item = &Value> {
     CONTAINERS.iter().flat_map(|list| spec.items(list))
 }
 
-/// Whether an init container runs along with those that follow it.
+/// Whether an init container is restartable.
+// upstream: pkg/api/pod/util.go IsRestartableInitContainer
 pub(super) fn is_sidecar(container: &Value) -> bool {
     container.text("restartPolicy") == "Always"
 }
@@ -75,7 +78,8 @@ pub(super) fn is_sidecar(container: &Value) -> bool {
 // --- Options ---
 
 impl Options {
-    /// The rules for a pod that changes.
+    /// Options for the update of a pod.
+    // upstream: pkg/api/pod/util.go GetValidationOptionsFromPodSpecAndMeta
     pub(super) fn pod_update(old: &Value) -> Self {
         Options {
             is_pod: true,
@@ -83,7 +87,7 @@ impl Options {
         }
     }
 
-    /// The rules for a new pod.
+    /// Options for a new pod.
     pub(super) fn pod() -> Self {
         Options {
             is_pod: true,
@@ -91,7 +95,8 @@ impl Options {
         }
     }
 
-    /// The rules for a template that changes; all of them if there is no old one.
+    /// Options for the update of a template; the defaults if there is no old one.
+    // upstream: pkg/api/pod/util.go GetValidationOptionsFromPodTemplate
     pub(crate) fn template_update(old: &Value) -> Self {
         if old.is_null() {
             return Self::default();
@@ -99,6 +104,7 @@ impl Options {
         Self::of(old.at("spec"), old.at("metadata"))
     }
 
+    // upstream: pkg/api/pod/util.go GetValidationOptionsFromPodSpecAndMeta
     fn of(spec: &Value, metadata: &Value) -> Self {
         let own_users = spec.at("hostUsers").as_bool() == Some(false);
         let constraints = spec.items("topologySpreadConstraints");
@@ -140,12 +146,13 @@ impl Options {
     }
 }
 
-/// Whether something asks for pages that are not whole.
+/// Whether a quantity of huge pages is indivisible by the page size.
+// upstream: pkg/api/pod/util.go usesIndivisibleHugePagesValues
 fn has_partial_pages(spec: &Value) -> bool {
     let partial = |list: &serde_json::Map<String, Value>| {
         list.iter().any(|(name, value)| {
             resources::is_hugepages(name)
-                && !resources::page_divides(name, &resources::quantity_or_zero(value))
+                && !resources::is_huge_page_value_divisible(name, &resources::quantity_or_zero(value))
         })
     };
     let asks = |holder: &Value| {

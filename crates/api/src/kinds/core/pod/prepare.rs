@@ -1,4 +1,4 @@
-//! What is set with a new pod, and what a client cannot set or change.
+//! PrepareForCreate and PrepareForUpdate of pods.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -10,7 +10,8 @@ use crate::{
     time::Time,
 };
 
-/// A new pod waits to be scheduled.
+/// A new pod is pending, with its QoS class and scheduling gate condition.
+// upstream: pkg/registry/core/pod/strategy.go PrepareForCreate, applySchedulingGatedCondition
 pub(super) fn create(pod: &mut Value, now: Time) {
     pod.set("status", json!({"phase": "Pending"}));
     disabled::drop_from_pod(pod, &Value::Null);
@@ -33,21 +34,23 @@ pub(super) fn create(pod: &mut Value, now: Time) {
     pod.make("status").set("qosClass", class);
 }
 
-/// A change leaves the status as it was.
+/// An update keeps the status.
+// upstream: pkg/registry/core/pod/strategy.go PrepareForUpdate
 pub(super) fn update(new: &mut Value, old: &Value) {
     new.copy_from("status", old);
     keep_whole_resources(new, old);
     disabled::drop_from_pod(new, old);
 }
 
-/// Clients that do not know what a pod as a whole asks for leave it out; it stays.
+/// Clients that do not know pod-level resources omit them; they are kept.
 pub(super) fn keep_whole_resources(new: &mut Value, old: &Value) {
     if !new.at("spec").has("resources") && old.at("spec").has("resources") {
         new.make("spec").copy_from("resources", old.at("spec"));
     }
 }
 
-/// A change of the status leaves the rest as it was; what old nodes forget to tell stays too.
+/// A status update keeps the rest, and observedGeneration that old kubelets omit.
+// upstream: pkg/registry/core/pod/strategy.go podStatusStrategy, preserveOldObservedGeneration
 pub(super) fn status(new: &mut Value, old: &Value) {
     new.copy_from("spec", old);
     let metadata = new.make("metadata");
@@ -67,7 +70,7 @@ pub(super) fn status(new: &mut Value, old: &Value) {
         }
     }
     keep_observed(status, before);
-    // The old conditions by type; the first new one of a type is the first old one of it.
+    // The old conditions by type; of several with one type, the first.
     let mut of_type: HashMap<&str, VecDeque<&Value>> = HashMap::new();
     for condition in before.items("conditions") {
         of_type
@@ -91,7 +94,8 @@ fn keep_observed(new: &mut Value, old: &Value) {
     }
 }
 
-/// Selectors that are to match the pod's own values of some labels get them.
+/// Merges matchLabelKeys and mismatchLabelKeys into the selectors (KEP-3633, KEP-3243).
+// upstream: pkg/registry/core/pod/strategy.go applyMatchLabelKeysAndMismatchLabelKeys, applyMatchLabelKeys
 fn merge_label_keys(pod: &mut Value) {
     let labels = pod.at("metadata").at("labels").clone();
     let spec = pod.make("spec");
@@ -115,6 +119,7 @@ fn merge_label_keys(pod: &mut Value) {
     }
 }
 
+// upstream: pkg/registry/core/pod/strategy.go applyLabelKeysToLabelSelector
 fn merge(term: &mut Value, labels: &Value) {
     if !term.has("labelSelector") {
         return;
@@ -136,7 +141,8 @@ fn merge(term: &mut Value, labels: &Value) {
     selector.set("matchExpressions", all);
 }
 
-/// Containers whose `AppArmor` profile stands in an annotation get it as a field.
+/// Copies `AppArmor` annotations to the fields.
+// upstream: pkg/registry/core/pod/strategy.go applyAppArmorVersionSkew
 fn profiles_from_annotations(pod: &mut Value) {
     let annotations = pod.at("metadata").at("annotations").clone();
     let spec = pod.make("spec");
@@ -171,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_of_labels_become_part_of_the_selector() {
+    fn merges_match_label_keys_into_the_selector() {
         let mut pod = json!({
             "metadata": {"labels": {"hash": "1"}},
             "spec": {"topologySpreadConstraints": [
@@ -189,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_without_observed_generations_keeps_the_old_ones() {
+    fn status_without_observed_generation_keeps_the_old_one() {
         let condition = |generation: i64| json!({"type": "Ready", "observedGeneration": generation});
         let old = json!({"spec": {}, "metadata": {}, "status": {
             "qosClass": "BestEffort", "observedGeneration": 3, "conditions": [condition(2), condition(3)],

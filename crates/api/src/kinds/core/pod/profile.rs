@@ -1,4 +1,4 @@
-//! Profiles of seccomp and `AppArmor`: as fields, and as the annotations they once were.
+//! Seccomp and `AppArmor` profiles, in fields and in the deprecated annotations.
 
 use std::{cell::LazyCell, collections::HashSet};
 
@@ -11,17 +11,17 @@ use crate::{
     rules::{Errors, Tree},
 };
 
-/// The annotation for all containers.
+/// Annotation for all containers.
 pub(super) const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
-/// The annotation for one container begins so.
+/// Prefix of the annotation for one container.
 pub(super) const SECCOMP_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";
-/// The annotation for one container begins so.
+/// Prefix of the annotation for one container.
 pub(super) const APPARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
 
 const TYPES: [&str; 3] = ["Localhost", "RuntimeDefault", "Unconfined"];
 const LONGEST_PROFILE: usize = 4095;
 
-/// What is wrong with a seccomp profile.
+// upstream: pkg/apis/core/validation/validation.go validateSeccompProfileField
 pub(super) fn seccomp(profile: &Value, at: &Path<'_>, errors: &mut Errors) {
     if profile.is_null() {
         return;
@@ -39,16 +39,16 @@ pub(super) fn seccomp(profile: &Value, at: &Path<'_>, errors: &mut Errors) {
             Some(name) => descending(name, &field_path, errors),
         }
     } else if !name.is_null() {
-        let shown = internal::shown("SeccompProfile", profile);
+        let profile_value = internal::profile_value("SeccompProfile", profile);
         errors.invalid(
             &field_path,
-            shown,
+            profile_value,
             "can only be set when seccomp type is Localhost",
         );
     }
 }
 
-/// What is wrong with an `AppArmor` profile.
+// upstream: pkg/apis/core/validation/validation.go ValidateAppArmorProfileField
 pub(super) fn apparmor(profile: &Value, at: &Path<'_>, errors: &mut Errors) {
     const NEEDED: &str = "must be set when AppArmor type is Localhost";
     if profile.is_null() {
@@ -81,7 +81,8 @@ pub(super) fn apparmor(profile: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// The `AppArmor` profile an annotation means, if it means one.
+/// The `AppArmor` profile of an annotation, if it is one.
+// upstream: pkg/api/pod/util.go ApparmorFieldForAnnotation
 pub(super) fn apparmor_of(annotation: &str) -> Option<Value> {
     match annotation {
         "unconfined" => Some(json!({"type": "Unconfined"})),
@@ -95,7 +96,8 @@ pub(super) fn apparmor_of(annotation: &str) -> Option<Value> {
     }
 }
 
-/// What is wrong with the annotations for profiles.
+/// Validates the profile annotations.
+// upstream: pkg/apis/core/validation/validation.go ValidateSeccompPodAnnotations, ValidateAppArmorPodAnnotations
 pub(super) fn validate_annotations(annotations: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let Some(annotations) = annotations.as_object() else {
         return;
@@ -122,15 +124,16 @@ pub(super) fn validate_annotations(annotations: &Value, spec: &Value, at: &Path<
         if !names.contains(name) {
             errors.invalid(&at.key(key), name, "container not found");
         }
-        let known =
+        let exists =
             matches!(profile, "" | "runtime/default" | "unconfined") || profile.starts_with("localhost/");
-        if !known {
+        if !exists {
             let detail = format!("invalid AppArmor profile name: {}", go::quote(profile));
             errors.invalid(&at.key(key), profile, detail);
         }
     }
 }
 
+// upstream: pkg/apis/core/validation/validation.go ValidateSeccompProfile
 fn seccomp_annotation(profile: &str, at: &Path<'_>, errors: &mut Errors) {
     if matches!(profile, "runtime/default" | "docker/default" | "unconfined") {
         return;
@@ -141,7 +144,8 @@ fn seccomp_annotation(profile: &str, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// A new pod may name a profile by field and annotation, if both name the same.
+/// On create, a profile may be in both field and annotation if both agree.
+// upstream: pkg/apis/core/validation/validation.go validateSeccompAnnotationsAndFields, validateAppArmorAnnotationsAndFieldsMatchOnCreate
 pub(super) fn validate_agreement(metadata: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let annotations = metadata.at("annotations");
     if annotations.is_null() {
@@ -195,16 +199,18 @@ pub(super) fn validate_agreement(metadata: &Value, spec: &Value, at: &Path<'_>, 
     });
 }
 
-/// Calls for each container with its place.
-pub(super) fn visit<'s>(spec: &'s Value, at: &Path<'_>, mut judge: impl FnMut(&'s Value, &Path<'_>)) {
+/// Calls `visit` for each container with its field path.
+// upstream: pkg/api/pod/util.go VisitContainers
+pub(super) fn visit<'s>(spec: &'s Value, at: &Path<'_>, mut call: impl FnMut(&'s Value, &Path<'_>)) {
     for list in CONTAINERS {
         let list_at = at.child(list);
         for (index, container) in spec.items(list).iter().enumerate() {
-            judge(container, &list_at.index(index));
+            call(container, &list_at.index(index));
         }
     }
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateSeccompAnnotationsAndFieldsMatch
 fn agree(annotation: &str, profile: &Value, what: &str, at: &Path<'_>, errors: &mut Errors) {
     let type_matches = match profile.text("type") {
         "Unconfined" => annotation == "unconfined",
@@ -226,7 +232,7 @@ fn agree(annotation: &str, profile: &Value, what: &str, at: &Path<'_>, errors: &
     }
 }
 
-/// The `AppArmor` profile an annotation means, if it means a valid one.
+/// The `AppArmor` profile of an annotation, if it is valid.
 pub(super) fn valid_apparmor_of(annotation: &str) -> Option<Value> {
     let profile = apparmor_of(annotation)?;
     let mut errors = Errors::new();

@@ -1,4 +1,5 @@
-//! The quality of service a pod gets, which follows from what it asks for.
+//! QoS class of a pod.
+// upstream: pkg/apis/core/v1/helper/qos/qos.go ComputePodQOS
 
 use serde_json::Value;
 
@@ -8,8 +9,7 @@ use crate::rules::Tree;
 const BURSTABLE: &str = "Burstable";
 const BEST_EFFORT: &str = "BestEffort";
 
-/// The class of a pod with this spec. What the pod as a whole asks for counts, else what each container does: the pod is
-/// only as good as all of them are.
+/// Computes the QoS class: from pod-level resources if there are any, else from all containers.
 pub(super) fn class(spec: &Value) -> &'static str {
     let whole = spec.at("resources");
     let names = || {
@@ -33,11 +33,11 @@ fn of_requirements(requirements: &Value) -> &'static str {
         return BEST_EFFORT;
     }
     combined(["cpu", "memory"].into_iter().map(|name| {
-        let asked = quantity_or_zero(requirements.at("requests").at(name));
+        let request = quantity_or_zero(requirements.at("requests").at(name));
         let limit = quantity_or_zero(requirements.at("limits").at(name));
-        if asked != limit {
+        if request != limit {
             BURSTABLE
-        } else if asked.is_zero() {
+        } else if request.is_zero() {
             BEST_EFFORT
         } else {
             "Guaranteed"
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_is_as_good_as_all_its_containers() {
+    fn class_depends_on_all_containers() {
         let full =
             json!({"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "1", "memory": "1Gi"}});
         let of = |list: &[&Value]| {

@@ -1,4 +1,4 @@
-//! Resizing: what of the resources of a running pod may change.
+//! In-place resize of pods (KEP-1287).
 
 use serde_json::Value;
 
@@ -12,7 +12,8 @@ use crate::{
 const LISTS: [&str; 2] = ["containers", "initContainers"];
 const ONLY_COMPUTE: &str = "only cpu and memory resources are mutable";
 
-/// Takes back all a resize cannot change. Containers that come, go or change places are left for the rules to refuse.
+/// Drops all changes but those of a resize. Containers that are added, removed or reordered are left for validation to reject.
+// upstream: pkg/registry/core/pod/strategy.go dropNonResizeUpdates, dropNonResizeUpdatesForContainers
 pub(super) fn drop_other_changes(new: &mut Value, old: &Value) {
     let before = old.at("spec");
     let counts_differ = |list: &str| new.at("spec").items(list).len() != before.items(list).len();
@@ -22,14 +23,14 @@ pub(super) fn drop_other_changes(new: &mut Value, old: &Value) {
     let mut spec = before.clone();
     spec.copy_from("resources", new.at("spec"));
     for list in LISTS {
-        let asked = new.at("spec").items(list);
-        let kept = before.items(list);
-        if asked
+        let new_containers = new.at("spec").items(list);
+        let old_containers = before.items(list);
+        if new_containers
             .iter()
             .zip(kept)
             .any(|(asked, kept)| asked.text("name") != kept.text("name"))
         {
-            spec.set(list, asked.to_vec());
+            spec.set(list, new_containers.to_vec());
             continue;
         }
         for (container, asked) in spec.items_mut(list).iter_mut().zip(asked) {
@@ -42,19 +43,20 @@ pub(super) fn drop_other_changes(new: &mut Value, old: &Value) {
     status_meta::reset_object_meta_for_status(new, old);
 }
 
-/// What is wrong with a resize, beside the spec it leads to.
+/// Validates a resize, beside the resulting spec.
+// upstream: pkg/apis/core/validation/validation.go ValidatePodResize
 pub(super) fn validate(new_pod: &Value, old_pod: &Value, at: &Path<'_>, errors: &mut Errors) {
     if !node_can_resize(old_pod) {
         errors.forbidden(at, "Pod running on node without support for resize");
     }
     let new = new_pod.at("spec");
     let old = old_pod.at("spec");
-    let asks = |spec: &Value| {
+    let has_pod_level_resources = |spec: &Value| {
         let whole = spec.at("resources");
         !whole.entries("requests").is_empty() || !whole.entries("limits").is_empty()
     };
     let mut masked = new.clone();
-    if asks(old) || asks(new) {
+    if has_pod_level_resources(old) || has_pod_level_resources(new) {
         whole(&mut masked, new, old, at, errors);
     }
     if !same_order(new, old, at, errors) {
@@ -66,8 +68,8 @@ pub(super) fn validate(new_pod: &Value, old_pod: &Value, at: &Path<'_>, errors: 
             let item_at = list_at.index(index);
             let field_path = item_at.child("resources");
             for (of, word) in [("requests", "resource requests"), ("limits", "resource limits")] {
-                if removed(after.at("resources"), before.at("resources"), of) {
-                    errors.forbidden(&field_path.child(of), format!("{word} cannot be removed"));
+                if removed(after.at("resources"), before.at("resources"), list) {
+                    errors.forbidden(&field_path.child(list), format!("{word} cannot be removed"));
                 }
             }
         }
@@ -92,6 +94,7 @@ pub(super) fn validate(new_pod: &Value, old_pod: &Value, at: &Path<'_>, errors: 
     }
 }
 
+// upstream: pkg/apis/core/validation/validation.go ValidatePodResize
 fn init_containers(masked: &mut Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
     let pairs = masked
         .items_mut("initContainers")
@@ -115,7 +118,8 @@ fn init_containers(masked: &mut Value, old: &Value, at: &Path<'_>, errors: &mut 
     }
 }
 
-/// What a pod as a whole asks for may change, but not go.
+/// Pod-level resources may change, but not be removed.
+// upstream: pkg/apis/core/validation/validation.go validatePodLevelResourcesResize
 fn whole(masked: &mut Value, new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
     let after = new.at("resources");
     let before = old.at("resources");
@@ -133,10 +137,10 @@ fn whole(masked: &mut Value, new: &Value, old: &Value, at: &Path<'_>, errors: &m
             }
         }
     }
-    let kept = masked.make("resources");
-    restore_compute(kept, before);
-    let empty = |list: &str| kept.entries(list).is_empty();
-    if before.is_null() && empty("requests") && empty("limits") && kept.items("claims").is_empty() {
+    let resources = masked.make("resources");
+    restore_compute(resources, before);
+    let empty = |list: &str| resources.entries(list).is_empty();
+    if before.is_null() && empty("requests") && empty("limits") && resources.items("claims").is_empty() {
         masked.remove("resources");
     }
     if !same(masked.at("resources"), before) {
@@ -144,14 +148,16 @@ fn whole(masked: &mut Value, new: &Value, old: &Value, at: &Path<'_>, errors: &m
     }
 }
 
-/// Whether something was asked for that no longer is.
+/// Whether a request or limit was removed.
+// upstream: pkg/apis/core/validation/validation.go resourcesRemoved
 fn removed(after: &Value, before: &Value, of: &str) -> bool {
     let after = after.entries(of);
     let before = before.entries(of);
     before.keys().any(|name| !after.contains_key(name))
 }
 
-/// Gives processors and memory back as they were.
+/// Restores cpu and memory as they were.
+// upstream: pkg/apis/core/validation/validation.go dropCPUMemoryResourceRequirementsUpdates
 fn restore_compute(requirements: &mut Value, before: &Value) {
     for of in ["limits", "requests"] {
         let mut list = requirements.entries(of).clone();
@@ -169,6 +175,7 @@ fn restore_compute(requirements: &mut Value, before: &Value) {
     }
 }
 
+// upstream: pkg/apis/core/validation/validation.go validatePodResizeContainerOrdering
 fn same_order(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) -> bool {
     let messages = errors.len();
     for list in LISTS {
@@ -189,7 +196,8 @@ fn same_order(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) -> b
     errors.len() == messages
 }
 
-/// A node that tells what its running containers have can give them more or less.
+/// A kubelet that reports allocated resources supports resize.
+// upstream: pkg/apis/core/validation/validation.go isPodResizeRequestSupported
 fn node_can_resize(pod: &Value) -> bool {
     let mut statuses = pod.at("status").items("containerStatuses").iter();
     let running = statuses.find(|status| status.at("state").has("running"));

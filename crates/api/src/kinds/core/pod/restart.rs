@@ -1,4 +1,4 @@
-//! When containers start again: after they ended, and when they are resized.
+//! Restart policies of containers, and resize policies.
 
 use serde_json::Value;
 
@@ -15,7 +15,8 @@ const OPERATORS: [&str; 2] = ["In", "NotIn"];
 const MAX_RULES: usize = 20;
 const MAX_CODES: usize = 255;
 
-/// What is wrong with the restart policy of a container and its exceptions.
+/// Validates the restart policy and restart rules of a container (KEP-5307).
+// upstream: pkg/apis/core/validation/validation.go validateContainerRestartPolicy
 pub(super) fn validate(container: &Value, at: &Path<'_>, errors: &mut Errors) {
     let rules = container.items("restartPolicyRules");
     let policy_at = at.child("restartPolicy");
@@ -57,7 +58,8 @@ pub(super) fn validate(container: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// The same for an init container, which may also have exceptions only.
+/// The same for an init container, which may have rules only.
+// upstream: pkg/apis/core/validation/validation.go validateInitContainerRestartPolicy
 pub(super) fn validate_init(container: &Value, at: &Path<'_>, errors: &mut Errors) {
     if container.has("restartPolicy") {
         validate(container, at, errors);
@@ -67,7 +69,7 @@ pub(super) fn validate_init(container: &Value, at: &Path<'_>, errors: &mut Error
     }
 }
 
-/// What is wrong with how a container is resized.
+// upstream: pkg/apis/core/validation/validation.go validateResizePolicy
 pub(super) fn validate_resize(container: &Value, pod_policy: &str, at: &Path<'_>, errors: &mut Errors) {
     let policies = container.items("resizePolicy");
     let repeated = field_checks::duplicate_flags(policies.iter().map(|policy| policy.text("resourceName")));
@@ -89,7 +91,8 @@ pub(super) fn validate_resize(container: &Value, pod_policy: &str, at: &Path<'_>
     }
 }
 
-/// An init container that is no sidecar is gone when the pod is resized, and cannot restart for it.
+/// An init container that is no sidecar has ended before a resize, and cannot restart for it.
+// upstream: pkg/apis/core/validation/validation.go validateResizePolicy
 pub(super) fn validate_init_resize(container: &Value, options: &Options, at: &Path<'_>, errors: &mut Errors) {
     if super::options::is_sidecar(container) || options.init_restarts {
         return;
@@ -107,7 +110,7 @@ pub(super) fn validate_init_resize(container: &Value, options: &Options, at: &Pa
     }
 }
 
-/// Whether some container may start all of them again.
+/// Whether some container may restart all of them.
 pub(super) fn may_restart_all(spec: &Value) -> bool {
     ["initContainers", "containers"].into_iter().any(|list| {
         spec.items(list).iter().any(|container| {
@@ -117,7 +120,8 @@ pub(super) fn may_restart_all(spec: &Value) -> bool {
     })
 }
 
-/// Whether a container that ended with this code starts again.
+/// Whether a container that terminated with this code restarts.
+// upstream: pkg/apis/core/validation/validation.go ValidateContainerStateTransition
 pub(super) fn restarts(container: &Value, spec: &Value, code: i64) -> bool {
     let by_policy = |policy: &str| match policy {
         "Always" => Some(true),

@@ -16,7 +16,7 @@ use crate::{
     rules::{Errors, Tree},
 };
 
-/// The greatest number of a user or group.
+/// The greatest user or group id.
 const MAX_ID: i64 = i32::MAX as i64;
 
 const PROC_MOUNTS: [&str; 2] = ["Default", "Unmasked"];
@@ -24,7 +24,7 @@ const LONGEST_SYSCTL: usize = 253;
 const SYSCTL_RULE: &str = "must have at most 253 characters and match regex \
      ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$";
 
-/// The kernel settings of the namespace for communication between processes.
+/// Sysctls of the IPC namespace.
 const IPC_SYSCTLS: [&str; 10] = [
     "kernel.sem",
     "kernel.shmall",
@@ -38,7 +38,7 @@ const IPC_SYSCTLS: [&str; 10] = [
     "kernel.msg",
 ];
 
-/// The number of a user or group.
+/// A user or group id.
 pub(super) fn id(value: &Value, at: &Path<'_>, errors: &mut Errors) {
     if let Some(number) = value.as_i64() {
         for msg in in_range(number, 0, MAX_ID) {
@@ -47,14 +47,14 @@ pub(super) fn id(value: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// A word that may be missing but else is one of some.
+/// A value that must be one of `supported` if it is set.
 fn choice(object: &Value, name: &str, supported: &[&str], at: &Path<'_>, errors: &mut Errors) {
     if object.has(name) && !supported.contains(&object.text(name)) {
         errors.unsupported(&at.child(name), object.text(name), supported);
     }
 }
 
-/// What is wrong with the security context of a pod.
+// upstream: pkg/apis/core/validation/validation.go validatePodSpecSecurityContext
 pub(super) fn validate_pod(spec: &Value, options: &Options, at: &Path<'_>, errors: &mut Errors) {
     let context = spec.at("securityContext");
     if context.is_null() {
@@ -98,7 +98,7 @@ pub(super) fn validate_pod(spec: &Value, options: &Options, at: &Path<'_>, error
     );
 }
 
-/// What is wrong with the security context of a container.
+// upstream: pkg/apis/core/validation/validation.go ValidateSecurityContext
 pub(super) fn validate_container(
     container: &Value,
     spec: &Value,
@@ -125,18 +125,18 @@ pub(super) fn validate_container(
     }
     seccomp(context.at("seccompProfile"), &at.child("seccompProfile"), errors);
     if context.at("allowPrivilegeEscalation").as_bool() == Some(false) {
-        let shown = internal::shown("SecurityContext", context);
-        let mut refuse = |what: &str| {
+        let context_value = internal::context_value("SecurityContext", context);
+        let mut reject = |what: &str| {
             let detail = format!("cannot set `allowPrivilegeEscalation` to false and {what}");
-            errors.invalid(at, shown.clone(), detail);
+            errors.invalid(at, context_value.clone(), detail);
         };
         if context.flag("privileged") {
-            refuse("`privileged` to true");
+            reject("`privileged` to true");
         }
         if !options.sys_admin {
             let added = context.at("capabilities").texts("add");
             for _ in added.filter(|name| *name == "CAP_SYS_ADMIN") {
-                refuse("`capabilities.Add` CAP_SYS_ADMIN");
+                reject("`capabilities.Add` CAP_SYS_ADMIN");
             }
         }
     }
@@ -148,6 +148,7 @@ pub(super) fn validate_container(
     );
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateSysctls
 fn sysctls(spec: &Value, options: &Options, at: &Path<'_>, errors: &mut Errors) {
     let settings = spec.at("securityContext").items("sysctls");
     let repeated = field_checks::duplicate_flags(settings.iter().map(|setting| setting.text("name")));
@@ -168,7 +169,8 @@ fn sysctls(spec: &Value, options: &Options, at: &Path<'_>, errors: &mut Errors) 
     }
 }
 
-/// Small letters, digits, dashes and underscores, parted by dots or slashes.
+/// Lower case letters, digits, dashes and underscores, separated by dots or slashes.
+// upstream: pkg/apis/core/validation/validation.go IsValidSysctlName
 fn is_sysctl(name: &str) -> bool {
     let edge = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     name.len() <= LONGEST_SYSCTL
@@ -179,9 +181,10 @@ fn is_sysctl(name: &str) -> bool {
         })
 }
 
-/// Why a kernel setting cannot be the pod's own, if it cannot.
+/// Why a sysctl cannot be set for the pod, if it belongs to a namespace shared with the host.
+// upstream: pkg/apis/core/validation/validation.go ValidateHostSysctl
 fn shared_with_host(sysctl: &str, spec: &Value) -> Option<&'static str> {
-    // Written with slashes, dots and slashes change places.
+    // With slashes as separators, dots and slashes are swapped.
     let dotted: String = match sysctl.find(['.', '/']) {
         Some(first) if sysctl[first..].starts_with('/') => sysctl
             .chars()
@@ -201,7 +204,7 @@ fn shared_with_host(sysctl: &str, spec: &Value) -> Option<&'static str> {
     (spec.flag("hostIPC") && ipc).then_some("may not be specified when 'hostIPC' is true")
 }
 
-/// Whether a spec has kernel settings of a namespace it shares with the host.
+/// Whether a spec has sysctls of a namespace shared with the host.
 pub(super) fn has_host_sysctls(spec: &Value) -> bool {
     let settings = spec.at("securityContext").items("sysctls");
     settings

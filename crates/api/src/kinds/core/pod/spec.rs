@@ -1,4 +1,4 @@
-//! What is wrong with the spec of a pod or of a template.
+//! Validation of PodSpec, in pods and templates.
 
 use serde_json::Value;
 
@@ -23,10 +23,9 @@ const RESTART_POLICIES: [&str; 3] = ["Always", "OnFailure", "Never"];
 const DNS_POLICIES: [&str; 4] = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
 const PREEMPTION_POLICIES: [&str; 2] = ["PreemptLowerPriority", "Never"];
 
-/// Fields that name another object.
-const REFERENCES: [&str; 2] = ["serviceAccountName", "nodeName"];
+const NAME_FIELDS: [&str; 2] = ["serviceAccountName", "nodeName"];
 
-/// What is wrong with metadata and spec of a pod, new or changed.
+// upstream: pkg/apis/core/validation/validation.go validatePodMetadataAndSpec
 pub(super) fn validate_pod(pod: &Value, options: &Options, errors: &mut Errors) {
     let metadata = pod.at("metadata");
     let spec = pod.at("spec");
@@ -48,7 +47,7 @@ pub(super) fn validate_pod(pod: &Value, options: &Options, errors: &mut Errors) 
     }
 }
 
-/// What is wrong with a new pod.
+// upstream: pkg/apis/core/validation/validation.go ValidatePodCreate
 pub(super) fn validate_new(pod: &Value, errors: &mut Errors) {
     validate_pod(pod, &Options::pod(), errors);
     let spec = pod.at("spec");
@@ -63,7 +62,8 @@ pub(super) fn validate_new(pod: &Value, errors: &mut Errors) {
     profile::validate_agreement(pod.at("metadata"), spec, &at, errors);
 }
 
-/// What is wrong with a spec. `metadata` is that of the pod, `null` for a template.
+/// Validates a PodSpec. `metadata` is that of the pod, `null` for a template.
+// upstream: pkg/apis/core/validation/validation.go ValidatePodSpec
 pub(super) fn validate(
     spec: &Value,
     metadata: &Value,
@@ -145,6 +145,7 @@ pub(super) fn validate(
     env::validate_files(spec, at, errors);
 }
 
+// upstream: pkg/apis/core/validation/validation.go validatePodMetadataAndSpec
 fn tokens_without_account(volumes: &[Value], at: &Path<'_>, errors: &mut Errors) {
     for (index, volume) in volumes.iter().enumerate() {
         let sources = volume.at("projected").items("sources").iter().enumerate();
@@ -159,6 +160,7 @@ fn tokens_without_account(volumes: &[Value], at: &Path<'_>, errors: &mut Errors)
     }
 }
 
+// upstream: pkg/apis/core/validation/validation.go validatePodResourceClaims, validatePodResourceClaim
 fn resource_claims(claims: &[Value], metadata: &Value, at: &Path<'_>, errors: &mut Errors) {
     let repeated = field_checks::duplicate_flags(claims.iter().map(|claim| claim.text("name")));
     for (index, claim) in claims.iter().enumerate() {
@@ -199,6 +201,7 @@ fn resource_claims(claims: &[Value], metadata: &Value, at: &Path<'_>, errors: &m
     }
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateReadinessGates, validateSchedulingGates
 fn gates(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let list_at = at.child("readinessGates");
     for (index, gate) in spec.items("readinessGates").iter().enumerate() {
@@ -221,6 +224,7 @@ fn gates(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
+// upstream: pkg/apis/core/validation/validation.go ValidatePodSpec
 fn names(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     for field in REFERENCES {
         let name = spec.text(field);
@@ -242,6 +246,7 @@ fn names(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     host::validate_labels(spec, at, errors);
 }
 
+// upstream: pkg/apis/core/validation/validation.go ValidatePodSpec
 fn scheduling(spec: &Value, options: &Options, at: &Path<'_>, errors: &mut Errors) {
     let name = spec.text("priorityClassName");
     if !name.is_empty() {
@@ -262,6 +267,7 @@ fn scheduling(spec: &Value, options: &Options, at: &Path<'_>, errors: &mut Error
     }
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateSchedulingGroup
 fn scheduling_group(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let name_at = at.child("podGroupName");
     match spec.at("schedulingGroup").at("podGroupName").as_str() {

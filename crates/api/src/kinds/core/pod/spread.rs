@@ -1,4 +1,4 @@
-//! How pods are spread among zones, nodes and the like.
+//! Topology spread constraints.
 
 use std::collections::HashSet;
 
@@ -16,13 +16,13 @@ use crate::{
 const ACTIONS: [&str; 2] = ["DoNotSchedule", "ScheduleAnyway"];
 const POLICIES: [&str; 2] = ["Honor", "Ignore"];
 
-/// What is wrong with constraints.
+// upstream: pkg/apis/core/validation/validation.go validateTopologySpreadConstraints
 pub(super) fn validate(constraints: &[Value], options: &Options, at: &Path<'_>, errors: &mut Errors) {
     let pair_of = |constraint: &'_ Value| -> (String, String) {
         let pair = ["topologyKey", "whenUnsatisfiable"].map(|name| constraint.text(name).to_owned());
         pair.into()
     };
-    // The pair of a constraint that has another one behind it.
+    // The pair of a constraint that is repeated later.
     let mut repeated = field_checks::duplicate_flags(constraints.iter().rev().map(pair_of));
     repeated.reverse();
     for (index, constraint) in constraints.iter().enumerate() {
@@ -76,13 +76,14 @@ fn positive(number: i64, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn selector(constraint: &Value, at: &Path<'_>) -> Errors {
-    let refused = InvalidValues::Refused;
+fn validate_selector(constraint: &Value, at: &Path<'_>) -> Errors {
+    let values = InvalidValues::Refused;
     let unknown = UnknownOperators::Refused;
-    label::validate(at, constraint.at("labelSelector"), refused, unknown).into()
+    label::validate(at, constraint.at("labelSelector"), values, unknown).into()
 }
 
-/// As it was before keys were merged into the selector.
+/// The legacy rules, from before matchLabelKeys were merged into the selector.
+// upstream: pkg/apis/core/validation/validation.go ValidateMatchLabelKeysInTopologySpread
 fn old_label_keys(constraint: &Value, at: &Path<'_>, errors: &mut Errors) {
     if constraint.items("matchLabelKeys").is_empty() {
         return;
@@ -102,14 +103,16 @@ fn old_label_keys(constraint: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// Whether a selector is not valid today.
+/// Whether a selector is invalid today.
+// upstream: pkg/api/pod/util.go hasInvalidTopologySpreadConstraintLabelSelector
 pub(super) fn has_invalid_selector(constraints: &[Value]) -> bool {
     constraints
         .iter()
         .any(|constraint| !selector(constraint, &Path::NOWHERE).is_empty())
 }
 
-/// Whether keys of labels are not valid today.
+/// Whether matchLabelKeys are invalid today.
+// upstream: pkg/api/pod/util.go hasInvalidTopologySpreadConstrainMatchLabelKeys
 pub(super) fn has_invalid_keys(constraints: &[Value]) -> bool {
     let mut errors = Errors::new();
     for constraint in constraints {

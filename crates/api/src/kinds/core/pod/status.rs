@@ -1,4 +1,4 @@
-//! What is wrong with a change of the status of a pod.
+//! Validation of updates of a pod status.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,7 +14,7 @@ use crate::{
     rules::{Errors, Tree},
 };
 
-/// The status of each sort of containers, and where their specs stand.
+/// The status lists, and the container list of each.
 const STATUSES: [(&str, &str); 3] = [
     ("containerStatuses", "containers"),
     ("initContainerStatuses", "initContainers"),
@@ -25,7 +25,7 @@ const HEALTHS: [&str; 3] = ["Healthy", "Unhealthy", "Unknown"];
 const LONGEST_MESSAGE: usize = 1024;
 const NOT_NEGATIVE: &str = "must be a non-negative integer";
 
-/// What is wrong with a change of the status.
+// upstream: pkg/apis/core/validation/validation.go ValidatePodStatusUpdate
 pub(super) fn validate(new: &Value, old: &Value, errors: &mut Errors) {
     let options = Options::pod_update(old);
     let metadata_at = Path::new("metadata");
@@ -70,6 +70,7 @@ pub(super) fn validate(new: &Value, old: &Value, errors: &mut Errors) {
     }
 }
 
+// upstream: pkg/apis/core/validation/validation.go validatePodConditions
 fn conditions(conditions: &[Value], at: &Path<'_>, errors: &mut Errors) {
     for (index, condition) in conditions.iter().enumerate() {
         let field_path = at.index(index);
@@ -83,6 +84,7 @@ fn conditions(conditions: &[Value], at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
+// upstream: pkg/apis/core/validation/validation.go ValidatePodStatusUpdate
 fn nominated_node(status: &Value, before: &Value, old_spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let node = status.text("nominatedNodeName");
     if node.is_empty() || node == before.text("nominatedNodeName") {
@@ -94,7 +96,8 @@ fn nominated_node(status: &Value, before: &Value, old_spec: &Value, at: &Path<'_
     }
 }
 
-/// A container that ended for good cannot run again.
+/// A container that terminated for good cannot run again.
+// upstream: pkg/apis/core/validation/validation.go ValidateContainerStateTransition, ValidateInitContainerStateTransition
 fn restarts(
     new: &[Value],
     old: &[Value],
@@ -131,7 +134,7 @@ fn restarts(
     }
 }
 
-/// The items of a list by name; of several by one name, the first.
+/// The items of a list by name; of several with one name, the first.
 fn by_name(items: &[Value]) -> HashMap<&str, &Value> {
     let mut named = HashMap::with_capacity(items.len());
     for item in items {
@@ -140,14 +143,15 @@ fn by_name(items: &[Value]) -> HashMap<&str, &Value> {
     named
 }
 
+// upstream: pkg/apis/core/validation/validation.go validatePodResourceClaimStatuses
 fn claims(status: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let statuses = status.items("resourceClaimStatuses");
     let repeated = field_checks::duplicate_flags(statuses.iter().map(|status| status.text("name")));
-    let known = by_name(spec.items("resourceClaims"));
+    let spec_claims = by_name(spec.items("resourceClaims"));
     for (index, claim) in statuses.iter().enumerate() {
         let field_path = at.index(index);
         let name = claim.text("name");
-        if !known.contains_key(name) {
+        if !spec_claims.contains_key(name) {
             let detail = "must match the name of an entry in `spec.resourceClaims`";
             errors.invalid(&field_path.child("name"), name, detail);
         }
@@ -164,6 +168,7 @@ fn claims(status: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
+// upstream: pkg/apis/core/validation/validation.go validatePodExtendedResourceClaimStatus
 fn extended_claim(status: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let claim = status.at("extendedResourceClaimStatus");
     if claim.is_null() {
@@ -188,7 +193,7 @@ fn extended_claim(status: &Value, spec: &Value, at: &Path<'_>, errors: &mut Erro
                     "must match the name of an entry in spec.initContainers.name or spec.containers.name";
                 errors.invalid(&field_path.child("containerName"), container, detail);
             }
-            Some(found) if !found.way("resources.requests").has(resource) => {
+            Some(container) if !container.way("resources.requests").has(resource) => {
                 let detail = "must match the extended resource name of an entry in \
                      spec.initContainers.resources.requests or spec.containers.resources.requests";
                 errors.invalid(&field_path.child("resourceName"), resource, detail);
@@ -208,23 +213,25 @@ fn extended_claim(status: &Value, spec: &Value, at: &Path<'_>, errors: &mut Erro
     }
 }
 
+// upstream: pkg/apis/core/validation/validation.go validatePodIPs
 fn pod_addresses(status: &Value, before: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let one = status.text("podIP");
+    let pod_ip = status.text("podIP");
     let all = status.items("podIPs");
     let list_at = at.child("podIPs");
     addresses(all, before.items("podIPs"), "PodIP", &list_at, errors);
     match all.first().map(|address| address.text("ip")) {
-        first if first.is_some() == one.is_empty() => {
+        first if first.is_some() == pod_ip.is_empty() => {
             let detail = "podIP and podIPs must either both be set or both be unset";
             errors.invalid(&list_at, internal::shown_list("PodIP", all), detail);
         }
-        Some(first) if first != one => {
+        Some(first) if first != pod_ip => {
             errors.invalid(&list_at.index(0).child("ip"), first, "must be equal to `podIP`");
         }
         _ => {}
     }
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateHostIPs
 fn host_addresses(status: &Value, before: &Value, at: &Path<'_>, errors: &mut Errors) {
     let all = status.items("hostIPs");
     let Some(first) = all.first().map(|address| address.text("ip")) else {
@@ -236,7 +243,8 @@ fn host_addresses(status: &Value, before: &Value, at: &Path<'_>, errors: &mut Er
     addresses(all, before.items("hostIPs"), "HostIP", at, errors);
 }
 
-/// Each address must be valid, or be an old one; of several there is one for each family.
+/// Each address must be valid or an old one; of two there is one per family.
+// upstream: pkg/apis/core/validation/validation.go validatePodIPs, validateHostIPs
 fn addresses(all: &[Value], old: &[Value], ty: &str, at: &Path<'_>, errors: &mut Errors) {
     let old: HashSet<&str> = old.iter().map(|address| address.text("ip")).collect();
     for (index, address) in all.iter().enumerate() {
@@ -264,6 +272,7 @@ fn addresses(all: &[Value], old: &[Value], ty: &str, at: &Path<'_>, errors: &mut
     }
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateContainerStatusUsers
 fn users(statuses: &[Value], os: &Value, at: &Path<'_>, errors: &mut Errors) {
     for (index, status) in statuses.iter().enumerate() {
         let user = status.at("user").at("linux");
@@ -294,7 +303,8 @@ fn users(statuses: &[Value], os: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// What is told of the devices of a container must be of what it asked for.
+/// allocatedResourcesStatus must be of resources that the container requests.
+// upstream: pkg/apis/core/validation/validation.go validateContainerStatusAllocatedResourcesStatus
 fn allocated(status: &Value, list: &str, containers: &[Value], at: &Path<'_>, errors: &mut Errors) {
     let by_name = by_name(containers);
     let mappings = claimed_by_mapping(status);
@@ -328,23 +338,23 @@ fn allocated(status: &Value, list: &str, containers: &[Value], at: &Path<'_>, er
     }
 }
 
-/// Why a resource is none the container asked for, if it is not.
+/// Why a resource is not requested by the container, if it is not.
 fn unasked(
     name: &str,
     container: &Value,
     claimed: &HashSet<String>,
     mappings: &HashMap<(&str, String), Vec<&str>>,
 ) -> Option<&'static str> {
-    let asked = container.at("resources");
+    let requirements = container.at("resources");
     let Some(claim) = name.strip_prefix("claim:") else {
-        let known = asked.at("requests").has(name);
-        return (!known).then_some("must match one of the container's resource requests");
+        let is_requested = requirements.at("requests").has(name);
+        return (!is_requested).then_some("must match one of the container's resource requests");
     };
     let by_claim = claimed.contains(claim);
     let resources = mappings.get(&(container.text("name"), claim.to_owned()));
     let by_extended = resources.is_some_and(|resources| {
         let mut resources = resources.iter();
-        resources.any(|resource| !quantity_or_zero(asked.at("requests").at(resource)).is_zero())
+        resources.any(|resource| !quantity_or_zero(requirements.at("requests").at(resource)).is_zero())
     });
     (!by_claim && !by_extended).then_some(
         "must match one of the container's resource claims as 'claim:<claimName>/<requestName>' when \
@@ -363,7 +373,8 @@ fn claimed_by(container: &Value) -> HashSet<String> {
         .collect()
 }
 
-/// The resources that the claim for extended resources stands for, by container and `claim/request`.
+/// The resources of the extended resource claim, by container and `claim/request`.
+// upstream: pkg/apis/core/validation/validation.go matchesExtendedResourceClaimStatus
 fn claimed_by_mapping(status: &Value) -> HashMap<(&str, String), Vec<&str>> {
     let extended = status.at("extendedResourceClaimStatus");
     let mut mappings: HashMap<_, Vec<_>> = HashMap::new();

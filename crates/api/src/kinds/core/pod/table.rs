@@ -1,4 +1,4 @@
-//! What a table shows of a pod.
+//! Table row of a pod.
 
 use std::collections::HashMap;
 
@@ -29,21 +29,21 @@ pub(super) const COLUMNS: &[Column] = &[
     Column::field("Readiness Gates", "spec.readinessGates").wide(),
 ];
 
-/// How often containers were started again, and when one ended last.
+/// Restart count, and when a container terminated last.
 #[derive(Clone, Copy, Default)]
 struct Restarts {
     count: i64,
     last: Option<Time>,
 }
 
-/// What the containers of a pod add up to.
+/// Totals over the containers of a pod.
 struct Sum {
     reason: String,
     ready: usize,
     restarts: Restarts,
 }
 
-/// A row for a pod.
+// upstream: pkg/printers/internalversion/printers.go printPod
 pub(super) fn row(pod: &Value, now: Time) -> Row {
     let spec = pod.at("spec");
     let status = pod.at("status");
@@ -67,7 +67,7 @@ pub(super) fn row(pod: &Value, now: Time) -> Row {
             "Terminating".clone_into(&mut reason);
         }
     }
-    let shown = |text: &str| json!(if text.is_empty() { "<none>" } else { text });
+    let or_none = |text: &str| json!(if text.is_empty() { "<none>" } else { text });
     let address = status
         .items("podIPs")
         .first()
@@ -76,11 +76,11 @@ pub(super) fn row(pod: &Value, now: Time) -> Row {
         json!(metadata.text("name")),
         json!(format!("{ready}/{total}")),
         json!(reason),
-        json!(restarts.shown(now)),
+        json!(restarts.format(now)),
         age(metadata.text("creationTimestamp"), now),
-        shown(address),
-        shown(spec.text("nodeName")),
-        shown(status.text("nominatedNodeName")),
+        or_none(address),
+        or_none(spec.text("nodeName")),
+        or_none(status.text("nominatedNodeName")),
         json!(gates(spec, status)),
     ];
     let mut row = Row::new(cells);
@@ -137,6 +137,7 @@ pub(super) fn reads(name: &str) -> bool {
     )
 }
 
+// upstream: pkg/printers/internalversion/printers.go printPod
 fn sum(spec: &Value, status: &Value) -> Sum {
     let mut reason = match status.text("reason") {
         "" => status.text("phase"),
@@ -153,7 +154,7 @@ fn sum(spec: &Value, status: &Value) -> Sum {
     let mut of_sidecars = Restarts::default();
     let mut initializing = false;
     let init = spec.items("initContainers");
-    // Of several by one name, the last.
+    // Of several with one name, the last counts.
     let by_name: HashMap<&str, &Value> = init.iter().map(|c| (c.text("name"), c)).collect();
     for (index, container) in status.items("initContainerStatuses").iter().enumerate() {
         restarts.add(container);
@@ -205,7 +206,7 @@ fn sum(spec: &Value, status: &Value) -> Sum {
     sum
 }
 
-/// Why a container ended.
+/// The reason of a terminated container.
 fn end(ended: &Value) -> String {
     match (ended.text("reason"), ended.int("signal").unwrap_or_default()) {
         ("", 0) => format!("ExitCode:{}", ended.int("exitCode").unwrap_or_default()),
@@ -219,7 +220,7 @@ fn gates(spec: &Value, status: &Value) -> String {
     if gates.is_empty() {
         return "<none>".to_owned();
     }
-    // Of several conditions of one type, the first.
+    // Of several conditions of one type, the first counts.
     let conditions = status.items("conditions").iter().rev();
     let statuses: HashMap<&str, &str> = conditions
         .map(|condition| (condition.text("type"), condition.text("status")))
@@ -233,7 +234,7 @@ fn gates(spec: &Value, status: &Value) -> String {
 // --- Sum ---
 
 impl Sum {
-    /// The first container that has something to tell gives the reason.
+    /// The first container with a reason provides that of the pod.
     fn add_containers(&mut self, containers: &[Value], ready_pod: bool) {
         let mut running = false;
         let mut failure = None;
@@ -254,7 +255,7 @@ impl Sum {
                 self.ready += 1;
             }
         }
-        // Some are done, but not all.
+        // Some have completed, but not all.
         if self.reason == "Completed" {
             if running && ready_pod {
                 "Running".clone_into(&mut self.reason);
@@ -277,7 +278,7 @@ impl Restarts {
         self.last = self.last.max(ended);
     }
 
-    fn shown(&self, now: Time) -> String {
+    fn format(&self, now: Time) -> String {
         match self.last {
             Some(last) if self.count != 0 => {
                 format!("{} ({} ago)", self.count, crate::time::age(now.since(last)))
@@ -314,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_need_no_other_fields() {
+    fn row_reads_only_declared_fields() {
         let status = |status: Value| {
             json!({
                 "metadata": {"name": "p", "creationTimestamp": "2026-01-02T00:00:00Z", "labels": {"a": "b"}},
@@ -346,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_running_pod_shows_who_is_ready_and_when_one_restarted() {
+    fn row_shows_ready_containers_and_restarts() {
         let pod = json!({
             "metadata": {"name": "p", "creationTimestamp": "2026-01-02T00:00:00Z"},
             "spec": {"containers": [{"name": "a"}, {"name": "b"}], "nodeName": "n", "readinessGates": [{"conditionType": "g"}]},
@@ -373,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_prepares_shows_how_far_it_is() {
+    fn row_shows_init_progress() {
         let pod = json!({
             "spec": {"containers": [{"name": "a"}], "initContainers": [{"name": "i"}, {"name": "j"}]},
             "status": {"phase": "Pending", "initContainerStatuses": [
@@ -385,14 +386,14 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_is_done_says_so_for_the_whole_row() {
+    fn row_of_a_completed_pod() {
         let pod = json!({"status": {"phase": "Failed"}});
         let now = Time::parse("2026-01-02T00:01:00Z").expect("a time");
         assert_eq!(row(&pod, now).conditions[0].text("message"), "The pod failed.");
     }
 
     #[test]
-    fn a_pod_that_goes_is_terminating() {
+    fn row_of_a_terminating_pod() {
         let pod = json!({"metadata": {"deletionTimestamp": "2026-01-02T00:00:00Z"}, "status": {"phase": "Running"}});
         assert_eq!(cells(&pod)[2], "Terminating");
     }

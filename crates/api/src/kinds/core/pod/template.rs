@@ -1,4 +1,4 @@
-//! Pod templates: inside workloads, and as a kind of their own.
+//! PodTemplate: in workloads, and as a kind.
 
 use serde_json::{Value, json};
 
@@ -16,12 +16,13 @@ use crate::{
 
 pub(crate) struct PodTemplate;
 
-/// What is wrong with a new pod template.
+// upstream: pkg/apis/core/validation/validation.go ValidatePodTemplateSpec
 pub(crate) fn validate_template(template: &Value, at: &Path<'_>, errors: &mut Errors) {
     validate_template_with(template, &Options::default(), at, errors);
 }
 
-/// What is wrong with a pod template; `options` says which rules are relaxed for an update.
+/// Validates a pod template; `options` are the relaxed rules of an update.
+// upstream: pkg/apis/core/validation/validation.go ValidatePodTemplateSpec
 pub(crate) fn validate_template_with(
     template: &Value,
     options: &Options,
@@ -129,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_tells_what_a_template_runs() {
+    fn row_shows_containers_and_images() {
         let object = json!({
             "metadata": {"name": "t"},
             "template": {
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn places_of_labels_leave_the_metadata_out() {
+    fn field_paths_of_labels_omit_metadata() {
         let mut template =
             json!({"metadata": {"labels": {"a b": "c"}}, "spec": {"ephemeralContainers": [{}]}});
         default_template(&mut template);

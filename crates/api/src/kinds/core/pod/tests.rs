@@ -1,4 +1,4 @@
-//! Claims about whole pods: a pod that is valid, changed in one place, and what is told of it.
+//! Whole pods: a valid pod is changed in one field, and its errors are compared.
 
 use serde_json::{Value, json};
 
@@ -20,8 +20,8 @@ fn at<R>(use_it: impl FnOnce(&Circumstances<'_>) -> R) -> R {
     })
 }
 
-/// A pod with a container `c`, and what a merge patch makes of its spec.
-fn with(change: Value) -> Value {
+/// A pod with a container `c`, with a merge patch of its spec.
+fn pod_with(change: Value) -> Value {
     let metadata = json!({"name": "p", "namespace": "n", "uid": "u", "resourceVersion": "1"});
     let spec = json!({"containers": [{"name": "c", "image": "i", "resources": {}}]});
     let spec = patch::merge::apply(spec, change).expect("a merge patch applies");
@@ -30,14 +30,14 @@ fn with(change: Value) -> Value {
     pod
 }
 
-/// A pod whose only container is this one.
-fn container(change: Value) -> Value {
+/// A pod with only this container.
+fn pod_with_container(change: Value) -> Value {
     let whole = json!({"name": "c", "image": "i", "resources": {}});
     let container = patch::merge::apply(whole, change).expect("a merge patch applies");
     with(json!({"containers": [container]}))
 }
 
-fn created(pod: &Value) -> Result<Value, Vec<String>> {
+fn create_pod(pod: &Value) -> Result<Value, Vec<String>> {
     let mut pod = pod.clone();
     at(|at| match rules::create(&mut pod, at) {
         Ok(_) => Ok(pod),
@@ -45,7 +45,7 @@ fn created(pod: &Value) -> Result<Value, Vec<String>> {
     })
 }
 
-fn updated(new: &Value, old: &Value, part: Part<'_>) -> Result<Value, Vec<String>> {
+fn update_pod(new: &Value, old: &Value, part: Part<'_>) -> Result<Value, Vec<String>> {
     let mut new = new.clone();
     at(|at| match rules::update(&mut new, old, part, at) {
         Ok(_) => Ok(new),
@@ -61,8 +61,8 @@ fn messages(status: &crate::status::Status) -> Vec<String> {
         .collect()
 }
 
-/// Creates each pod and compares what is told; nothing means it is valid.
-fn claims(cases: Vec<(Value, &[&str])>) {
+/// Creates each pod and compares its errors; none means it is valid.
+fn assert_create_errors(cases: Vec<(Value, &[&str])>) {
     for (pod, wanted) in cases {
         let errors = created(&pod).err().unwrap_or_default();
         assert_eq!(errors, wanted, "{}", pod.at("spec"));
@@ -70,7 +70,7 @@ fn claims(cases: Vec<(Value, &[&str])>) {
 }
 
 #[test]
-fn containers_have_names_and_ports_of_their_own() {
+fn rejects_duplicate_container_names_and_ports() {
     let named = |name: &str| json!({"name": name, "image": "i", "resources": {}});
     let on_port = |name: &str, port: i64| json!({"name": name, "image": "i", "resources": {}, "ports": [{"containerPort": 80, "hostPort": port}]});
     claims(vec![
@@ -106,7 +106,7 @@ fn containers_have_names_and_ports_of_their_own() {
 }
 
 #[test]
-fn only_sidecars_among_init_containers_have_probes() {
+fn rejects_probes_of_init_containers_unless_sidecars() {
     let init = |policy: Value| {
         let probe = json!({"tcpSocket": {"port": 80}});
         let init = json!({"name": "i", "image": "i", "resources": {}, "restartPolicy": policy, "startupProbe": probe});
@@ -124,7 +124,7 @@ fn only_sidecars_among_init_containers_have_probes() {
 }
 
 #[test]
-fn handlers_are_one_and_complete() {
+fn rejects_ambiguous_and_incomplete_handlers() {
     claims(vec![
         (
             container(json!({"livenessProbe": {"successThreshold": 2, "exec": {}, "grpc": {"port": 0}}})),
@@ -145,7 +145,7 @@ fn handlers_are_one_and_complete() {
 }
 
 #[test]
-fn variables_and_mounts_refer_to_what_is_there() {
+fn rejects_references_to_missing_volumes_and_fields() {
     claims(vec![
         (
             container(json!({"env": [
@@ -179,7 +179,7 @@ fn variables_and_mounts_refer_to_what_is_there() {
 }
 
 #[test]
-fn a_volume_with_faults_cannot_be_mounted() {
+fn invalid_volumes_cannot_be_mounted() {
     let mut pod = container(json!({"volumeMounts": [{"name": "v", "mountPath": "/a"}]}));
     pod["spec"]["volumes"] = json!([{"name": "v", "emptyDir": {}, "hostPath": {"path": "/", "type": ""}}]);
     claims(vec![(
@@ -192,7 +192,7 @@ fn a_volume_with_faults_cannot_be_mounted() {
 }
 
 #[test]
-fn what_is_shared_with_the_host_fits_together() {
+fn validates_host_namespaces() {
     claims(vec![
         (
             with(json!({
@@ -224,7 +224,7 @@ fn what_is_shared_with_the_host_fits_together() {
 }
 
 #[test]
-fn tolerations_and_constraints_are_of_known_sorts() {
+fn rejects_unknown_tolerations_and_constraints() {
     claims(vec![
         (
             with(
@@ -249,7 +249,7 @@ fn tolerations_and_constraints_are_of_known_sorts() {
 }
 
 #[test]
-fn the_status_of_a_new_pod_follows_from_its_spec() {
+fn sets_the_status_of_a_new_pod() {
     let pod = created(&container(
         json!({"resources": {"limits": {"cpu": "1", "memory": "1Gi"}}}),
     ));
@@ -262,7 +262,7 @@ fn the_status_of_a_new_pod_follows_from_its_spec() {
 }
 
 #[test]
-fn a_container_that_ended_for_good_does_not_run_again() {
+fn rejects_restart_of_a_terminated_container() {
     let state = |state: &str| {
         let mut pod = with(json!({"restartPolicy": "OnFailure"}));
         let state = json!({state: {"exitCode": 0}});
@@ -280,7 +280,7 @@ fn a_container_that_ended_for_good_does_not_run_again() {
 }
 
 #[test]
-fn addresses_are_one_for_each_family() {
+fn rejects_two_addresses_of_one_family() {
     let old = with(json!({}));
     let mut new = old.clone();
     new["status"] = json!({"podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}, {"ip": "10.0.0.2"}]});
@@ -291,7 +291,7 @@ fn addresses_are_one_for_each_family() {
 }
 
 #[test]
-fn a_resize_changes_processors_and_memory_and_nothing_else() {
+fn resize_changes_only_cpu_and_memory() {
     let asks = |requests: Value| {
         let mut pod = container(json!({"resources": {"requests": requests}}));
         pod["status"] = json!({"qosClass": "Burstable"});
@@ -322,7 +322,7 @@ fn a_resize_changes_processors_and_memory_and_nothing_else() {
 }
 
 #[test]
-fn ephemeral_containers_come_and_stay() {
+fn ephemeral_containers_are_added_but_not_removed() {
     let looking = |image: &str| {
         with(
             json!({"ephemeralContainers": [{"name": "e", "image": image, "imagePullPolicy": "Always", "resources": {}}]}),
@@ -341,7 +341,7 @@ fn ephemeral_containers_come_and_stay() {
 }
 
 #[test]
-fn only_a_pod_that_runs_gets_time_to_end() {
+fn only_running_pods_get_a_grace_period() {
     let pod = |node: &str, phase: &str| {
         json!({
             "spec": {"nodeName": node, "terminationGracePeriodSeconds": 30},

@@ -1,4 +1,4 @@
-//! Which taints of nodes a pod tolerates.
+//! Tolerations of a pod.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ use crate::{
 
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
-/// What is wrong with tolerations.
+// upstream: pkg/apis/core/validation/validation.go ValidateTolerations
 pub(super) fn validate(tolerations: &[Value], options: &Options, at: &Path<'_>, errors: &mut Errors) {
     for (index, toleration) in tolerations.iter().enumerate() {
         one(
@@ -26,20 +26,21 @@ pub(super) fn validate(tolerations: &[Value], options: &Options, at: &Path<'_>, 
     }
 }
 
-/// What is wrong with tolerations that are added to pods. They compare no numbers.
+/// Validates tolerations that a RuntimeClass adds to pods. They cannot compare numbers.
 pub(crate) fn validate_added_tolerations(tolerations: &[Value], at: &Path<'_>, errors: &mut Errors) {
     for (index, toleration) in tolerations.iter().enumerate() {
         one(toleration, false, &at.index(index), errors);
     }
 }
 
-/// The effect of a taint.
+// upstream: pkg/apis/core/validation/validation.go validateTaintEffect
 fn validate_effect(effect: &str, at: &Path<'_>, errors: &mut Errors) {
     if !EFFECTS.contains(&effect) {
         errors.unsupported(at, effect, &EFFECTS);
     }
 }
 
+// upstream: pkg/apis/core/validation/validation.go ValidateTolerations
 fn one(toleration: &Value, compares: bool, at: &Path<'_>, errors: &mut Errors) {
     let key = toleration.text("key");
     let operator = toleration.text("operator");
@@ -94,7 +95,8 @@ fn one(toleration: &Value, compares: bool, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// An update may add tolerations, and change how long they hold.
+/// An update may add tolerations, and change tolerationSeconds.
+// upstream: pkg/apis/core/validation/validation.go validateOnlyAddedTolerations
 pub(super) fn validate_added(
     new: &Value,
     old: &Value,
@@ -106,9 +108,9 @@ pub(super) fn validate_added(
     let identity = |toleration: &'_ Value| {
         ["key", "operator", "value", "effect"].map(|field| toleration.at(field).clone())
     };
-    let known: HashSet<_> = new.iter().map(identity).collect();
-    let kept = |old: &Value| known.contains(&identity(old));
-    if !old.items("tolerations").iter().all(kept) {
+    let new_tolerations: HashSet<_> = new.iter().map(identity).collect();
+    let is_kept = |old: &Value| new_tolerations.contains(&identity(old));
+    if !old.items("tolerations").iter().all(is_kept) {
         let detail = "existing toleration can not be modified except its tolerationSeconds";
         return errors.forbidden(at, detail);
     }

@@ -1,4 +1,4 @@
-//! What of a pod may change.
+//! Validation of pod updates.
 
 use std::collections::HashSet;
 
@@ -21,7 +21,7 @@ const MAY_CHANGE: &str = "pod updates may not change fields other than \
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 
-/// What is wrong with a change of a pod.
+// upstream: pkg/apis/core/validation/validation.go ValidatePodUpdate
 pub(super) fn validate(new: &Value, old: &Value, errors: &mut Errors) {
     let options = Options::pod_update(old);
     spec::validate_pod(new, &options, errors);
@@ -60,7 +60,8 @@ pub(super) fn validate(new: &Value, old: &Value, errors: &mut Errors) {
     }
 }
 
-/// A deadline may come, and come nearer. Tells whether the rest need be judged.
+/// activeDeadlineSeconds may be set, or decreased. Returns whether the rest is validated.
+// upstream: pkg/apis/core/validation/validation.go ValidatePodUpdate
 fn deadline(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) -> bool {
     let name = "activeDeadlineSeconds";
     match (new.int(name), old.int(name)) {
@@ -87,6 +88,7 @@ fn deadline(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) -> boo
     true
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateOnlyDeletedSchedulingGates
 fn gates_only_go(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
     let before = old.items("schedulingGates").iter();
     let before: HashSet<&str> = before.map(|gate| gate.text("name")).collect();
@@ -99,7 +101,8 @@ fn gates_only_go(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// The new spec, with what may change as it was; what remains different may not change.
+/// The new spec with the mutable fields as they were; any remaining difference is an error.
+// upstream: pkg/apis/core/validation/validation.go ValidatePodUpdate
 fn masked(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) -> Value {
     let mut masked = new.clone();
     for list in ["containers", "initContainers"] {
@@ -117,13 +120,13 @@ fn masked(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) -> Value
     if old.items("schedulingGates").is_empty() {
         return masked;
     }
-    // A pod that waits at a gate may still be given fewer nodes.
+    // A gated pod may narrow its node selection.
     if masked.at("nodeSelector") != old.at("nodeSelector") {
-        let kept = old
+        let is_kept = old
             .entries("nodeSelector")
             .iter()
             .all(|(key, value)| masked.at("nodeSelector").at(key) == value);
-        if !kept {
+        if !is_kept {
             let detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
             errors.invalid(&at.child("nodeSelector"), masked.at("nodeSelector"), detail);
         }
@@ -146,6 +149,7 @@ fn masked(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) -> Value
     masked
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateNodeAffinityMutation
 fn node_affinity(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
     let before = old.at(REQUIRED).items("nodeSelectorTerms");
     let after = new.at(REQUIRED).items("nodeSelectorTerms");
@@ -170,10 +174,11 @@ fn node_affinity(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateNodeSelectorTermHasOnlyAdditions
 fn only_adds(after: &Value, before: &Value) -> bool {
     let lists = ["matchExpressions", "matchFields"];
     let all_empty = |term: &Value| lists.iter().all(|list| term.items(list).is_empty());
-    // A term without requirements matches no node, and must not begin to.
+    // A term without requirements matches no node, and must stay so.
     (!all_empty(before) || all_empty(after))
         && lists
             .iter()
@@ -186,7 +191,7 @@ mod tests {
 
     use super::*;
 
-    fn judged(old: &Value, new: &Value) -> Vec<String> {
+    fn update_messages(old: &Value, new: &Value) -> Vec<String> {
         let complete = |spec: &Value| {
             let mut pod = json!({"metadata": {"name": "p"}, "spec": spec});
             super::super::defaults::pod(&mut pod);
@@ -198,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn images_deadlines_and_tolerations_may_change() {
+    fn allows_changes_of_images_deadlines_and_tolerations() {
         let old = json!({"containers": [{"name": "c", "image": "a"}], "activeDeadlineSeconds": 9});
         let new = json!({
             "containers": [{"name": "c", "image": "a:2", "imagePullPolicy": "Always"}],
@@ -209,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_else_changes_is_told_line_by_line() {
+    fn reports_other_changes_as_a_diff() {
         let old = json!({"containers": [{"name": "c", "image": "a"}]});
         let new = json!({"containers": [{"name": "c", "image": "a"}], "hostname": "h"});
         let messages = judged(&old, &new).join("");
@@ -218,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_gated_pod_may_be_given_fewer_nodes() {
+    fn only_gated_pods_may_narrow_node_selection() {
         let gated = |nodes: Value| json!({"containers": [{"name": "c", "image": "a"}], "schedulingGates": [{"name": "g"}], "nodeSelector": nodes});
         assert_eq!(
             judged(&gated(json!({"a": "b"})), &gated(json!({"a": "b", "c": "d"}))),

@@ -1,4 +1,4 @@
-//! What the user should be told about a pod or template that is valid.
+//! Warnings about pods and pod templates.
 
 use serde_json::{Map, Value};
 
@@ -33,7 +33,7 @@ const OLD_ANNOTATIONS: [(&str, &str); 3] = [
     ),
 ];
 
-/// Volumes no node serves any more: the field, the field as it is told, and what is told.
+/// Removed volume types: the field, the field in the warning, and the warning.
 const OLD_VOLUMES: [(&str, &str, &str); 9] = [
     (
         "photonPersistentDisk",
@@ -81,7 +81,7 @@ const OLD_VOLUMES: [(&str, &str, &str); 9] = [
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
-/// What the user should be told about a new pod.
+// upstream: pkg/api/pod/warnings.go GetWarningsForPod
 pub(super) fn pod(pod: &Value) -> Vec<String> {
     let mut messages = Vec::new();
     moved_profiles(pod, &mut messages);
@@ -97,7 +97,8 @@ pub(super) fn pod(pod: &Value) -> Vec<String> {
     messages
 }
 
-/// What who writes the status of a pod should be told: addresses that are read in more than one way.
+/// Warnings about a pod status: addresses in a non-canonical form.
+// upstream: pkg/registry/core/pod/strategy.go WarningsOnUpdate
 pub(super) fn addresses(status: &Value) -> Vec<String> {
     let status_at = Path::new("status");
     let mut messages = Vec::new();
@@ -111,9 +112,9 @@ pub(super) fn addresses(status: &Value) -> Vec<String> {
     messages
 }
 
-/// What the user should be told about a valid pod template.
+// upstream: pkg/api/pod/warnings.go GetWarningsForPodTemplate
 pub(crate) fn template_warnings(template: &Value, at: &Path<'_>, old: Option<&Value>) -> Vec<String> {
-    // Nothing is told of a change that is not told of the whole.
+    // A warning about the template itself is not repeated on update.
     let _ = old;
     let mut messages = Vec::new();
     all(template, at, Subject::Template, &mut messages);
@@ -126,7 +127,7 @@ enum Subject {
     Template,
 }
 
-/// Profiles of `AppArmor` that stood in annotations were made fields by now, so those are told of that agree.
+/// `AppArmor` annotations were copied to fields by now, so warn where both agree.
 fn moved_profiles(pod: &Value, messages: &mut Vec<String>) {
     let spec = pod.at("spec");
     let annotations = pod.at("metadata").at("annotations");
@@ -153,6 +154,7 @@ fn old_profile(at: &Path<'_>) -> String {
     format!("{at}: deprecated since v1.30; use the \"appArmorProfile\" field instead")
 }
 
+// upstream: pkg/api/pod/warnings.go warningsForPodSpecAndMeta
 fn all(template: &Value, at: &Path<'_>, subject: Subject, messages: &mut Vec<String>) {
     let spec = template.at("spec");
     let metadata = template.at("metadata");
@@ -181,10 +183,10 @@ fn all(template: &Value, at: &Path<'_>, subject: Subject, messages: &mut Vec<Str
     visit(spec, &spec_at, |container, field_path| {
         container_annotations(container, spec, annotations, &annotations_at, subject, messages);
         let resources_at = field_path.child("resources");
-        let asked = container.at("resources");
+        let requirements = container.at("resources");
         for name in ["memory", "ephemeral-storage"] {
             for of in ["limits", "requests"] {
-                fractions(asked.at(of), &resources_at.child(of), &[name], messages);
+                fractions(requirements.at(of), &resources_at.child(of), &[name], messages);
             }
         }
         hidden_variables(container.items("env"), &field_path.child("env"), messages);
@@ -215,7 +217,7 @@ fn old_seccomp(at: &Path<'_>) -> String {
     format!("{at}: non-functional in v1.27+; use the \"seccompProfile\" field instead")
 }
 
-/// Labels of nodes with new names, and selectors that match nothing.
+/// Deprecated node labels, and selectors that match nothing.
 fn labels(spec: &Value, at: &Path<'_>, messages: &mut Vec<String>) {
     let selector_at = at.child("nodeSelector");
     for key in spec.entries("nodeSelector").keys() {
@@ -234,7 +236,7 @@ fn labels(spec: &Value, at: &Path<'_>, messages: &mut Vec<String>) {
     let preferred_at = node_at.child(PREFERRED);
     for (index, term) in nodes.items(PREFERRED).iter().enumerate() {
         let field_path = preferred_at.index(index);
-        wish(term.at("preference"), &field_path.child("preference"), messages);
+        preferred_term(term.at("preference"), &field_path.child("preference"), messages);
     }
     let spread_at = at.child("topologySpreadConstraints");
     for (index, constraint) in spec.items("topologySpreadConstraints").iter().enumerate() {
@@ -253,8 +255,8 @@ fn no_selector(at: &Path<'_>) -> String {
     format!("{at}: a null labelSelector results in matching no pod")
 }
 
-/// A wish may have values no label can have; they are told of, as no error is.
-fn wish(term: &Value, at: &Path<'_>, messages: &mut Vec<String>) {
+/// Preferred terms may have invalid label values, which give a warning instead of an error.
+fn preferred_term(term: &Value, at: &Path<'_>, messages: &mut Vec<String>) {
     let list_at = at.child("matchExpressions");
     for (index, expression) in term.items("matchExpressions").iter().enumerate() {
         let field_path = list_at.index(index);
@@ -272,7 +274,7 @@ fn volumes(volumes: &[Value], at: &Path<'_>, messages: &mut Vec<String>) {
     for (index, volume) in volumes.iter().enumerate() {
         let field_path = at.index(index);
         for (field, shown, message) in OLD_VOLUMES {
-            // Claims are told of where their field stands in the type.
+            // Claim warnings have the position of their field in the type.
             if field == "cephfs" {
                 let claim = volume.way("ephemeral.volumeClaimTemplate.spec");
                 let volume_at = field_path.child("ephemeral");
@@ -280,7 +282,7 @@ fn volumes(volumes: &[Value], at: &Path<'_>, messages: &mut Vec<String>) {
                 persistent_volume_claim::spec_warnings(claim, &template_at.child("spec"), messages);
             }
             if volume.has(field) {
-                messages.push(format!("{}: {message}", field_path.child(shown)));
+                messages.push(format!("{}: {message}", field_path.child(reported_field)));
             }
         }
     }
@@ -314,7 +316,7 @@ fn duplicates(spec: &Value, at: &Path<'_>, messages: &mut Vec<String>) {
     }
 }
 
-/// Amounts of bytes that are not whole.
+/// Fractional quantities of bytes.
 fn fractions(list: &Value, at: &Path<'_>, names: &[&str], messages: &mut Vec<String>) {
     for name in names {
         let value = quantity_or_zero(list.at(name));
@@ -357,7 +359,7 @@ fn container_annotations(
     }
 }
 
-/// A variable that is set again, and not from its old value.
+/// A variable that hides an earlier one without referring to it.
 fn hidden_variables(variables: &[Value], at: &Path<'_>, messages: &mut Vec<String>) {
     let repeated = field_checks::duplicate_flags(variables.iter().map(|variable| variable.text("name")));
     for (index, variable) in variables.iter().enumerate() {
@@ -377,6 +379,7 @@ fn hidden_variables(variables: &[Value], at: &Path<'_>, messages: &mut Vec<Strin
     }
 }
 
+// upstream: pkg/api/pod/warnings.go warningsForPodAffinityTerms, warningsForWeightedPodAffinityTerms
 fn empty_selectors(affinity: &Value, at: &Path<'_>, messages: &mut Vec<String>) {
     for name in ["podAffinity", "podAntiAffinity"] {
         let terms = affinity.at(name);
@@ -405,7 +408,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn doubtful_ports_and_variables_are_told_of() {
+    fn warns_of_duplicate_ports_and_variables() {
         let value = json!({"metadata": {"name": "p"}, "spec": {"containers": [
             {
                 "ports": [{"containerPort": 80, "protocol": "TCP"}, {"containerPort": 80, "protocol": "TCP"}],
@@ -422,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn each_requirement_of_a_wish_is_told_of_as_a_whole() {
+    fn warns_of_invalid_values_in_preferred_terms() {
         let expression = |value: &str| json!({"key": "beta.kubernetes.io/os", "values": [value]});
         let term = json!({"matchExpressions": [expression("-"), expression("linux")]});
         let mut messages = Vec::new();
@@ -437,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_in_a_status_are_told_of_that_have_another_form() {
+    fn warns_of_non_canonical_addresses() {
         let status =
             json!({"podIPs": [{"ip": "10.0.0.1"}, {"ip": "FD00::1"}], "hostIPs": [{"ip": "fd00::0:2"}]});
         assert_eq!(
@@ -450,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn places_of_a_template_begin_with_its_own() {
+    fn warnings_of_a_template_have_its_field_path() {
         let template = json!({"spec": {"nodeSelector": {"beta.kubernetes.io/os": "linux"}}});
         let spec = Path::new("spec");
         assert_eq!(
@@ -462,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_collide_are_told_of() {
+    fn warns_of_overlapping_files() {
         let template = json!({"spec": {"volumes": [{"name": "v", "configMap": {"name": "m", "items": [
             {"key": "a", "path": "x"}, {"key": "b", "path": "x/y"},
         ]}}]}});

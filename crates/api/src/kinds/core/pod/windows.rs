@@ -1,4 +1,4 @@
-//! What pods for Windows may have, and what only they may have.
+//! Fields of Windows pods, and fields that only they may have.
 
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ const LONGEST_SPEC: usize = 64 * 1024;
 const LONGEST_DOMAIN: usize = 256;
 const LONGEST_USER: usize = 104;
 
-/// What the security context of a pod for Windows cannot have.
+/// Fields of the pod security context that Windows pods cannot have.
 const POD_CONTEXT: [&str; 11] = [
     "appArmorProfile",
     "seLinuxOptions",
@@ -29,7 +29,7 @@ const POD_CONTEXT: [&str; 11] = [
     "seLinuxChangePolicy",
 ];
 
-/// What that of its containers cannot have.
+/// Fields of container security contexts that Windows pods cannot have.
 const CONTAINER_CONTEXT: [&str; 10] = [
     "appArmorProfile",
     "seLinuxOptions",
@@ -43,7 +43,8 @@ const CONTAINER_CONTEXT: [&str; 10] = [
     "runAsGroup",
 ];
 
-/// What is wrong with a spec for the system it says it is for.
+/// Validates a spec for its operating system.
+// upstream: pkg/apis/core/validation/validation.go validateOS
 pub(super) fn validate_os(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     if !spec.has("os") {
         return;
@@ -57,18 +58,20 @@ pub(super) fn validate_os(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateLinux
 fn linux(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let mut judge = |holder: &Value, holder_at: &Path<'_>| {
+    let mut validate_holder = |holder: &Value, holder_at: &Path<'_>| {
         if holder.at("securityContext").has("windowsOptions") {
             let context_at = holder_at.child("securityContext");
             let detail = "windows options cannot be set for a linux pod";
             errors.forbidden(&context_at.child("windowsOptions"), detail);
         }
     };
-    judge(spec, at);
-    visit(spec, at, judge);
+    validate_holder(spec, at);
+    visit(spec, at, validate_holder);
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateWindows
 fn windows(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let context_at = at.child("securityContext");
     for name in POD_CONTEXT {
@@ -96,7 +99,8 @@ fn windows(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     });
 }
 
-/// Containers that are processes of the host come all together, and on the host's network.
+/// HostProcess containers require all containers to be such, and the host network.
+// upstream: pkg/apis/core/validation/validation.go validateWindowsHostProcessPod
 pub(super) fn validate_host_processes(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let of_pod = spec.way("securityContext.windowsOptions.hostProcess").as_bool();
     let mut count = 0;
@@ -131,7 +135,7 @@ pub(super) fn validate_host_processes(spec: &Value, at: &Path<'_>, errors: &mut 
     }
 }
 
-/// What is wrong with the options of a security context that are for Windows.
+// upstream: pkg/apis/core/validation/validation.go validateWindowsSecurityContextOptions
 pub(super) fn validate_options(options: &Value, at: &Path<'_>, errors: &mut Errors) {
     if let Some(name) = options.at("gmsaCredentialSpecName").as_str() {
         errors.push_invalid(&at.child("gmsaCredentialSpecName"), name, dns1123_subdomain(name));
@@ -152,7 +156,8 @@ pub(super) fn validate_options(options: &Value, at: &Path<'_>, errors: &mut Erro
     }
 }
 
-/// What is wrong with `DOMAIN\user`; the domain may be left out.
+/// Errors of `DOMAIN\\user`; the domain is optional.
+// upstream: pkg/apis/core/validation/validation.go validateWindowsSecurityContextOptions
 fn user_faults(name: &str) -> Vec<String> {
     let alone = |text: &str| vec![text.to_owned()];
     if name.is_empty() {
@@ -215,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn users_of_windows_have_a_domain_or_none() {
+    fn validates_windows_user_names() {
         for name in ["user", "DOMAIN\\user", "a.b.example\\u"] {
             assert!(user_faults(name).is_empty(), "{name}");
         }

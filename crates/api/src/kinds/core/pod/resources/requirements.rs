@@ -1,4 +1,4 @@
-//! What containers and pods ask for: requests, limits and claims.
+//! Resource requirements of containers and pods: requests, limits and claims.
 
 use std::{
     cell::LazyCell,
@@ -9,9 +9,9 @@ use serde_json::{Map, Value, json};
 
 use super::{
     super::report::Report,
-    amount::{page_divides, validate_amount},
-    name::{is_hugepages, overcommits, validate_pod_name},
-    quantity_or_zero, validate_container_name,
+    amount::{is_huge_page_value_divisible, validate_resource_quantity_value},
+    name::{is_hugepages, is_overcommit_allowed, validate_pod_name},
+    quantity_or_zero, validate_container_resource_name,
 };
 use crate::{
     bound::{self, MOST_VALUE},
@@ -21,31 +21,32 @@ use crate::{
     rules::{Errors, Tree},
 };
 
-/// Who asks for resources.
+/// The owner of resource requirements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Holder {
     /// A container.
     Container,
-    /// A pod as a whole.
+    /// A pod (pod-level resources, KEP-2837).
     Pod,
 }
 
-/// Whether amounts of pages must be whole numbers of pages.
+/// Whether quantities of huge pages must be multiples of the page size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Pages {
     /// They must.
     Whole,
-    /// The old object has others, which stay.
+    /// The old object has indivisible ones, which are tolerated.
     Any,
 }
 
-/// What is wrong with what pods need beside their containers, told as limits of a container.
+/// Validates pod overhead. Errors name the limits of a container.
+// upstream: pkg/apis/core/validation/validation.go validateOverhead
 pub(crate) fn validate_overhead(amounts: &Value, at: &Path<'_>, errors: &mut Errors) {
     let requirements = json!({"limits": amounts});
     validate_requirements(&requirements, Holder::Container, &[], Pages::Whole, at, errors);
 }
 
-/// What is wrong with what someone asks for.
+// upstream: pkg/apis/core/validation/validation.go validateResourceRequirements
 pub(in super::super) fn validate_requirements(
     requirements: &Value,
     holder: Holder,
@@ -72,19 +73,19 @@ pub(in super::super) fn validate_requirements(
     }
     for (name, value) in requests {
         let field_path = requests_at.key(name);
-        let asked = quantity_or_zero(value);
-        entry(name, &asked, holder, pages, &field_path, errors, |errors| {
-            within_limit(name, &asked, limits, &limits_at, &requests_at, errors);
+        let request = quantity_or_zero(value);
+        entry(name, &request, holder, pages, &field_path, errors, |errors| {
+            within_limit(name, &request, limits, &limits_at, &requests_at, errors);
         });
     }
-    let either = |wanted: fn(&str) -> bool| limits.keys().chain(requests.keys()).any(|name| wanted(name));
+    let either = |matches: fn(&str) -> bool| limits.keys().chain(requests.keys()).any(|name| matches(name));
     if either(is_hugepages) && !either(|name| matches!(name, "cpu" | "memory")) {
         errors.forbidden(at, "HugePages require cpu or memory");
     }
     claim_names(requirements.items("claims"), claims, &at.child("claims"), errors);
 }
 
-/// Judges the name and amount of one entry; `between` judges what else is asked, before the size of pages.
+/// Validates name and quantity of one entry; `between` validates more before the page size.
 fn entry(
     name: &str,
     amount: &Quantity,
@@ -95,52 +96,54 @@ fn entry(
     between: impl FnOnce(&mut Errors),
 ) {
     match holder {
-        Holder::Container => validate_container_name(name, at, errors),
+        Holder::Container => validate_container_resource_name(name, at, errors),
         Holder::Pod => validate_pod_name(name, at, errors),
     }
-    validate_amount(name, amount, at, errors);
+    validate_resource_quantity_value(name, amount, at, errors);
     between(errors);
-    if pages == Pages::Whole && is_hugepages(name) && !page_divides(name, amount) {
+    if pages == Pages::Whole && is_hugepages(name) && !is_huge_page_value_divisible(name, amount) {
         let detail = format!("{amount} is not positive integer multiple of {name}");
         errors.invalid(at, amount.to_string(), detail);
     }
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateResourceRequirements
 fn within_limit(
     name: &str,
-    asked: &Quantity,
+    request: &Quantity,
     limits: &Map<String, Value>,
     limits_at: &Path<'_>,
     requests_at: &Path<'_>,
     errors: &mut Errors,
 ) {
     let Some(limit) = limits.get(name).map(quantity_or_zero) else {
-        if !overcommits(name) {
+        if !is_overcommit_allowed(name) {
             errors.required(limits_at, "Limit must be set for non overcommitable resources");
         }
         return;
     };
-    if *asked != limit && !overcommits(name) {
+    if *request != limit && !is_overcommit_allowed(name) {
         let detail = format!("must be equal to {name} limit of {limit}");
-        errors.invalid(requests_at, asked.to_string(), detail);
-    } else if *asked > limit {
+        errors.invalid(requests_at, request.to_string(), detail);
+    } else if *request > limit {
         let detail = format!("must be less than or equal to {name} limit of {limit}");
-        errors.invalid(requests_at, asked.to_string(), detail);
+        errors.invalid(requests_at, request.to_string(), detail);
     }
 }
 
-/// The claims must be the pod's, each once, as a whole or by requests.
-fn claim_names(claims: &[Value], known: &[&str], at: &Path<'_>, errors: &mut Errors) {
+/// Claims must be those of the pod, each once, as a whole or by requests.
+// upstream: pkg/apis/core/validation/validation.go validateResourceClaimNames
+fn claim_names(claims: &[Value], pod_claims: &[&str], at: &Path<'_>, errors: &mut Errors) {
     let mut seen: HashSet<(&str, &str)> = HashSet::new();
     // How often each claim was named.
     let mut times: HashMap<&str, usize> = HashMap::new();
-    let known_names: HashSet<&str> = known.iter().copied().collect();
-    // Every error lists all claims of the pod: the list is made once.
+    let known_names: HashSet<&str> = pod_claims.iter().copied().collect();
+    // Every error lists all claims of the pod: the list is built once.
     let listed = LazyCell::new(|| {
-        let mut known = known.to_vec();
-        known.sort_unstable();
-        known.dedup();
-        bound::cut_owned(known.join(", "), MOST_VALUE)
+        let mut pod_claims = pod_claims.to_vec();
+        pod_claims.sort_unstable();
+        pod_claims.dedup();
+        bound::cut_owned(pod_claims.join(", "), MOST_VALUE)
     });
     for (index, claim) in claims.iter().enumerate() {
         let field_path = at.index(index);
@@ -171,7 +174,7 @@ fn claim_names(claims: &[Value], known: &[&str], at: &Path<'_>, errors: &mut Err
             error
                 .detail
                 .push_str("must be one of the names in pod.spec.resourceClaims");
-            if known.is_empty() {
+            if pod_claims.is_empty() {
                 error.detail.push_str(" which is empty");
             } else {
                 error.detail.push_str(": ");
@@ -188,7 +191,7 @@ mod tests {
 
     use super::*;
 
-    fn judged(requirements: &Value) -> Vec<String> {
+    fn requirement_messages(requirements: &Value) -> Vec<String> {
         let mut errors = Errors::new();
         let holder = Holder::Container;
         let at = Path::new("resources");
@@ -197,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_stay_within_limits() {
+    fn rejects_requests_above_limits() {
         assert_eq!(
             judged(&json!({"limits": {"cpu": "1"}, "requests": {"cpu": "2", "memory": "1Gi"}})),
             ["resources.requests: Invalid value: \"2\": must be less than or equal to cpu limit of 1"]
@@ -209,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_is_named_once_and_is_the_pods() {
+    fn rejects_unknown_and_duplicate_claims() {
         assert_eq!(
             judged(&json!({"claims": [{"name": "a", "request": "r"}, {"name": "a"}, {"name": "b"}]})),
             [

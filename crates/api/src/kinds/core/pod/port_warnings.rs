@@ -1,4 +1,4 @@
-//! Ports that more than one container defines, or one more than once.
+//! Warnings of ports that are defined more than once.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::profile::visit;
 use crate::{field::Path, go, rules::Tree};
 
-/// What the user should be told about the ports of a spec.
+// upstream: pkg/api/pod/warnings.go warningsForPodSpecAndMeta
 pub(super) fn warnings(spec: &Value, at: &Path<'_>, messages: &mut Vec<String>) {
     let mut all: Vec<(&Value, String)> = Vec::new();
     visit(spec, at, |container, field_path| {
@@ -17,7 +17,7 @@ pub(super) fn warnings(spec: &Value, at: &Path<'_>, messages: &mut Vec<String>) 
             if !port.text("hostIP").is_empty() && host_port(port) == 0 {
                 messages.push(format!(
                     "{port_at}: hostIP set without hostPort: {}",
-                    printed(port)
+                    port_go_syntax(port)
                 ));
             }
             for (other, other_at) in &all {
@@ -65,8 +65,8 @@ fn collision(port: &Value, other: &Value) -> Option<&'static str> {
     }
 }
 
-/// A port as `%+v` prints it.
-fn printed(port: &Value) -> String {
+/// A port as Go's `%+v` prints it.
+fn port_go_syntax(port: &Value) -> String {
     format!(
         "{{Name:{} HostPort:{} ContainerPort:{} Protocol:{} HostIP:{}}}",
         port.text("name"),

@@ -1,34 +1,35 @@
-//! What a pod as a whole asks for, beside what its containers do.
+//! Pod-level resources (KEP-2837).
 
 use serde_json::Value;
 
 use super::{
     options::{Options, containers},
     report::Report,
-    resources::{self, Holder, is_hugepages, overcommits, quantity_or_zero, suits_pod, totals},
+    resources::{self, Holder, is_hugepages, is_overcommit_allowed, quantity_or_zero, suits_pod, totals},
 };
 use crate::{
     field::Path,
     rules::{Errors, Tree, TreeMut},
 };
 
-/// Completes the requests and limits of a pod that has some, from those of its containers.
+/// Defaults the requests and limits of a pod that has some, from those of its containers.
+// upstream: pkg/api/pod/util.go DefaultPodLevelResources, defaultPodLevelLimits, defaultPodLevelRequests
 pub(super) fn complete(spec: &mut Value) {
-    let asked = spec.at("resources");
-    if asked.entries("requests").is_empty() && asked.entries("limits").is_empty() {
+    let resources = spec.at("resources");
+    if resources.entries("requests").is_empty() && resources.entries("limits").is_empty() {
         return;
     }
     let container_limits = totals(spec, "limits");
     let container_requests = totals(spec, "requests");
-    let mut limits = asked.entries("limits").clone();
-    let mut requests = asked.entries("requests").clone();
+    let mut limits = resources.entries("limits").clone();
+    let mut requests = resources.entries("requests").clone();
     for (name, total) in &container_limits {
         if is_hugepages(name) && !requests.contains_key(name) && !limits.contains_key(name) {
             limits.insert(name.clone(), total.to_string().into());
         }
     }
     for (name, total) in &container_requests {
-        if suits_pod(name) && overcommits(name) && !requests.contains_key(name) {
+        if suits_pod(name) && is_overcommit_allowed(name) && !requests.contains_key(name) {
             requests.insert(name.clone(), total.to_string().into());
         }
     }
@@ -37,7 +38,7 @@ pub(super) fn complete(spec: &mut Value) {
             requests.insert(name.clone(), limit.clone());
         }
     }
-    // Where every container is limited, so is the pod: by as much as they are, or as it asks for.
+    // Where every container has a limit, so has the pod: the sum of theirs, or its request if that is greater.
     for (name, asked) in &requests {
         if !suits_pod(name)
             || limits.contains_key(name)
@@ -48,8 +49,8 @@ pub(super) fn complete(spec: &mut Value) {
         let Some(total) = container_limits.get(name) else {
             continue;
         };
-        let asked = quantity_or_zero(asked);
-        let limit = if asked > *total { &asked } else { total };
+        let request = quantity_or_zero(asked);
+        let limit = if request > *total { &request } else { total };
         limits.insert(name.clone(), limit.to_string().into());
     }
     let whole = spec.make("resources");
@@ -61,7 +62,7 @@ pub(super) fn complete(spec: &mut Value) {
     }
 }
 
-/// What is wrong with what a pod as a whole asks for.
+// upstream: pkg/apis/core/validation/validation.go validatePodResources, validatePodResourceRequirements
 pub(super) fn validate(spec: &Value, claims: &[&str], at: &Path<'_>, options: &Options, errors: &mut Errors) {
     let whole = spec.at("resources");
     if whole.is_null() {
@@ -80,6 +81,7 @@ pub(super) fn validate(spec: &Value, claims: &[&str], at: &Path<'_>, options: &O
     at_least_the_containers(spec, at, errors);
 }
 
+// upstream: pkg/apis/core/validation/validation.go validatePodResourceConsistency
 fn at_least_the_containers(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let whole = spec.at("resources");
     for (of, only_pages, word) in [("requests", false, "requests"), ("limits", true, "limits")] {
@@ -119,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_comes_from_the_containers() {
+    fn defaults_from_containers() {
         let mut spec = json!({
             "resources": {"limits": {"cpu": "4"}},
             "containers": [
@@ -134,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_asks_for_as_much_as_its_containers() {
+    fn rejects_requests_below_those_of_containers() {
         let spec = json!({
             "resources": {"requests": {"cpu": "1"}},
             "containers": [{"resources": {"requests": {"cpu": "2"}}}],

@@ -1,22 +1,23 @@
-//! Files of one volume that stand in each other's way.
+//! Warnings of files of one volume that overlap.
 
 use serde_json::Value;
 
 use crate::{go, rules::Tree};
 
-/// Files are compared with so many before them: the rest goes without a warning.
+/// Each file is compared with at most this many before it; others give no warning.
 const MAX_COMPARED: usize = 256;
 
-/// Warnings of one volume. The headers of an answer have room for fewer.
+/// Warnings per volume. Response headers have room for fewer.
 const MAX_OVERLAPS: usize = 256;
 
-/// A file, and where it comes from.
+/// A file and its source.
+// upstream: pkg/api/pod/warnings.go pathAndSource
 struct File {
     path: String,
     source: String,
 }
 
-/// What the user should be told about the files of volumes.
+// upstream: pkg/api/pod/warnings.go warningsForOverlappingVirtualPaths
 pub(super) fn warnings(volumes: &[Value], warnings: &mut Vec<String>) {
     for volume in volumes {
         for kind in ["configMap", "secret", "downwardAPI"] {
@@ -88,7 +89,8 @@ fn projected(source: &Value) -> Vec<File> {
     .collect()
 }
 
-/// Each file that collides with one before it, and that one.
+/// Each file that overlaps with one before it, and that one.
+// upstream: pkg/api/pod/warnings.go checkForOverlap
 fn overlaps(files: Vec<File>) -> Vec<String> {
     let mut messages = Vec::new();
     let mut before: Vec<File> = Vec::new();
@@ -113,7 +115,7 @@ impl File {
         }
     }
 
-    /// Whether they are the same file, or one would be a directory of the other.
+    /// Whether they are the same file, or one is a directory of the other.
     fn collides(&self, other: &File) -> bool {
         let below = |a: &str, b: &str| a.strip_prefix(b).is_some_and(|rest| rest.starts_with('/'));
         !self.path.is_empty()

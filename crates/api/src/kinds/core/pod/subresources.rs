@@ -1,4 +1,4 @@
-//! The parts of a pod that change on paths of their own: containers that look into it, and what it asks for.
+//! The `ephemeralcontainers` and `resize` subresources of pods.
 
 use std::collections::HashMap;
 
@@ -48,7 +48,7 @@ impl Rules for EphemeralContainers {
         let spec_at = Path::new("spec");
         let at = spec_at.child("ephemeralContainers");
         let after = new.at("spec").items("ephemeralContainers").iter();
-        // Of several by one name, the last.
+        // Of several with one name, the last counts.
         let after: HashMap<&str, &Value> = after
             .map(|container| (container.text("name"), container))
             .collect();
@@ -75,8 +75,8 @@ impl Rules for EphemeralContainers {
     }
 
     fn reset(&self, _subresource: &str) -> Option<Reset> {
-        let way = vec![Step::Field("spec"), Step::Field("ephemeralContainers")];
-        Some(Reset::AllBut(vec![way]))
+        let path = vec![Step::Field("spec"), Step::Field("ephemeralContainers")];
+        Some(Reset::AllBut(vec![path]))
     }
 }
 
@@ -91,13 +91,13 @@ impl Rules for Resize {
     }
 
     fn validate_update(&self, new: &Value, old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
-        let refused = if annotations::is_mirror(old) {
+        let rejection = if annotations::is_mirror(old) {
             Some("static pods cannot be resized")
         } else {
             let windows = old.at("spec").at("os").text("name") == "windows";
             windows.then_some("windows pods cannot be resized")
         };
-        if let Some(detail) = refused {
+        if let Some(detail) = rejection {
             errors.clear();
             return errors.forbidden(&Path::new(""), detail);
         }
@@ -115,7 +115,7 @@ impl Rules for Resize {
     }
 
     fn reset(&self, _subresource: &str) -> Option<Reset> {
-        let way = |list, field| {
+        let path = |list, field| {
             vec![
                 Step::Field("spec"),
                 Step::Field(list),
@@ -124,10 +124,10 @@ impl Rules for Resize {
             ]
         };
         Some(Reset::AllBut(vec![
-            way("containers", "resources"),
-            way("containers", "resizePolicy"),
-            way("initContainers", "resources"),
-            way("initContainers", "resizePolicy"),
+            path("containers", "resources"),
+            path("containers", "resizePolicy"),
+            path("initContainers", "resources"),
+            path("initContainers", "resizePolicy"),
         ]))
     }
 }
