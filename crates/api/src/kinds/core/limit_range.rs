@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::pod::resources::{set_defaults_resource_list, is_overcommit_allowed, validate_container_resource_name, validate_name};
+use super::pod::resources::{
+    is_overcommit_allowed, set_defaults_resource_list, validate_container_resource_name,
+    validate_resource_name,
+};
 use crate::{
     field::{Error, Path},
     kinds::{field_checks::push_invalid, go_values::typed_string},
@@ -150,7 +153,7 @@ fn read<'v>(errors: &mut Errors, at: &Path<'_>, limit: &'v Value, ty: &str, list
         if matches!(ty, POD | CONTAINER) {
             validate_container_resource_name(name, &field_path.key(name), errors);
         } else {
-            validate_name(name, &field_path.key(name), errors);
+            validate_resource_name(name, &field_path.key(name), errors);
         }
         if let Ok(amount) = Quantity::from_value(amount) {
             amounts.insert(name, amount);

@@ -5,7 +5,8 @@ use std::{cell::LazyCell, collections::BTreeSet};
 use serde_json::{Value, json};
 
 use super::pod::resources::{
-    set_defaults_resource_list, is_standard_quota, quantity_or_zero, validate_resource_quantity_value, validate_quota_resource_name,
+    is_standard_quota, quantity_or_zero, set_defaults_resource_list, validate_quota_resource_name,
+    validate_resource_quantity_value,
 };
 use crate::{
     apply::managed::Reset,

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
-use super::pod::resources::{set_defaults_resource_list, quantity_or_zero, validate_resource_quantity_value};
+use super::pod::resources::{quantity_or_zero, set_defaults_resource_list, validate_resource_quantity_value};
 use crate::{
     apply::managed::Reset,
     field::{Error, Path, Shown},

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use super::{options::Options, report::Report};
+use super::{error_list::ErrorListExt, options::PodValidationOptions};
 use crate::{
     field::Path,
     kinds::core::node_selector::{self, Values},
@@ -17,16 +17,21 @@ const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
 // upstream: pkg/apis/core/validation/validation.go validateAffinity, validatePodAffinity, validatePodAntiAffinity
-pub(super) fn validate(affinity: &Value, options: &Options, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_affinity(
+    affinity: &Value,
+    options: &PodValidationOptions,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     if affinity.has("nodeAffinity") {
-        node_affinity(
+        validate_node_affinity(
             affinity.at("nodeAffinity"),
             options,
             &at.child("nodeAffinity"),
             errors,
         );
     }
-    let values = if options.any_pod_values {
+    let values = if options.allow_invalid_pod_selector_values {
         InvalidValues::Taken
     } else {
         InvalidValues::Refused
@@ -36,20 +41,20 @@ pub(super) fn validate(affinity: &Value, options: &Options, at: &Path<'_>, error
         let field_path = at.child(name);
         let list_at = field_path.child(REQUIRED);
         for (index, term) in terms.items(REQUIRED).iter().enumerate() {
-            pod_term(term, values, &list_at.index(index), errors);
+            validate_pod_affinity_term(term, values, &list_at.index(index), errors);
         }
         let list_at = field_path.child(PREFERRED);
         for (index, weighted) in terms.items(PREFERRED).iter().enumerate() {
             let item_at = list_at.index(index);
-            weight(weighted, &item_at, errors);
+            validate_weight(weighted, &item_at, errors);
             let term = weighted.at("podAffinityTerm");
-            pod_term(term, values, &item_at.child("podAffinityTerm"), errors);
+            validate_pod_affinity_term(term, values, &item_at.child("podAffinityTerm"), errors);
         }
     }
 }
 
 // upstream: pkg/apis/core/validation/validation.go validateWeightedPodAffinityTerms
-fn weight(term: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_weight(term: &Value, at: &Path<'_>, errors: &mut Errors) {
     let weight = term.int("weight").unwrap_or_default();
     if !(1..=100).contains(&weight) {
         errors.invalid(&at.child("weight"), weight, "must be in the range 1-100");
@@ -57,9 +62,14 @@ fn weight(term: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 // upstream: pkg/apis/core/validation/validation.go validateNodeAffinity, ValidatePreferredSchedulingTerms
-fn node_affinity(affinity: &Value, options: &Options, at: &Path<'_>, errors: &mut Errors) {
+fn validate_node_affinity(
+    affinity: &Value,
+    options: &PodValidationOptions,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     if affinity.has(REQUIRED) {
-        let values = if options.any_node_values {
+        let values = if options.allow_invalid_node_selector_values {
             Values::Taken
         } else {
             Values::Checked
@@ -69,7 +79,7 @@ fn node_affinity(affinity: &Value, options: &Options, at: &Path<'_>, errors: &mu
     let list_at = at.child(PREFERRED);
     for (index, term) in affinity.items(PREFERRED).iter().enumerate() {
         let item_at = list_at.index(index);
-        weight(term, &item_at, errors);
+        validate_weight(term, &item_at, errors);
         // Preferred terms that no node can match are harmless.
         let preference = term.at("preference");
         node_selector::validate_term(preference, Values::Taken, &item_at.child("preference"), errors);
@@ -77,7 +87,7 @@ fn node_affinity(affinity: &Value, options: &Options, at: &Path<'_>, errors: &mu
 }
 
 // upstream: pkg/apis/core/validation/validation.go validatePodAffinityTerm
-fn pod_term(term: &Value, values: InvalidValues, at: &Path<'_>, errors: &mut Errors) {
+fn validate_pod_affinity_term(term: &Value, values: InvalidValues, at: &Path<'_>, errors: &mut Errors) {
     for name in ["labelSelector", "namespaceSelector"] {
         let field_path = at.child(name);
         errors.extend(label::validate(
@@ -90,7 +100,7 @@ fn pod_term(term: &Value, values: InvalidValues, at: &Path<'_>, errors: &mut Err
     for name in term.texts("namespaces") {
         errors.push_invalid(&at.child("namespace"), name, dns1123_label(name));
     }
-    label_keys(term, at, errors);
+    validate_label_keys(term, at, errors);
     let key = term.text("topologyKey");
     if key.is_empty() {
         errors.required(&at.child("topologyKey"), "can not be empty");
@@ -101,7 +111,7 @@ fn pod_term(term: &Value, values: InvalidValues, at: &Path<'_>, errors: &mut Err
 /// Validates matchLabelKeys and mismatchLabelKeys. The strategy merged them into the selector before, so a key that occurs twice
 /// there was in both.
 // upstream: pkg/apis/core/validation/validation.go ValidateMatchLabelKeysAndMismatchLabelKeys, validateLabelKeys
-pub(super) fn label_keys(term: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_label_keys(term: &Value, at: &Path<'_>, errors: &mut Errors) {
     let selector = term.at("labelSelector");
     for name in ["matchLabelKeys", "mismatchLabelKeys"] {
         let list_at = at.child(name);
@@ -137,7 +147,7 @@ pub(super) fn label_keys(term: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
     let list_at = at.child("matchLabelKeys");
     let unwanted: HashSet<&str> = term.texts("mismatchLabelKeys").collect();
-    for (index, key) in wanted.into_iter().enumerate() {
+    for (index, key) in match_keys.into_iter().enumerate() {
         if unwanted.contains(key) {
             let detail = "exists in both matchLabelKeys and mismatchLabelKeys";
             errors.invalid(&list_at.index(index), key, detail);

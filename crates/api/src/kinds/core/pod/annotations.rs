@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{options::Options, profile, report::Report, toleration};
+use super::{error_list::ErrorListExt, options::PodValidationOptions, profile, toleration};
 use crate::{
     field::Path,
     rules::{Errors, Tree},
@@ -13,15 +13,15 @@ pub(super) const MIRROR: &str = "kubernetes.io/config.mirror";
 const TOLERATIONS: &str = "scheduler.alpha.kubernetes.io/tolerations";
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
-pub(super) fn is_mirror(pod: &Value) -> bool {
+pub(super) fn is_mirror_pod(pod: &Value) -> bool {
     pod.at("metadata").at("annotations").has(MIRROR)
 }
 
 // upstream: pkg/apis/core/validation/validation.go ValidatePodSpecificAnnotations
-pub(super) fn validate(
+pub(super) fn validate_pod_annotations(
     metadata: &Value,
     spec: &Value,
-    options: &Options,
+    options: &PodValidationOptions,
     at: &Path<'_>,
     errors: &mut Errors,
 ) {
@@ -38,12 +38,12 @@ pub(super) fn validate(
         match serde_json::from_str::<Value>(tolerations) {
             Ok(list) => {
                 let items = list.as_array().map_or(&[][..], Vec::as_slice);
-                toleration::validate(items, options, &at.child(TOLERATIONS), errors);
+                toleration::validate_tolerations(items, options, &at.child(TOLERATIONS), errors);
             }
             Err(error) => errors.invalid(at, TOLERATIONS, error.to_string()),
         }
     }
-    if !options.any_deletion_cost && !has_valid_deletion_cost(metadata) {
+    if !options.allow_invalid_deletion_cost && !has_valid_deletion_cost(metadata) {
         let value = annotations.text(DELETION_COST);
         errors.invalid(&at.key(DELETION_COST), value, "must be a 32bit integer");
     }
@@ -60,10 +60,10 @@ pub(super) fn has_valid_deletion_cost(metadata: &Value) -> bool {
 }
 
 // upstream: pkg/apis/core/validation/validation.go ValidatePodSpecificAnnotationUpdates
-pub(super) fn validate_update(
+pub(super) fn validate_annotation_update(
     new: &Value,
     old: &Value,
-    options: &Options,
+    options: &PodValidationOptions,
     at: &Path<'_>,
     errors: &mut Errors,
 ) {
@@ -86,5 +86,5 @@ pub(super) fn validate_update(
             errors.forbidden(&at.key(key), format!("may not add {what}"));
         }
     }
-    validate(new.at("metadata"), new.at("spec"), options, at, errors);
+    validate_pod_annotations(new.at("metadata"), new.at("spec"), options, at, errors);
 }

@@ -5,10 +5,11 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::{
-    env, handler, mount,
-    options::{Options, is_sidecar},
-    report::Report,
-    resources::{self, Holder},
+    env,
+    error_list::ErrorListExt,
+    handler, mount,
+    options::{PodValidationOptions, is_sidecar},
+    resources::{self, ResourceOwner},
     restart, security,
 };
 use crate::{
@@ -26,7 +27,7 @@ const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 const SIDECAR_FIELDS: [&str; 4] = ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"];
 
 /// Fields that ephemeral containers may not have, in the order of their errors.
-const NOT_EPHEMERAL: [&str; 9] = [
+const FORBIDDEN_FOR_EPHEMERAL: [&str; 9] = [
     "ports",
     "resources",
     "resizePolicy",
@@ -39,7 +40,7 @@ const NOT_EPHEMERAL: [&str; 9] = [
 ];
 
 /// What the validation of a container needs of its pod.
-pub(super) struct Pod<'p> {
+pub(super) struct PodContext<'p> {
     /// Its spec.
     pub(super) spec: &'p Value,
     /// Its valid volumes.
@@ -47,10 +48,10 @@ pub(super) struct Pod<'p> {
     /// The names of its resource claims.
     pub(super) claims: &'p [&'p str],
     /// Relaxed rules.
-    pub(super) options: &'p Options,
+    pub(super) options: &'p PodValidationOptions,
 }
 
-impl Pod<'_> {
+impl PodContext<'_> {
     fn grace(&self) -> Option<i64> {
         self.spec.int("terminationGracePeriodSeconds")
     }
@@ -70,10 +71,16 @@ impl Pod<'_> {
             if repeated[index] {
                 errors.duplicate(&field_path.child("name"), name);
             }
-            handler::validate(container, self.spec.at("os"), self.grace(), &field_path, errors);
-            restart::validate(container, &field_path, errors);
+            handler::validate_probes_and_lifecycle(
+                container,
+                self.spec.at("os"),
+                self.grace(),
+                &field_path,
+                errors,
+            );
+            restart::validate_restart_policy(container, &field_path, errors);
         }
-        host_ports(containers, at, errors);
+        check_host_port_conflicts(containers, at, errors);
     }
 
     // upstream: pkg/apis/core/validation/validation.go validateInitContainers
@@ -90,23 +97,29 @@ impl Pod<'_> {
         for (index, container) in containers.iter().enumerate() {
             let field_path = at.index(index);
             self.validate(container, &field_path, errors);
-            restart::validate_init(container, &field_path, errors);
+            restart::validate_init_restart_policy(container, &field_path, errors);
             let name = container.text("name");
             // Only regular containers collide without a name.
             if working.contains(name) || (!name.is_empty() && repeated[index]) {
                 errors.duplicate(&field_path.child("name"), name);
             }
             // Init containers run one by one, so each is validated alone, as if it were the first.
-            host_ports(&containers[index..=index], at, errors);
+            check_host_port_conflicts(&containers[index..=index], at, errors);
             if is_sidecar(container) {
-                handler::validate(container, self.spec.at("os"), self.grace(), &field_path, errors);
+                handler::validate_probes_and_lifecycle(
+                    container,
+                    self.spec.at("os"),
+                    self.grace(),
+                    &field_path,
+                    errors,
+                );
             } else {
                 for field in SIDECAR_FIELDS.into_iter().filter(|field| container.has(field)) {
                     let detail = "may not be set for init containers without restartPolicy=Always";
                     errors.forbidden(&field_path.child(field), detail);
                 }
             }
-            restart::validate_init_resize(container, self.options, &field_path, errors);
+            restart::validate_init_resize_policy(container, self.options, &field_path, errors);
         }
     }
 
@@ -133,7 +146,7 @@ impl Pod<'_> {
             if !target.is_empty() && !permanent.contains(target) {
                 errors.push(Error::not_found(&field_path.child("targetContainerName"), target));
             }
-            for field in NOT_EPHEMERAL {
+            for field in FORBIDDEN_FOR_EPHEMERAL {
                 let value = container.at(field);
                 let set = value.as_object().map_or(!value.is_null(), |fields| {
                     field != "resources" || !fields.is_empty()
@@ -163,25 +176,25 @@ impl Pod<'_> {
             errors.required(&at.child("image"), "");
         }
         let policy = container.text("terminationMessagePolicy");
-        errors.word(&at.child("terminationMessagePolicy"), policy, &MESSAGE_POLICIES);
-        ports(container.items("ports"), &at.child("ports"), errors);
-        env::validate(container.items("env"), &at.child("env"), errors);
-        env::validate_from(container.items("envFrom"), &at.child("envFrom"), errors);
-        mount::validate(container, self.volumes, &at.child("volumeMounts"), errors);
-        mount::validate_devices(container, self.volumes, &at.child("volumeDevices"), errors);
+        errors.required_enum(&at.child("terminationMessagePolicy"), policy, &MESSAGE_POLICIES);
+        validate_container_ports(container.items("ports"), &at.child("ports"), errors);
+        env::validate_env(container.items("env"), &at.child("env"), errors);
+        env::validate_env_from(container.items("envFrom"), &at.child("envFrom"), errors);
+        mount::validate_volume_mounts(container, self.volumes, &at.child("volumeMounts"), errors);
+        mount::validate_volume_devices(container, self.volumes, &at.child("volumeDevices"), errors);
         let policy = container.text("imagePullPolicy");
-        errors.word(&at.child("imagePullPolicy"), policy, &PULL_POLICIES);
+        errors.required_enum(&at.child("imagePullPolicy"), policy, &PULL_POLICIES);
         resources::validate_requirements(
             container.at("resources"),
-            Holder::Container,
+            ResourceOwner::Container,
             self.claims,
             self.options.pages,
             &at.child("resources"),
             errors,
         );
         let restart = self.spec.text("restartPolicy");
-        restart::validate_resize(container, restart, &at.child("resizePolicy"), errors);
-        security::validate_container(
+        restart::validate_resize_policy(container, restart, &at.child("resizePolicy"), errors);
+        security::validate_security_context(
             container,
             self.spec,
             self.options,
@@ -205,7 +218,7 @@ pub(super) fn validate_image(container: &Value, at: &Path<'_>, errors: &mut Erro
 }
 
 // upstream: pkg/apis/core/validation/validation.go validateContainerPorts
-fn ports(ports: &[Value], at: &Path<'_>, errors: &mut Errors) {
+fn validate_container_ports(ports: &[Value], at: &Path<'_>, errors: &mut Errors) {
     let mut names: HashSet<&str> = HashSet::new();
     for (index, port) in ports.iter().enumerate() {
         let field_path = at.index(index);
@@ -229,13 +242,13 @@ fn ports(ports: &[Value], at: &Path<'_>, errors: &mut Errors) {
         };
         number("containerPort", true);
         number("hostPort", false);
-        errors.word(&field_path.child("protocol"), port.text("protocol"), &PROTOCOLS);
+        errors.required_enum(&field_path.child("protocol"), port.text("protocol"), &PROTOCOLS);
     }
 }
 
 /// A host port can be used once.
 // upstream: pkg/apis/core/validation/validation.go checkHostPortConflicts, AccumulateUniqueHostPorts
-fn host_ports(containers: &[Value], at: &Path<'_>, errors: &mut Errors) {
+fn check_host_port_conflicts(containers: &[Value], at: &Path<'_>, errors: &mut Errors) {
     let mut used: HashSet<(&str, &str, i64)> = HashSet::new();
     for (index, container) in containers.iter().enumerate() {
         for (number, port) in container.items("ports").iter().enumerate() {

@@ -14,7 +14,7 @@ pub(super) const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephem
 const PROBES: [&str; 3] = ["livenessProbe", "readinessProbe", "startupProbe"];
 
 // upstream: pkg/apis/core/v1/defaults.go SetDefaults_Pod
-pub(super) fn pod(pod: &mut Value) {
+pub(super) fn set_defaults_pod(pod: &mut Value) {
     let spec = pod.make("spec");
     if spec
         .int("terminationGracePeriodSeconds")
@@ -26,7 +26,7 @@ pub(super) fn pod(pod: &mut Value) {
     // Requests default to limits only in pods, not in templates.
     for list in ["containers", "initContainers"] {
         for container in spec.items_mut(list) {
-            requests_from_limits(container);
+            default_requests_from_limits(container);
             for port in container.items_mut("ports") {
                 if on_host && port.int("hostPort").unwrap_or_default() == 0 {
                     let number = port.at("containerPort").clone();
@@ -36,16 +36,16 @@ pub(super) fn pod(pod: &mut Value) {
         }
     }
     spec.fill("enableServiceLinks", true);
-    default_spec(spec);
-    status(pod);
+    set_defaults_pod_spec(spec);
+    set_defaults_pod_ips(pod);
 }
 
-pub(crate) fn default_template(template: &mut Value) {
-    default_spec(template.make("spec"));
+pub(crate) fn set_defaults_pod_template(template: &mut Value) {
+    set_defaults_pod_spec(template.make("spec"));
 }
 
 // upstream: pkg/apis/core/v1/defaults.go SetDefaults_PodSpec
-pub(super) fn default_spec(spec: &mut Value) {
+pub(super) fn set_defaults_pod_spec(spec: &mut Value) {
     // `serviceAccount` is the deprecated alias of `serviceAccountName`, which wins.
     match (spec.text("serviceAccountName"), spec.text("serviceAccount")) {
         ("", "") => {}
@@ -68,14 +68,14 @@ pub(super) fn default_spec(spec: &mut Value) {
     }
     for list in CONTAINERS {
         for item in spec.items_mut(list) {
-            container(item);
+            set_defaults_container(item);
         }
     }
     if let Some(overhead) = spec.at_mut("overhead") {
         resources::set_defaults_resource_list(overhead);
     }
     if let Some(requirements) = spec.at_mut("resources") {
-        resources::default_requirements(requirements);
+        resources::set_defaults_resource_requirements(requirements);
     }
 }
 
@@ -92,7 +92,7 @@ fn fill_number(object: &mut Value, name: &str, number: i64) {
 }
 
 // upstream: pkg/apis/core/v1/defaults.go SetDefaults_Pod
-fn requests_from_limits(container: &mut Value) {
+fn default_requests_from_limits(container: &mut Value) {
     let Some(requirements) = container.at_mut("resources") else {
         return;
     };
@@ -107,7 +107,7 @@ fn requests_from_limits(container: &mut Value) {
 }
 
 // upstream: pkg/apis/core/v1/defaults.go SetDefaults_Container
-fn container(container: &mut Value) {
+fn set_defaults_container(container: &mut Value) {
     if container.text("imagePullPolicy").is_empty() {
         let policy = if image::tag(container.text("image")) == Some("latest") {
             "Always"
@@ -133,7 +133,7 @@ fn container(container: &mut Value) {
         }
     }
     if let Some(requirements) = container.at_mut("resources") {
-        resources::default_requirements(requirements);
+        resources::set_defaults_resource_requirements(requirements);
     }
     for name in PROBES {
         let Some(probe) = container.at_mut(name).filter(|probe| !probe.is_null()) else {
@@ -143,7 +143,7 @@ fn container(container: &mut Value) {
         fill_number(probe, "periodSeconds", 10);
         fill_number(probe, "successThreshold", 1);
         fill_number(probe, "failureThreshold", 3);
-        http(probe);
+        set_defaults_http_get_action(probe);
         if let Some(grpc) = probe.at_mut("grpc") {
             grpc.fill("service", "");
         }
@@ -153,20 +153,20 @@ fn container(container: &mut Value) {
     };
     for name in ["postStart", "preStop"] {
         if let Some(handler) = lifecycle.at_mut(name) {
-            http(handler);
+            set_defaults_http_get_action(handler);
         }
     }
 }
 
 // upstream: pkg/apis/core/v1/defaults.go SetDefaults_HTTPGetAction
-fn http(handler: &mut Value) {
+fn set_defaults_http_get_action(handler: &mut Value) {
     if let Some(http) = handler.at_mut("httpGet") {
         fill_text(http, "path", "/");
         fill_text(http, "scheme", "HTTP");
     }
 }
 
-fn status(pod: &mut Value) {
+fn set_defaults_pod_ips(pod: &mut Value) {
     let Some(status) = pod.at_mut("status") else {
         return;
     };
@@ -192,7 +192,7 @@ fn status(pod: &mut Value) {
                 resources::set_defaults_resource_list(amounts);
             }
             if let Some(requirements) = container.at_mut("resources") {
-                resources::default_requirements(requirements);
+                resources::set_defaults_resource_requirements(requirements);
             }
         }
     }
@@ -200,6 +200,6 @@ fn status(pod: &mut Value) {
         resources::set_defaults_resource_list(amounts);
     }
     if let Some(requirements) = status.at_mut("resources") {
-        resources::default_requirements(requirements);
+        resources::set_defaults_resource_requirements(requirements);
     }
 }

@@ -7,7 +7,7 @@ use crate::rules::{Tree, TreeMut};
 /// The field paths of a feature gate. `@` is every container, `[]` every item of a list.
 type Feature = &'static [&'static str];
 
-const SPEC: &[Feature] = &[
+const SPEC_FEATURES: &[Feature] = &[
     &["schedulingGroup"],
     &["evictionResponders"],
     &[
@@ -44,7 +44,7 @@ const SPEC: &[Feature] = &[
 
 const STOP_SIGNAL: Feature = &["@.lifecycle.stopSignal"];
 
-const STATUS: &[Feature] = &[
+const STATUS_FEATURES: &[Feature] = &[
     &[
         "containerStatuses[].volumeMounts[].volumeStatus",
         "initContainerStatuses[].volumeMounts[].volumeStatus",
@@ -55,7 +55,7 @@ const STATUS: &[Feature] = &[
 ];
 
 /// Annotations of init containers when they were alpha.
-const ANNOTATIONS: [&str; 4] = [
+const INIT_CONTAINER_ANNOTATIONS: [&str; 4] = [
     "pod.beta.kubernetes.io/init-containers",
     "pod.alpha.kubernetes.io/init-containers",
     "pod.beta.kubernetes.io/init-container-statuses",
@@ -64,18 +64,18 @@ const ANNOTATIONS: [&str; 4] = [
 
 /// Drops them from a pod; `old` is `null` on create.
 // upstream: pkg/api/pod/util.go DropDisabledPodFields
-pub(super) fn drop_from_pod(pod: &mut Value, old: &Value) {
-    drop_from_template(pod, old);
+pub(super) fn drop_disabled_pod_fields(pod: &mut Value, old: &Value) {
+    drop_disabled_template_fields(pod, old);
     if let Some(status) = pod.at_mut("status") {
-        drop_features(status, old.at("status"), STATUS);
+        drop_features(status, old.at("status"), STATUS_FEATURES);
     }
 }
 
 /// Drops them from a pod template; `old` is `null` on create.
 // upstream: pkg/api/pod/util.go DropDisabledTemplateFields, DropInitContainerAnnotations
-pub(crate) fn drop_from_template(template: &mut Value, old: &Value) {
+pub(crate) fn drop_disabled_template_fields(template: &mut Value, old: &Value) {
     if let Some(spec) = template.at_mut("spec") {
-        drop_features(spec, old.at("spec"), SPEC);
+        drop_features(spec, old.at("spec"), SPEC_FEATURES);
     }
     let Some(metadata) = template.at_mut("metadata") else {
         return;
@@ -83,7 +83,7 @@ pub(crate) fn drop_from_template(template: &mut Value, old: &Value) {
     let Some(annotations) = metadata.at_mut("annotations") else {
         return;
     };
-    for key in ANNOTATIONS {
+    for key in INIT_CONTAINER_ANNOTATIONS {
         annotations.remove(key);
     }
     if annotations.as_object().is_some_and(serde_json::Map::is_empty) {
@@ -94,12 +94,12 @@ pub(crate) fn drop_from_template(template: &mut Value, old: &Value) {
 // upstream: pkg/api/pod/util.go dropDisabledFields, dropDisabledPodStatusFields
 fn drop_features(new: &mut Value, old: &Value, features: &[Feature]) {
     for feature in features {
-        if feature.iter().any(|way| is_there(old, way)) {
+        if feature.iter().any(|path| is_set(old, path)) {
             continue;
         }
-        for way in *feature {
-            if is_there(new, way) {
-                take_out(new, way);
+        for path in *feature {
+            if is_set(new, path) {
+                remove_path(new, path);
             }
         }
         if *feature == STOP_SIGNAL {
@@ -127,42 +127,42 @@ fn lists(step: &str) -> Option<&[&str]> {
     }
 }
 
-fn split(way: &str) -> (&str, Option<&str>) {
-    way.split_once('.')
-        .map_or((way, None), |(step, rest)| (step, Some(rest)))
+fn split_step(path: &str) -> (&str, Option<&str>) {
+    path.split_once('.')
+        .map_or((path, None), |(step, rest)| (step, Some(rest)))
 }
 
-fn is_there(value: &Value, way: &str) -> bool {
-    let (step, Some(rest)) = split(way) else {
-        return value.has(way);
+fn is_set(value: &Value, path: &str) -> bool {
+    let (step, Some(rest)) = split_step(path) else {
+        return value.has(path);
     };
     if let Some(lists) = lists(step) {
         return lists
             .iter()
-            .any(|list| value.items(list).iter().any(|item| is_there(item, rest)));
+            .any(|list| value.items(list).iter().any(|item| is_set(item, rest)));
     }
     match step.strip_suffix("[]") {
-        Some(list) => value.items(list).iter().any(|item| is_there(item, rest)),
-        None => is_there(value.at(step), rest),
+        Some(list) => value.items(list).iter().any(|item| is_set(item, rest)),
+        None => is_set(value.at(step), rest),
     }
 }
 
-fn take_out(value: &mut Value, way: &str) {
-    let (step, Some(rest)) = split(way) else {
-        return drop(value.remove(way));
+fn remove_path(value: &mut Value, path: &str) {
+    let (step, Some(rest)) = split_step(path) else {
+        return drop(value.remove(path));
     };
     if let Some(lists) = lists(step) {
         for list in lists {
             for item in value.items_mut(list) {
-                take_out(item, rest);
+                remove_path(item, rest);
             }
         }
     } else if let Some(list) = step.strip_suffix("[]") {
         for item in value.items_mut(list) {
-            take_out(item, rest);
+            remove_path(item, rest);
         }
     } else if let Some(below) = value.at_mut(step) {
-        take_out(below, rest);
+        remove_path(below, rest);
     }
 }
 
@@ -179,13 +179,13 @@ mod tests {
             "volumes": [{"emptyDir": {"mode": 7}}],
         }});
         let mut new = pod.clone();
-        drop_from_pod(&mut new, &Value::Null);
+        drop_disabled_pod_fields(&mut new, &Value::Null);
         assert_eq!(
             new,
             json!({"spec": {"containers": [{}], "volumes": [{"emptyDir": {}}]}})
         );
         let mut changed = pod.clone();
-        drop_from_pod(&mut changed, &pod);
+        drop_disabled_pod_fields(&mut changed, &pod);
         assert_eq!(changed, pod);
     }
 }

@@ -4,7 +4,7 @@ use std::{cell::LazyCell, collections::HashMap};
 
 use serde_json::Value;
 
-use super::report::Report;
+use super::error_list::ErrorListExt;
 use crate::{
     field::Path,
     kinds::core::volume::{Place, object_field, resource_field},
@@ -26,7 +26,7 @@ const FIELDS: [&str; 9] = [
 ];
 
 // upstream: pkg/apis/core/validation/validation.go ValidateEnv
-pub(super) fn validate(variables: &[Value], at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_env(variables: &[Value], at: &Path<'_>, errors: &mut Errors) {
     for (index, variable) in variables.iter().enumerate() {
         let field_path = at.index(index);
         match variable.text("name") {
@@ -34,13 +34,13 @@ pub(super) fn validate(variables: &[Value], at: &Path<'_>, errors: &mut Errors) 
             name => errors.push_invalid(&field_path.child("name"), name, relaxed_env_var_name(name)),
         }
         if variable.has("valueFrom") {
-            source(variable, &field_path.child("valueFrom"), errors);
+            validate_env_var_source(variable, &field_path.child("valueFrom"), errors);
         }
     }
 }
 
 // upstream: pkg/apis/core/validation/validation.go validateEnvVarValueFrom
-fn source(variable: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_env_var_source(variable: &Value, at: &Path<'_>, errors: &mut Errors) {
     let from = variable.at("valueFrom");
     let mut sources = 0;
     let mut has = |name: &str| {
@@ -56,11 +56,11 @@ fn source(variable: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
     for name in ["configMapKeyRef", "secretKeyRef"] {
         if has(name) {
-            key_reference(from.at(name), &at.child(name), errors);
+            validate_key_selector(from.at(name), &at.child(name), errors);
         }
     }
     if has("fileKeyRef") {
-        file_reference(from.at("fileKeyRef"), &at.child("fileKeyRef"), errors);
+        validate_file_key_selector(from.at("fileKeyRef"), &at.child("fileKeyRef"), errors);
     }
     if sources == 0 {
         let detail = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`";
@@ -73,7 +73,7 @@ fn source(variable: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 // upstream: pkg/apis/core/validation/validation.go validateConfigMapKeySelector, validateSecretKeySelector
-fn key_reference(reference: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_key_selector(reference: &Value, at: &Path<'_>, errors: &mut Errors) {
     let name = reference.text("name");
     errors.push_invalid(&at.child("name"), name, dns1123_subdomain(name));
     match reference.text("key") {
@@ -83,7 +83,7 @@ fn key_reference(reference: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 // upstream: pkg/apis/core/validation/validation.go validateFileKeySelector
-fn file_reference(reference: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_file_key_selector(reference: &Value, at: &Path<'_>, errors: &mut Errors) {
     match reference.text("key") {
         "" => errors.required(&at.child("key"), ""),
         key => errors.push_invalid(&at.child("key"), key, relaxed_env_var_name(key)),
@@ -94,13 +94,13 @@ fn file_reference(reference: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
     match reference.text("path") {
         "" => errors.required(&at.child("path"), ""),
-        path => no_steps_back(path, &at.child("path"), errors),
+        path => validate_path_no_backsteps(path, &at.child("path"), errors),
     }
 }
 
 /// A path must not contain `..`.
 // upstream: pkg/apis/core/validation/validation.go validatePathNoBacksteps
-pub(super) fn no_steps_back(path: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_path_no_backsteps(path: &str, at: &Path<'_>, errors: &mut Errors) {
     if path.split('/').any(|segment| segment == "..") {
         errors.invalid(at, path, "must not contain '..'");
     }
@@ -108,15 +108,15 @@ pub(super) fn no_steps_back(path: &str, at: &Path<'_>, errors: &mut Errors) {
 
 /// A path must be relative and must not contain `..`.
 // upstream: pkg/apis/core/validation/validation.go validateLocalDescendingPath
-pub(super) fn descending(path: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_local_descending_path(path: &str, at: &Path<'_>, errors: &mut Errors) {
     if path.starts_with('/') {
         errors.invalid(at, path, "must be a relative path");
     }
-    no_steps_back(path, at, errors);
+    validate_path_no_backsteps(path, at, errors);
 }
 
 // upstream: pkg/apis/core/validation/validation.go ValidateEnvFrom
-pub(super) fn validate_from(sources: &[Value], at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_env_from(sources: &[Value], at: &Path<'_>, errors: &mut Errors) {
     for (index, from) in sources.iter().enumerate() {
         let field_path = at.index(index);
         let prefix = from.text("prefix");
@@ -147,7 +147,7 @@ pub(super) fn validate_from(sources: &[Value], at: &Path<'_>, errors: &mut Error
 
 /// Variables from files require an emptyDir volume.
 // upstream: pkg/apis/core/validation/validation.go validateFileKeyRefVolumes
-pub(super) fn validate_files(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_file_key_ref_volumes(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     // Of several with one name, the last counts.
     let volumes = LazyCell::new(|| -> HashMap<&str, &Value> {
         let volumes = spec.items("volumes").iter();

@@ -7,7 +7,7 @@ use crate::{
     rules::Errors,
 };
 
-pub(super) trait Report {
+pub(super) trait ErrorListExt {
     fn invalid(&mut self, at: &Path<'_>, value: impl Into<Shown>, detail: impl Into<String>);
 
     fn required(&mut self, at: &Path<'_>, detail: &str);
@@ -22,7 +22,7 @@ pub(super) trait Report {
     fn push_invalid(&mut self, at: &Path<'_>, value: &str, msgs: Faults);
 
     /// A required value that must be one of `supported`.
-    fn word(&mut self, at: &Path<'_>, value: &str, supported: &[&str]) {
+    fn required_enum(&mut self, at: &Path<'_>, value: &str, supported: &[&str]) {
         if value.is_empty() {
             self.required(at, "");
         } else if !supported.contains(&value) {
@@ -38,7 +38,7 @@ pub(super) trait Report {
     }
 }
 
-impl Report for Errors {
+impl ErrorListExt for Errors {
     fn invalid(&mut self, at: &Path<'_>, value: impl Into<Shown>, detail: impl Into<String>) {
         self.push(Error::invalid(at, value, detail));
     }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::report::Report;
+use super::error_list::ErrorListExt;
 use crate::{
     field::Path,
     name::{http_header_name, port_name, port_number},
@@ -12,13 +12,13 @@ use crate::{
 const ONE_HANDLER: &str = "may not specify more than 1 handler type";
 
 /// The actions of a lifecycle hook.
-const HOOKS: [&str; 4] = ["exec", "httpGet", "tcpSocket", "sleep"];
+const HOOK_ACTIONS: [&str; 4] = ["exec", "httpGet", "tcpSocket", "sleep"];
 
 /// The actions of a probe.
-const PROBES: [&str; 4] = ["exec", "httpGet", "tcpSocket", "grpc"];
+const PROBE_ACTIONS: [&str; 4] = ["exec", "httpGet", "tcpSocket", "grpc"];
 
 /// The stop signals of Linux, in the order of error messages.
-const SIGNALS: [&str; 65] = [
+const STOP_SIGNALS: [&str; 65] = [
     "SIGABRT",
     "SIGALRM",
     "SIGBUS",
@@ -88,7 +88,7 @@ const SIGNALS: [&str; 65] = [
 
 /// Validates probes and hooks of a container that may have them. `grace` is the termination grace period of the pod.
 // upstream: pkg/apis/core/validation/validation.go validateLifecycle, validateProbe
-pub(super) fn validate(
+pub(super) fn validate_probes_and_lifecycle(
     container: &Value,
     os: &Value,
     grace: Option<i64>,
@@ -100,11 +100,17 @@ pub(super) fn validate(
         let lifecycle = container.at("lifecycle");
         for name in ["postStart", "preStop"] {
             if lifecycle.has(name) {
-                handler(lifecycle.at(name), &HOOKS, grace, &field_path.child(name), errors);
+                validate_handler(
+                    lifecycle.at(name),
+                    &HOOK_ACTIONS,
+                    grace,
+                    &field_path.child(name),
+                    errors,
+                );
             }
         }
         if lifecycle.has("stopSignal") {
-            stop_signal(
+            validate_stop_signal(
                 lifecycle.text("stopSignal"),
                 os,
                 &field_path.child("stopSignal"),
@@ -118,7 +124,7 @@ pub(super) fn validate(
         }
         let value = container.at(name);
         let field_path = at.child(name);
-        probe(value, grace, &field_path, errors);
+        validate_probe(value, grace, &field_path, errors);
         let ends = value.at("terminationGracePeriodSeconds");
         if name == "readinessProbe" {
             if !ends.is_null() {
@@ -135,8 +141,8 @@ pub(super) fn validate(
 }
 
 // upstream: pkg/apis/core/validation/validation.go validateProbe, validateLivenessProbe, validateReadinessProbe, validateStartupProbe
-fn probe(probe: &Value, grace: Option<i64>, at: &Path<'_>, errors: &mut Errors) {
-    handler(probe, &PROBES, grace, at, errors);
+fn validate_probe(probe: &Value, grace: Option<i64>, at: &Path<'_>, errors: &mut Errors) {
+    validate_handler(probe, &PROBE_ACTIONS, grace, at, errors);
     for name in [
         "initialDelaySeconds",
         "timeoutSeconds",
@@ -153,7 +159,7 @@ fn probe(probe: &Value, grace: Option<i64>, at: &Path<'_>, errors: &mut Errors) 
 }
 
 // upstream: pkg/apis/core/validation/validation.go validateHandler
-fn handler(handler: &Value, kinds: &[&str], grace: Option<i64>, at: &Path<'_>, errors: &mut Errors) {
+fn validate_handler(handler: &Value, kinds: &[&str], grace: Option<i64>, at: &Path<'_>, errors: &mut Errors) {
     let mut set_actions = kinds.iter().filter(|kind| handler.has(kind));
     let Some(first) = set_actions.next() else {
         return errors.required(at, "must specify a handler type");
@@ -166,10 +172,10 @@ fn handler(handler: &Value, kinds: &[&str], grace: Option<i64>, at: &Path<'_>, e
                 errors.required(&field_path.child("command"), "");
             }
         }
-        "httpGet" => http(action, &field_path, errors),
-        "tcpSocket" => port(action.at("port"), &field_path.child("port"), errors),
+        "httpGet" => validate_http_get_action(action, &field_path, errors),
+        "tcpSocket" => validate_port_num_or_name(action.at("port"), &field_path.child("port"), errors),
         "grpc" => {
-            port(action.at("port"), &field_path.child("port"), errors);
+            validate_port_num_or_name(action.at("port"), &field_path.child("port"), errors);
             let mode = action.text("mode");
             if action.has("mode") && !matches!(mode, "Plaintext" | "TLS") {
                 errors.unsupported(&field_path.child("mode"), mode, &["Plaintext", "TLS"]);
@@ -184,17 +190,17 @@ fn handler(handler: &Value, kinds: &[&str], grace: Option<i64>, at: &Path<'_>, e
             }
         }
     }
-    for kind in given {
+    for kind in set_actions {
         errors.forbidden(&at.child(kind), ONE_HANDLER);
     }
 }
 
 // upstream: pkg/apis/core/validation/validation.go validateHTTPGetAction
-fn http(action: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_http_get_action(action: &Value, at: &Path<'_>, errors: &mut Errors) {
     if action.text("path").is_empty() {
         errors.required(&at.child("path"), "");
     }
-    port(action.at("port"), &at.child("port"), errors);
+    validate_port_num_or_name(action.at("port"), &at.child("port"), errors);
     let scheme = action.text("scheme");
     if !matches!(scheme, "HTTP" | "HTTPS") {
         errors.unsupported(&at.child("scheme"), scheme, &["HTTP", "HTTPS"]);
@@ -224,7 +230,7 @@ fn http(action: &Value, at: &Path<'_>, errors: &mut Errors) {
 
 /// A port number or name.
 // upstream: pkg/apis/core/validation/validation.go ValidatePortNumOrName
-pub(super) fn port(port: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_port_num_or_name(port: &Value, at: &Path<'_>, errors: &mut Errors) {
     if let Some(name) = port.as_str() {
         return errors.push_invalid(at, name, port_name(name));
     }
@@ -235,13 +241,13 @@ pub(super) fn port(port: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 // upstream: pkg/apis/core/validation/validation.go validateStopSignal
-fn stop_signal(signal: &str, os: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_stop_signal(signal: &str, os: &Value, at: &Path<'_>, errors: &mut Errors) {
     let supported: &[&str] = match os.text("name") {
         _ if os.is_null() => {
             return errors.forbidden(at, "may not be set for containers with empty `spec.os.name`");
         }
         "windows" => &["SIGKILL", "SIGTERM"],
-        "linux" => &SIGNALS,
+        "linux" => &STOP_SIGNALS,
         _ => return,
     };
     if !supported.contains(&signal) {

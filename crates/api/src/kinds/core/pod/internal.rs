@@ -15,27 +15,27 @@ use crate::{field::Shown, go, rules::Tree};
 const TABLE: &str = include_str!("internal.txt");
 
 /// A value of a type for an error, on one line.
-pub(crate) fn shown(ty: &str, value: &Value) -> Shown {
+pub(crate) fn internal_value(ty: &str, value: &Value) -> Shown {
     let mut out = String::new();
     node(ty, value).compact(&mut out);
     Shown::Printed(out)
 }
 
 /// A list of values of a type for an error; `null` if absent.
-pub(crate) fn shown_list(ty: &str, values: &[Value]) -> Shown {
+pub(crate) fn internal_list_value(ty: &str, values: &[Value]) -> Shown {
     let mut out = String::new();
     list(ty, values).compact(&mut out);
     Shown::Printed(out)
 }
 
 /// A value of a type, one line per field, for diffs.
-pub(super) fn lines(ty: &str, value: &Value) -> String {
+pub(super) fn internal_lines(ty: &str, value: &Value) -> String {
     let mut out = String::new();
     node(ty, value).indented(&mut out, 0);
     out
 }
 
-struct Column {
+struct TypeField {
     name: &'static str,
     key: String,
     holds: &'static str,
@@ -48,12 +48,12 @@ enum Node {
     Object(Vec<(String, Node)>),
 }
 
-fn table() -> &'static HashMap<&'static str, Vec<Column>> {
-    static PARSED: OnceLock<HashMap<&'static str, Vec<Column>>> = OnceLock::new();
+fn table() -> &'static HashMap<&'static str, Vec<TypeField>> {
+    static PARSED: OnceLock<HashMap<&'static str, Vec<TypeField>>> = OnceLock::new();
     PARSED.get_or_init(|| {
         let lines = TABLE.lines().filter_map(|line| line.split_once(' '));
         lines
-            .map(|(ty, columns)| (ty, columns.split(' ').map(Column::read).collect()))
+            .map(|(ty, columns)| (ty, columns.split(' ').map(TypeField::read).collect()))
             .collect()
     })
 }
@@ -88,11 +88,11 @@ fn list(ty: &str, items: &[Value]) -> Node {
 
 // --- Column ---
 
-impl Column {
+impl TypeField {
     fn read(text: &'static str) -> Self {
         if let Some(inner) = text.strip_prefix('+') {
             let (key, holds) = inner.split_once('/').unwrap_or(("", inner));
-            return Column {
+            return TypeField {
                 name: "",
                 key: key.to_owned(),
                 holds,
@@ -104,9 +104,9 @@ impl Column {
         let names = names.trim_start_matches('?');
         let (name, key) = match names.split_once('=') {
             Some((name, key)) => (name, key.to_owned()),
-            None => (names, lowered(names)),
+            None => (names, lower_first(names)),
         };
-        Column {
+        TypeField {
             name,
             key,
             holds,
@@ -157,7 +157,7 @@ impl Column {
     }
 }
 
-fn lowered(name: &str) -> String {
+fn lower_first(name: &str) -> String {
     let mut chars = name.chars();
     chars
         .next()
@@ -250,13 +250,13 @@ mod tests {
 
     #[test]
     fn prints_absent_fields_as_zero() {
-        let profile = shown("SeccompProfile", &json!({"type": "Bogus"}));
+        let profile = internal_value("SeccompProfile", &json!({"type": "Bogus"}));
         assert_eq!(
             profile,
             Shown::Printed(r#"{"Type":"Bogus","LocalhostProfile":null}"#.into())
         );
         let pod = json!({"volumes": [{"name": "v", "emptyDir": {}}], "serviceAccount": "x"});
-        let text = lines("PodSpec", &pod);
+        let text = internal_lines("PodSpec", &pod);
         assert!(text.starts_with(
             "{\n \"Volumes\": [\n  {\n   \"Name\": \"v\",\n   \"HostPath\": null,\n   \"EmptyDir\": {\n"
         ));

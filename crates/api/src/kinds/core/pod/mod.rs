@@ -9,18 +9,18 @@ mod defaults;
 pub(crate) mod disabled;
 mod env;
 mod equality;
+mod error_list;
 mod handler;
 mod host;
 pub(crate) mod internal;
 mod mount;
 pub(crate) mod options;
-mod overlap;
-mod part;
-mod port;
+mod overlap_warnings;
+mod pod_level_resources;
+mod port_warnings;
 mod prepare;
 mod profile;
 mod qos;
-mod report;
 mod resize;
 pub(crate) mod resources;
 mod restart;
@@ -28,6 +28,7 @@ mod security;
 mod spec;
 mod spread;
 mod status;
+mod subresources;
 mod table;
 pub(crate) mod template;
 #[cfg(test)]
@@ -35,7 +36,6 @@ mod tests;
 mod toleration;
 mod update;
 mod warnings;
-mod whole;
 mod windows;
 
 use std::borrow::Cow;
@@ -43,14 +43,14 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 pub(crate) use self::{
-    defaults::default_template,
-    disabled::drop_from_template,
-    internal::shown,
-    options::Options,
+    defaults::set_defaults_pod_template,
+    disabled::drop_disabled_template_fields,
+    internal::internal_value,
+    options::PodValidationOptions,
     resources::validate_overhead,
-    template::{PodTemplate, validate_template_with},
-    toleration::validate_added_tolerations,
-    warnings::template_warnings,
+    template::{PodTemplate, validate_pod_template_spec},
+    toleration::validate_runtime_class_tolerations,
+    warnings::get_warnings_for_pod_template,
 };
 use crate::{
     apply::{FieldSet, managed::Reset},
@@ -64,43 +64,43 @@ pub(crate) struct Pod;
 impl Rules for Pod {
     // upstream: pkg/apis/core/v1/defaults.go SetDefaults_Pod
     fn default(&self, object: &mut Value) {
-        defaults::pod(object);
+        defaults::set_defaults_pod(object);
     }
 
     // upstream: pkg/registry/core/pod/strategy.go PrepareForCreate
     fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
-        prepare::create(object, at.now);
+        prepare::prepare_for_create(object, at.now);
     }
 
     // upstream: pkg/registry/core/pod/strategy.go PrepareForUpdate
     fn prepare_update(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
-        prepare::update(new, old);
+        prepare::prepare_for_update(new, old);
     }
 
     // upstream: pkg/registry/core/pod/strategy.go podStatusStrategy
     fn prepare_status(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
-        prepare::status(new, old);
+        prepare::prepare_status_for_update(new, old);
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidatePodCreate
     fn validate(&self, object: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
-        spec::validate_new(object, errors);
+        spec::validate_pod_create(object, errors);
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidatePodUpdate
     fn validate_update(&self, new: &Value, old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
-        update::validate(new, old, errors);
+        update::validate_pod_update(new, old, errors);
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidatePodStatusUpdate
     fn validate_status(&self, new: &Value, old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
-        status::validate(new, old, errors);
+        status::validate_pod_status_update(new, old, errors);
     }
 
     fn part(&self, subresource: &str) -> Option<&'static dyn Rules> {
         match subresource {
-            "ephemeralcontainers" => Some(&part::EphemeralContainers),
-            "resize" => Some(&part::Resize),
+            "ephemeralcontainers" => Some(&subresources::EphemeralContainers),
+            "resize" => Some(&subresources::Resize),
             _ => None,
         }
     }
@@ -111,11 +111,11 @@ impl Rules for Pod {
         if old.is_some() {
             return Vec::new();
         }
-        warnings::pod(new)
+        warnings::get_warnings_for_pod(new)
     }
 
     fn status_warnings(&self, new: &Value, _old: &Value) -> Vec<String> {
-        warnings::addresses(new.at("status"))
+        warnings::get_warnings_for_pod_ips(new.at("status"))
     }
 
     fn has_generation(&self) -> bool {
@@ -123,7 +123,7 @@ impl Rules for Pod {
     }
 
     fn raises_generation(&self, new: &Value, old: &Value) -> bool {
-        !equality::same(new.at("spec"), old.at("spec"))
+        !equality::semantic_equal(new.at("spec"), old.at("spec"))
     }
 
     fn reset(&self, subresource: &str) -> Option<Reset> {
@@ -163,11 +163,11 @@ impl Rules for Pod {
 
     // upstream: pkg/printers/internalversion/printers.go printPod
     fn row(&self, object: &Value, now: Time) -> Row {
-        table::row(object, now)
+        table::print_pod(object, now)
     }
 
     fn row_reads(&self) -> Option<fn(&str) -> bool> {
-        Some(table::reads)
+        Some(table::row_reads_field)
     }
 }
 

@@ -3,9 +3,12 @@
 use serde_json::Value;
 
 use super::{
-    options::{Options, containers},
-    report::Report,
-    resources::{self, Holder, is_hugepages, is_overcommit_allowed, quantity_or_zero, suits_pod, totals},
+    error_list::ErrorListExt,
+    options::{PodValidationOptions, containers},
+    resources::{
+        self, ResourceOwner, is_hugepages, is_overcommit_allowed, is_supported_pod_level_resource,
+        quantity_or_zero, totals,
+    },
 };
 use crate::{
     field::Path,
@@ -14,7 +17,7 @@ use crate::{
 
 /// Defaults the requests and limits of a pod that has some, from those of its containers.
 // upstream: pkg/api/pod/util.go DefaultPodLevelResources, defaultPodLevelLimits, defaultPodLevelRequests
-pub(super) fn complete(spec: &mut Value) {
+pub(super) fn default_pod_level_resources(spec: &mut Value) {
     let resources = spec.at("resources");
     if resources.entries("requests").is_empty() && resources.entries("limits").is_empty() {
         return;
@@ -29,18 +32,21 @@ pub(super) fn complete(spec: &mut Value) {
         }
     }
     for (name, total) in &container_requests {
-        if suits_pod(name) && is_overcommit_allowed(name) && !requests.contains_key(name) {
+        if is_supported_pod_level_resource(name)
+            && is_overcommit_allowed(name)
+            && !requests.contains_key(name)
+        {
             requests.insert(name.clone(), total.to_string().into());
         }
     }
     for (name, limit) in &limits {
-        if suits_pod(name) && !requests.contains_key(name) {
+        if is_supported_pod_level_resource(name) && !requests.contains_key(name) {
             requests.insert(name.clone(), limit.clone());
         }
     }
     // Where every container has a limit, so has the pod: the sum of theirs, or its request if that is greater.
     for (name, asked) in &requests {
-        if !suits_pod(name)
+        if !is_supported_pod_level_resource(name)
             || limits.contains_key(name)
             || !containers(spec).all(|c| c.at("resources").at("limits").has(name))
         {
@@ -63,7 +69,13 @@ pub(super) fn complete(spec: &mut Value) {
 }
 
 // upstream: pkg/apis/core/validation/validation.go validatePodResources, validatePodResourceRequirements
-pub(super) fn validate(spec: &Value, claims: &[&str], at: &Path<'_>, options: &Options, errors: &mut Errors) {
+pub(super) fn validate_pod_resources(
+    spec: &Value,
+    claims: &[&str],
+    at: &Path<'_>,
+    options: &PodValidationOptions,
+    errors: &mut Errors,
+) {
     let whole = spec.at("resources");
     if whole.is_null() {
         return;
@@ -77,12 +89,12 @@ pub(super) fn validate(spec: &Value, claims: &[&str], at: &Path<'_>, options: &O
             "claims may not be set for Resources at pod-level",
         );
     }
-    resources::validate_requirements(whole, Holder::Pod, claims, options.pages, at, errors);
-    at_least_the_containers(spec, at, errors);
+    resources::validate_requirements(whole, ResourceOwner::Pod, claims, options.pages, at, errors);
+    validate_pod_resource_consistency(spec, at, errors);
 }
 
 // upstream: pkg/apis/core/validation/validation.go validatePodResourceConsistency
-fn at_least_the_containers(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_pod_resource_consistency(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let whole = spec.at("resources");
     for (of, only_pages, word) in [("requests", false, "requests"), ("limits", true, "limits")] {
         let list_at = at.child(of);
@@ -128,7 +140,7 @@ mod tests {
                 {"resources": {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "2Gi"}}},
             ],
         });
-        complete(&mut spec);
+        default_pod_level_resources(&mut spec);
         assert_eq!(
             spec.at("resources"),
             &json!({"limits": {"cpu": "4", "memory": "2Gi"}, "requests": {"cpu": "1", "memory": "1Gi"}})
@@ -143,7 +155,13 @@ mod tests {
         });
         let mut errors = Errors::new();
         let path = Path::new("spec");
-        validate(&spec, &[], &path.child("resources"), &Options::pod(), &mut errors);
+        validate_pod_resources(
+            &spec,
+            &[],
+            &path.child("resources"),
+            &PodValidationOptions::for_new_pod(),
+            &mut errors,
+        );
         assert_eq!(
             errors.first().map(ToString::to_string).as_deref(),
             Some(

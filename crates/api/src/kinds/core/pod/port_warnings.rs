@@ -4,13 +4,13 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::profile::visit;
+use super::profile::visit_containers;
 use crate::{field::Path, go, rules::Tree};
 
 // upstream: pkg/api/pod/warnings.go warningsForPodSpecAndMeta
-pub(super) fn warnings(spec: &Value, at: &Path<'_>, messages: &mut Vec<String>) {
+pub(super) fn warn_of_duplicate_ports(spec: &Value, at: &Path<'_>, messages: &mut Vec<String>) {
     let mut all: Vec<(&Value, String)> = Vec::new();
-    visit(spec, at, |container, field_path| {
+    visit_containers(spec, at, |container, field_path| {
         let list_at = field_path.child("ports");
         for (index, port) in container.items("ports").iter().enumerate() {
             let port_at = list_at.index(index);

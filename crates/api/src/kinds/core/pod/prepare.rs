@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use serde_json::{Value, json};
 
-use super::{disabled, profile, qos, whole};
+use super::{disabled, pod_level_resources, profile, qos};
 use crate::{
     rules::{Tree, TreeMut},
     time::Time,
@@ -12,9 +12,9 @@ use crate::{
 
 /// A new pod is pending, with its QoS class and scheduling gate condition.
 // upstream: pkg/registry/core/pod/strategy.go PrepareForCreate, applySchedulingGatedCondition
-pub(super) fn create(pod: &mut Value, now: Time) {
+pub(super) fn prepare_for_create(pod: &mut Value, now: Time) {
     pod.set("status", json!({"phase": "Pending"}));
-    disabled::drop_from_pod(pod, &Value::Null);
+    disabled::drop_disabled_pod_fields(pod, &Value::Null);
     if !pod.at("spec").items("schedulingGates").is_empty() {
         let condition = json!({
             "type": "PodScheduled",
@@ -26,24 +26,24 @@ pub(super) fn create(pod: &mut Value, now: Time) {
         });
         pod.make("status").set("conditions", json!([condition]));
     }
-    merge_label_keys(pod);
-    profiles_from_annotations(pod);
+    apply_match_label_keys(pod);
+    apply_apparmor_version_skew(pod);
     let spec = pod.make("spec");
-    whole::complete(spec);
-    let class = qos::class(spec);
+    pod_level_resources::default_pod_level_resources(spec);
+    let class = qos::compute_pod_qos(spec);
     pod.make("status").set("qosClass", class);
 }
 
 /// An update keeps the status.
 // upstream: pkg/registry/core/pod/strategy.go PrepareForUpdate
-pub(super) fn update(new: &mut Value, old: &Value) {
+pub(super) fn prepare_for_update(new: &mut Value, old: &Value) {
     new.copy_from("status", old);
-    keep_whole_resources(new, old);
-    disabled::drop_from_pod(new, old);
+    keep_pod_level_resources(new, old);
+    disabled::drop_disabled_pod_fields(new, old);
 }
 
 /// Clients that do not know pod-level resources omit them; they are kept.
-pub(super) fn keep_whole_resources(new: &mut Value, old: &Value) {
+pub(super) fn keep_pod_level_resources(new: &mut Value, old: &Value) {
     if !new.at("spec").has("resources") && old.at("spec").has("resources") {
         new.make("spec").copy_from("resources", old.at("spec"));
     }
@@ -51,7 +51,7 @@ pub(super) fn keep_whole_resources(new: &mut Value, old: &Value) {
 
 /// A status update keeps the rest, and observedGeneration that old kubelets omit.
 // upstream: pkg/registry/core/pod/strategy.go podStatusStrategy, preserveOldObservedGeneration
-pub(super) fn status(new: &mut Value, old: &Value) {
+pub(super) fn prepare_status_for_update(new: &mut Value, old: &Value) {
     new.copy_from("spec", old);
     let metadata = new.make("metadata");
     metadata.remove("deletionTimestamp");
@@ -69,7 +69,7 @@ pub(super) fn status(new: &mut Value, old: &Value) {
             status.copy_from(name, before);
         }
     }
-    keep_observed(status, before);
+    preserve_old_observed_generation(status, before);
     // The old conditions by type; of several with one type, the first.
     let mut of_type: HashMap<&str, VecDeque<&Value>> = HashMap::new();
     for condition in before.items("conditions") {
@@ -81,13 +81,13 @@ pub(super) fn status(new: &mut Value, old: &Value) {
     for condition in status.items_mut("conditions") {
         let same = of_type.get_mut(condition.text("type"));
         if let Some(before) = same.and_then(VecDeque::pop_front) {
-            keep_observed(condition, before);
+            preserve_old_observed_generation(condition, before);
         }
     }
-    disabled::drop_from_pod(new, old);
+    disabled::drop_disabled_pod_fields(new, old);
 }
 
-fn keep_observed(new: &mut Value, old: &Value) {
+fn preserve_old_observed_generation(new: &mut Value, old: &Value) {
     let name = "observedGeneration";
     if new.int(name).unwrap_or_default() == 0 {
         new.copy_from(name, old);
@@ -96,7 +96,7 @@ fn keep_observed(new: &mut Value, old: &Value) {
 
 /// Merges matchLabelKeys and mismatchLabelKeys into the selectors (KEP-3633, KEP-3243).
 // upstream: pkg/registry/core/pod/strategy.go applyMatchLabelKeysAndMismatchLabelKeys, applyMatchLabelKeys
-fn merge_label_keys(pod: &mut Value) {
+fn apply_match_label_keys(pod: &mut Value) {
     let labels = pod.at("metadata").at("labels").clone();
     let spec = pod.make("spec");
     if let Some(affinity) = spec.at_mut("affinity") {
@@ -106,21 +106,21 @@ fn merge_label_keys(pod: &mut Value) {
             };
             for weighted in terms.items_mut("preferredDuringSchedulingIgnoredDuringExecution") {
                 if let Some(term) = weighted.at_mut("podAffinityTerm") {
-                    merge(term, &labels);
+                    apply_label_keys_to_label_selector(term, &labels);
                 }
             }
             for term in terms.items_mut("requiredDuringSchedulingIgnoredDuringExecution") {
-                merge(term, &labels);
+                apply_label_keys_to_label_selector(term, &labels);
             }
         }
     }
     for constraint in spec.items_mut("topologySpreadConstraints") {
-        merge(constraint, &labels);
+        apply_label_keys_to_label_selector(constraint, &labels);
     }
 }
 
 // upstream: pkg/registry/core/pod/strategy.go applyLabelKeysToLabelSelector
-fn merge(term: &mut Value, labels: &Value) {
+fn apply_label_keys_to_label_selector(term: &mut Value, labels: &Value) {
     if !term.has("labelSelector") {
         return;
     }
@@ -143,7 +143,7 @@ fn merge(term: &mut Value, labels: &Value) {
 
 /// Copies `AppArmor` annotations to the fields.
 // upstream: pkg/registry/core/pod/strategy.go applyAppArmorVersionSkew
-fn profiles_from_annotations(pod: &mut Value) {
+fn apply_apparmor_version_skew(pod: &mut Value) {
     let annotations = pod.at("metadata").at("annotations").clone();
     let spec = pod.make("spec");
     let any = annotations
@@ -162,7 +162,7 @@ fn profiles_from_annotations(pod: &mut Value) {
             if container.at("securityContext").has("appArmorProfile") {
                 continue;
             }
-            let Some(own) = profile::valid_apparmor_of(annotation) else {
+            let Some(own) = profile::valid_apparmor_field_for_annotation(annotation) else {
                 continue;
             };
             if own != of_pod {
@@ -185,7 +185,7 @@ mod tests {
                 {"matchLabelKeys": ["hash"]},
             ]},
         });
-        merge_label_keys(&mut pod);
+        apply_match_label_keys(&mut pod);
         let constraints = pod.at("spec").items("topologySpreadConstraints");
         assert_eq!(
             constraints[0].at("labelSelector"),
@@ -203,7 +203,7 @@ mod tests {
         let mut new = json!({"spec": {"x": 1}, "metadata": {}, "status": {
             "conditions": [{"type": "Ready"}, {"type": "Ready"}, {"type": "Other"}],
         }});
-        status(&mut new, &old);
+        prepare_status_for_update(&mut new, &old);
         let mut wanted = old.clone();
         wanted.make("status").set(
             "conditions",

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{equality::same, options::is_sidecar, report::Report};
+use super::{equality::semantic_equal, error_list::ErrorListExt, options::is_sidecar};
 use crate::{
     field::Path,
     kinds::status_meta,
@@ -14,7 +14,7 @@ const ONLY_COMPUTE: &str = "only cpu and memory resources are mutable";
 
 /// Drops all changes but those of a resize. Containers that are added, removed or reordered are left for validation to reject.
 // upstream: pkg/registry/core/pod/strategy.go dropNonResizeUpdates, dropNonResizeUpdatesForContainers
-pub(super) fn drop_other_changes(new: &mut Value, old: &Value) {
+pub(super) fn drop_non_resize_updates(new: &mut Value, old: &Value) {
     let before = old.at("spec");
     let counts_differ = |list: &str| new.at("spec").items(list).len() != before.items(list).len();
     if LISTS.into_iter().any(counts_differ) {
@@ -27,15 +27,15 @@ pub(super) fn drop_other_changes(new: &mut Value, old: &Value) {
         let old_containers = before.items(list);
         if new_containers
             .iter()
-            .zip(kept)
-            .any(|(asked, kept)| asked.text("name") != kept.text("name"))
+            .zip(old_containers)
+            .any(|(new, old)| new.text("name") != old.text("name"))
         {
             spec.set(list, new_containers.to_vec());
             continue;
         }
-        for (container, asked) in spec.items_mut(list).iter_mut().zip(asked) {
-            container.copy_from("resources", asked);
-            container.copy_from("resizePolicy", asked);
+        for (container, new) in spec.items_mut(list).iter_mut().zip(new_containers) {
+            container.copy_from("resources", new);
+            container.copy_from("resizePolicy", new);
         }
     }
     new.set("spec", spec);
@@ -45,8 +45,8 @@ pub(super) fn drop_other_changes(new: &mut Value, old: &Value) {
 
 /// Validates a resize, beside the resulting spec.
 // upstream: pkg/apis/core/validation/validation.go ValidatePodResize
-pub(super) fn validate(new_pod: &Value, old_pod: &Value, at: &Path<'_>, errors: &mut Errors) {
-    if !node_can_resize(old_pod) {
+pub(super) fn validate_pod_resize(new_pod: &Value, old_pod: &Value, at: &Path<'_>, errors: &mut Errors) {
+    if !is_resize_supported(old_pod) {
         errors.forbidden(at, "Pod running on node without support for resize");
     }
     let new = new_pod.at("spec");
@@ -57,9 +57,9 @@ pub(super) fn validate(new_pod: &Value, old_pod: &Value, at: &Path<'_>, errors: 
     };
     let mut masked = new.clone();
     if has_pod_level_resources(old) || has_pod_level_resources(new) {
-        whole(&mut masked, new, old, at, errors);
+        validate_pod_level_resize(&mut masked, new, old, at, errors);
     }
-    if !same_order(new, old, at, errors) {
+    if !validate_container_ordering(new, old, at, errors) {
         return;
     }
     for list in ["initContainers", "containers"] {
@@ -67,9 +67,14 @@ pub(super) fn validate(new_pod: &Value, old_pod: &Value, at: &Path<'_>, errors: 
         for (index, (after, before)) in new.items(list).iter().zip(old.items(list)).enumerate() {
             let item_at = list_at.index(index);
             let field_path = item_at.child("resources");
-            for (of, word) in [("requests", "resource requests"), ("limits", "resource limits")] {
-                if removed(after.at("resources"), before.at("resources"), list) {
-                    errors.forbidden(&field_path.child(list), format!("{word} cannot be removed"));
+            for (requirement, description) in
+                [("requests", "resource requests"), ("limits", "resource limits")]
+            {
+                if is_resource_removed(after.at("resources"), before.at("resources"), requirement) {
+                    errors.forbidden(
+                        &field_path.child(requirement),
+                        format!("{description} cannot be removed"),
+                    );
                 }
             }
         }
@@ -79,31 +84,31 @@ pub(super) fn validate(new_pod: &Value, old_pod: &Value, at: &Path<'_>, errors: 
         .iter_mut()
         .zip(old.items("containers"))
     {
-        restore_compute(container.make("resources"), before.at("resources"));
-        if !same(container, before) {
+        restore_cpu_and_memory(container.make("resources"), before.at("resources"));
+        if !semantic_equal(container, before) {
             errors.forbidden(at, ONLY_COMPUTE);
         }
     }
-    init_containers(&mut masked, old, &at.child("initContainers"), errors);
-    if !same(new.at("volumes"), old.at("volumes")) {
+    validate_init_container_resize(&mut masked, old, &at.child("initContainers"), errors);
+    if !semantic_equal(new.at("volumes"), old.at("volumes")) {
         let detail = "volumes are immutable on resize when InPlacePodVerticalScalingMemoryBackedVolumes feature gate is disabled";
         errors.forbidden(&at.child("volumes"), detail);
     }
-    if errors.is_empty() && !same(&masked, old) {
+    if errors.is_empty() && !semantic_equal(&masked, old) {
         errors.forbidden(at, ONLY_COMPUTE);
     }
 }
 
 // upstream: pkg/apis/core/validation/validation.go ValidatePodResize
-fn init_containers(masked: &mut Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_init_container_resize(masked: &mut Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
     let pairs = masked
         .items_mut("initContainers")
         .iter_mut()
         .zip(old.items("initContainers"));
     for (index, (container, before)) in pairs.enumerate() {
-        let changed = !same(container, before);
-        restore_compute(container.make("resources"), before.at("resources"));
-        if !same(container, before) {
+        let changed = !semantic_equal(container, before);
+        restore_cpu_and_memory(container.make("resources"), before.at("resources"));
+        if !semantic_equal(container, before) {
             let detail = "only cpu and memory resources for init or sidecar containers are mutable";
             errors.forbidden(&at.index(index), detail);
         }
@@ -120,7 +125,13 @@ fn init_containers(masked: &mut Value, old: &Value, at: &Path<'_>, errors: &mut 
 
 /// Pod-level resources may change, but not be removed.
 // upstream: pkg/apis/core/validation/validation.go validatePodLevelResourcesResize
-fn whole(masked: &mut Value, new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_pod_level_resize(
+    masked: &mut Value,
+    new: &Value,
+    old: &Value,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     let after = new.at("resources");
     let before = old.at("resources");
     let field_path = at.child("resources");
@@ -129,7 +140,7 @@ fn whole(masked: &mut Value, new: &Value, old: &Value, at: &Path<'_>, errors: &m
     }
     if !before.is_null() {
         for (of, word) in [("requests", "resource requests"), ("limits", "resource limits")] {
-            if removed(after, before, of) {
+            if is_resource_removed(after, before, of) {
                 errors.forbidden(
                     &field_path.child(of),
                     format!("pod-level {word} cannot be removed"),
@@ -138,19 +149,19 @@ fn whole(masked: &mut Value, new: &Value, old: &Value, at: &Path<'_>, errors: &m
         }
     }
     let resources = masked.make("resources");
-    restore_compute(resources, before);
+    restore_cpu_and_memory(resources, before);
     let empty = |list: &str| resources.entries(list).is_empty();
     if before.is_null() && empty("requests") && empty("limits") && resources.items("claims").is_empty() {
         masked.remove("resources");
     }
-    if !same(masked.at("resources"), before) {
+    if !semantic_equal(masked.at("resources"), before) {
         errors.forbidden(at, "only cpu and memory resources are mutable at pod-level");
     }
 }
 
 /// Whether a request or limit was removed.
 // upstream: pkg/apis/core/validation/validation.go resourcesRemoved
-fn removed(after: &Value, before: &Value, of: &str) -> bool {
+fn is_resource_removed(after: &Value, before: &Value, of: &str) -> bool {
     let after = after.entries(of);
     let before = before.entries(of);
     before.keys().any(|name| !after.contains_key(name))
@@ -158,7 +169,7 @@ fn removed(after: &Value, before: &Value, of: &str) -> bool {
 
 /// Restores cpu and memory as they were.
 // upstream: pkg/apis/core/validation/validation.go dropCPUMemoryResourceRequirementsUpdates
-fn restore_compute(requirements: &mut Value, before: &Value) {
+fn restore_cpu_and_memory(requirements: &mut Value, before: &Value) {
     for of in ["limits", "requests"] {
         let mut list = requirements.entries(of).clone();
         for name in ["cpu", "memory"] {
@@ -176,7 +187,7 @@ fn restore_compute(requirements: &mut Value, before: &Value) {
 }
 
 // upstream: pkg/apis/core/validation/validation.go validatePodResizeContainerOrdering
-fn same_order(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) -> bool {
+fn validate_container_ordering(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) -> bool {
     let messages = errors.len();
     for list in LISTS {
         let after = new.items(list);
@@ -198,7 +209,7 @@ fn same_order(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) -> b
 
 /// A kubelet that reports allocated resources supports resize.
 // upstream: pkg/apis/core/validation/validation.go isPodResizeRequestSupported
-fn node_can_resize(pod: &Value) -> bool {
+fn is_resize_supported(pod: &Value) -> bool {
     let mut statuses = pod.at("status").items("containerStatuses").iter();
     let running = statuses.find(|status| status.at("state").has("running"));
     running.is_none_or(|status| status.has("resources"))

@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 use super::{
+    error_list::ErrorListExt,
     internal,
-    options::Options,
-    profile::{apparmor, seccomp},
-    report::Report,
+    options::PodValidationOptions,
+    profile::{validate_apparmor_profile, validate_seccomp_profile},
     windows,
 };
 use crate::{
@@ -20,8 +20,8 @@ use crate::{
 const MAX_ID: i64 = i32::MAX as i64;
 
 const PROC_MOUNTS: [&str; 2] = ["Default", "Unmasked"];
-const LONGEST_SYSCTL: usize = 253;
-const SYSCTL_RULE: &str = "must have at most 253 characters and match regex \
+const MAX_SYSCTL_LENGTH: usize = 253;
+const INVALID_SYSCTL: &str = "must have at most 253 characters and match regex \
      ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$";
 
 /// Sysctls of the IPC namespace.
@@ -39,7 +39,7 @@ const IPC_SYSCTLS: [&str; 10] = [
 ];
 
 /// A user or group id.
-pub(super) fn id(value: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_id(value: &Value, at: &Path<'_>, errors: &mut Errors) {
     if let Some(number) = value.as_i64() {
         for msg in in_range(number, 0, MAX_ID) {
             errors.invalid(at, number, msg);
@@ -48,48 +48,59 @@ pub(super) fn id(value: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// A value that must be one of `supported` if it is set.
-fn choice(object: &Value, name: &str, supported: &[&str], at: &Path<'_>, errors: &mut Errors) {
+fn validate_optional_enum(
+    object: &Value,
+    name: &str,
+    supported: &[&str],
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     if object.has(name) && !supported.contains(&object.text(name)) {
         errors.unsupported(&at.child(name), object.text(name), supported);
     }
 }
 
 // upstream: pkg/apis/core/validation/validation.go validatePodSpecSecurityContext
-pub(super) fn validate_pod(spec: &Value, options: &Options, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_pod_security_context(
+    spec: &Value,
+    options: &PodValidationOptions,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     let context = spec.at("securityContext");
     if context.is_null() {
         return;
     }
     for name in ["fsGroup", "runAsUser", "runAsGroup"] {
-        id(context.at(name), &at.child(name), errors);
+        validate_id(context.at(name), &at.child(name), errors);
     }
     let groups_at = at.child("supplementalGroups");
     for (index, group) in context.items("supplementalGroups").iter().enumerate() {
-        id(group, &groups_at.index(index), errors);
+        validate_id(group, &groups_at.index(index), errors);
     }
-    sysctls(spec, options, &at.child("sysctls"), errors);
-    choice(
+    validate_sysctls(spec, options, &at.child("sysctls"), errors);
+    validate_optional_enum(
         context,
         "fsGroupChangePolicy",
         &["Always", "OnRootMismatch"],
         at,
         errors,
     );
-    seccomp(context.at("seccompProfile"), &at.child("seccompProfile"), errors);
-    windows::validate_options(context.at("windowsOptions"), &at.child("windowsOptions"), errors);
-    apparmor(
+    validate_seccomp_profile(context.at("seccompProfile"), &at.child("seccompProfile"), errors);
+    windows::validate_windows_options(context.at("windowsOptions"), &at.child("windowsOptions"), errors);
+    validate_apparmor_profile(
         context.at("appArmorProfile"),
         &at.child("appArmorProfile"),
         errors,
     );
-    choice(
+    validate_optional_enum(
         context,
         "supplementalGroupsPolicy",
         &["Merge", "Strict"],
         at,
         errors,
     );
-    choice(
+    validate_optional_enum(
         context,
         "seLinuxChangePolicy",
         &["MountOption", "Recursive"],
@@ -99,10 +110,10 @@ pub(super) fn validate_pod(spec: &Value, options: &Options, at: &Path<'_>, error
 }
 
 // upstream: pkg/apis/core/validation/validation.go ValidateSecurityContext
-pub(super) fn validate_container(
+pub(super) fn validate_security_context(
     container: &Value,
     spec: &Value,
-    options: &Options,
+    options: &PodValidationOptions,
     at: &Path<'_>,
     errors: &mut Errors,
 ) {
@@ -111,7 +122,7 @@ pub(super) fn validate_container(
         return;
     }
     for name in ["runAsUser", "runAsGroup"] {
-        id(context.at(name), &at.child(name), errors);
+        validate_id(context.at(name), &at.child(name), errors);
     }
     if context.has("procMount") {
         let mount = context.text("procMount");
@@ -123,9 +134,9 @@ pub(super) fn validate_container(
             errors.invalid(&field_path, mount, "`hostUsers` must be false to use `Unmasked`");
         }
     }
-    seccomp(context.at("seccompProfile"), &at.child("seccompProfile"), errors);
+    validate_seccomp_profile(context.at("seccompProfile"), &at.child("seccompProfile"), errors);
     if context.at("allowPrivilegeEscalation").as_bool() == Some(false) {
-        let context_value = internal::context_value("SecurityContext", context);
+        let context_value = internal::internal_value("SecurityContext", context);
         let mut reject = |what: &str| {
             let detail = format!("cannot set `allowPrivilegeEscalation` to false and {what}");
             errors.invalid(at, context_value.clone(), detail);
@@ -133,15 +144,15 @@ pub(super) fn validate_container(
         if context.flag("privileged") {
             reject("`privileged` to true");
         }
-        if !options.sys_admin {
+        if !options.allow_sys_admin {
             let added = context.at("capabilities").texts("add");
             for _ in added.filter(|name| *name == "CAP_SYS_ADMIN") {
                 reject("`capabilities.Add` CAP_SYS_ADMIN");
             }
         }
     }
-    windows::validate_options(context.at("windowsOptions"), &at.child("windowsOptions"), errors);
-    apparmor(
+    windows::validate_windows_options(context.at("windowsOptions"), &at.child("windowsOptions"), errors);
+    validate_apparmor_profile(
         context.at("appArmorProfile"),
         &at.child("appArmorProfile"),
         errors,
@@ -149,7 +160,7 @@ pub(super) fn validate_container(
 }
 
 // upstream: pkg/apis/core/validation/validation.go validateSysctls
-fn sysctls(spec: &Value, options: &Options, at: &Path<'_>, errors: &mut Errors) {
+fn validate_sysctls(spec: &Value, options: &PodValidationOptions, at: &Path<'_>, errors: &mut Errors) {
     let settings = spec.at("securityContext").items("sysctls");
     let repeated = field_checks::duplicate_flags(settings.iter().map(|setting| setting.text("name")));
     for (index, setting) in settings.iter().enumerate() {
@@ -158,12 +169,12 @@ fn sysctls(spec: &Value, options: &Options, at: &Path<'_>, errors: &mut Errors) 
         let field_path = item_at.child("name");
         if name.is_empty() {
             errors.required(&field_path, "");
-        } else if !is_sysctl(name) {
-            errors.invalid(&field_path, name, SYSCTL_RULE);
+        } else if !is_valid_sysctl_name(name) {
+            errors.invalid(&field_path, name, INVALID_SYSCTL);
         } else if repeated[index] {
             errors.duplicate(&field_path, name);
         }
-        if let Some(detail) = shared_with_host(name, spec).filter(|_| !options.host_sysctls) {
+        if let Some(detail) = host_sysctl_error(name, spec).filter(|_| !options.allow_host_sysctls) {
             errors.invalid(&field_path, name, detail);
         }
     }
@@ -171,9 +182,9 @@ fn sysctls(spec: &Value, options: &Options, at: &Path<'_>, errors: &mut Errors) 
 
 /// Lower case letters, digits, dashes and underscores, separated by dots or slashes.
 // upstream: pkg/apis/core/validation/validation.go IsValidSysctlName
-fn is_sysctl(name: &str) -> bool {
+fn is_valid_sysctl_name(name: &str) -> bool {
     let edge = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    name.len() <= LONGEST_SYSCTL
+    name.len() <= MAX_SYSCTL_LENGTH
         && name.split(['.', '/']).all(|part| {
             part.starts_with(edge)
                 && part.ends_with(edge)
@@ -183,7 +194,7 @@ fn is_sysctl(name: &str) -> bool {
 
 /// Why a sysctl cannot be set for the pod, if it belongs to a namespace shared with the host.
 // upstream: pkg/apis/core/validation/validation.go ValidateHostSysctl
-fn shared_with_host(sysctl: &str, spec: &Value) -> Option<&'static str> {
+fn host_sysctl_error(sysctl: &str, spec: &Value) -> Option<&'static str> {
     // With slashes as separators, dots and slashes are swapped.
     let dotted: String = match sysctl.find(['.', '/']) {
         Some(first) if sysctl[first..].starts_with('/') => sysctl
@@ -209,5 +220,5 @@ pub(super) fn has_host_sysctls(spec: &Value) -> bool {
     let settings = spec.at("securityContext").items("sysctls");
     settings
         .iter()
-        .any(|setting| shared_with_host(setting.text("name"), spec).is_some())
+        .any(|setting| host_sysctl_error(setting.text("name"), spec).is_some())
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::{affinity::label_keys, options::Options, report::Report};
+use super::{affinity::validate_label_keys, error_list::ErrorListExt, options::PodValidationOptions};
 use crate::{
     field::Path,
     kinds::field_checks,
@@ -17,7 +17,12 @@ const ACTIONS: [&str; 2] = ["DoNotSchedule", "ScheduleAnyway"];
 const POLICIES: [&str; 2] = ["Honor", "Ignore"];
 
 // upstream: pkg/apis/core/validation/validation.go validateTopologySpreadConstraints
-pub(super) fn validate(constraints: &[Value], options: &Options, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_topology_spread_constraints(
+    constraints: &[Value],
+    options: &PodValidationOptions,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     let pair_of = |constraint: &'_ Value| -> (String, String) {
         let pair = ["topologyKey", "whenUnsatisfiable"].map(|name| constraint.text(name).to_owned());
         pair.into()
@@ -27,7 +32,7 @@ pub(super) fn validate(constraints: &[Value], options: &Options, at: &Path<'_>, 
     repeated.reverse();
     for (index, constraint) in constraints.iter().enumerate() {
         let field_path = at.index(index);
-        positive(
+        validate_positive(
             constraint.int("maxSkew").unwrap_or_default(),
             &field_path.child("maxSkew"),
             errors,
@@ -46,7 +51,7 @@ pub(super) fn validate(constraints: &[Value], options: &Options, at: &Path<'_>, 
         }
         if let Some(least) = constraint.int("minDomains") {
             let least_at = field_path.child("minDomains");
-            positive(least, &least_at, errors);
+            validate_positive(least, &least_at, errors);
             if action != "DoNotSchedule" {
                 let detail =
                     format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}");
@@ -59,18 +64,18 @@ pub(super) fn validate(constraints: &[Value], options: &Options, at: &Path<'_>, 
                 errors.unsupported(&field_path.child(name), policy, &POLICIES);
             }
         }
-        if options.old_spread_keys {
-            old_label_keys(constraint, &field_path.child("matchLabelKeys"), errors);
+        if options.legacy_spread_keys {
+            validate_legacy_label_keys(constraint, &field_path.child("matchLabelKeys"), errors);
         } else {
-            label_keys(constraint, &field_path, errors);
+            validate_label_keys(constraint, &field_path, errors);
         }
-        if !options.any_spread_selector {
-            errors.extend(selector(constraint, &field_path.child("labelSelector")));
+        if !options.allow_invalid_spread_selector {
+            errors.extend(validate_selector(constraint, &field_path.child("labelSelector")));
         }
     }
 }
 
-fn positive(number: i64, at: &Path<'_>, errors: &mut Errors) {
+fn validate_positive(number: i64, at: &Path<'_>, errors: &mut Errors) {
     if number <= 0 {
         errors.invalid(at, number, "must be greater than zero");
     }
@@ -84,7 +89,7 @@ fn validate_selector(constraint: &Value, at: &Path<'_>) -> Errors {
 
 /// The legacy rules, from before matchLabelKeys were merged into the selector.
 // upstream: pkg/apis/core/validation/validation.go ValidateMatchLabelKeysInTopologySpread
-fn old_label_keys(constraint: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_legacy_label_keys(constraint: &Value, at: &Path<'_>, errors: &mut Errors) {
     if constraint.items("matchLabelKeys").is_empty() {
         return;
     }
@@ -108,7 +113,7 @@ fn old_label_keys(constraint: &Value, at: &Path<'_>, errors: &mut Errors) {
 pub(super) fn has_invalid_selector(constraints: &[Value]) -> bool {
     constraints
         .iter()
-        .any(|constraint| !selector(constraint, &Path::NOWHERE).is_empty())
+        .any(|constraint| !validate_selector(constraint, &Path::NOWHERE).is_empty())
 }
 
 /// Whether matchLabelKeys are invalid today.
@@ -116,7 +121,7 @@ pub(super) fn has_invalid_selector(constraints: &[Value]) -> bool {
 pub(super) fn has_invalid_keys(constraints: &[Value]) -> bool {
     let mut errors = Errors::new();
     for constraint in constraints {
-        label_keys(constraint, &Path::NOWHERE, &mut errors);
+        validate_label_keys(constraint, &Path::NOWHERE, &mut errors);
     }
     !errors.is_empty()
 }

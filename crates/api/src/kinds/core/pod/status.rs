@@ -5,7 +5,8 @@ use std::collections::{HashMap, HashSet};
 use serde_json::Value;
 
 use super::{
-    annotations, internal, options::Options, report::Report, resources::quantity_or_zero, restart, security,
+    annotations, error_list::ErrorListExt, internal, options::PodValidationOptions,
+    resources::quantity_or_zero, restart, security,
 };
 use crate::{
     field::{Error, Path},
@@ -15,27 +16,27 @@ use crate::{
 };
 
 /// The status lists, and the container list of each.
-const STATUSES: [(&str, &str); 3] = [
+const STATUS_LISTS: [(&str, &str); 3] = [
     ("containerStatuses", "containers"),
     ("initContainerStatuses", "initContainers"),
     ("ephemeralContainerStatuses", "ephemeralContainers"),
 ];
 
-const HEALTHS: [&str; 3] = ["Healthy", "Unhealthy", "Unknown"];
-const LONGEST_MESSAGE: usize = 1024;
+const HEALTH_STATES: [&str; 3] = ["Healthy", "Unhealthy", "Unknown"];
+const MAX_MESSAGE_LENGTH: usize = 1024;
 const NOT_NEGATIVE: &str = "must be a non-negative integer";
 
 // upstream: pkg/apis/core/validation/validation.go ValidatePodStatusUpdate
-pub(super) fn validate(new: &Value, old: &Value, errors: &mut Errors) {
-    let options = Options::pod_update(old);
+pub(super) fn validate_pod_status_update(new: &Value, old: &Value, errors: &mut Errors) {
+    let options = PodValidationOptions::for_pod_update(old);
     let metadata_at = Path::new("metadata");
-    annotations::validate_update(new, old, &options, &metadata_at.child("annotations"), errors);
+    annotations::validate_annotation_update(new, old, &options, &metadata_at.child("annotations"), errors);
     let at = Path::new("status");
     let status = new.at("status");
     let before = old.at("status");
     let spec = new.at("spec");
-    conditions(status.items("conditions"), &at.child("conditions"), errors);
-    nominated_node(
+    validate_pod_conditions(status.items("conditions"), &at.child("conditions"), errors);
+    validate_nominated_node_name(
         status,
         before,
         old.at("spec"),
@@ -52,26 +53,26 @@ pub(super) fn validate(new: &Value, old: &Value, errors: &mut Errors) {
             "field is immutable",
         );
     }
-    for (list, containers) in STATUSES {
+    for (list, containers) in STATUS_LISTS {
         let new = status.items(list);
         let old_list = before.items(list);
-        restarts(new, old_list, old.at("spec"), containers, &at.child(list), errors);
+        validate_state_transitions(new, old_list, old.at("spec"), containers, &at.child(list), errors);
     }
-    claims(status, spec, &at.child("resourceClaimStatuses"), errors);
-    extended_claim(status, spec, &at.child("extendedResourceClaimStatus"), errors);
-    pod_addresses(status, before, &at, errors);
-    host_addresses(status, before, &at.child("hostIPs"), errors);
+    validate_resource_claim_statuses(status, spec, &at.child("resourceClaimStatuses"), errors);
+    validate_extended_resource_claim_status(status, spec, &at.child("extendedResourceClaimStatus"), errors);
+    validate_pod_ips(status, before, &at, errors);
+    validate_host_ips(status, before, &at.child("hostIPs"), errors);
     let os = spec.at("os");
-    for (list, _) in STATUSES {
-        users(status.items(list), os, &at.child(list), errors);
+    for (list, _) in STATUS_LISTS {
+        validate_container_status_users(status.items(list), os, &at.child(list), errors);
     }
-    for (list, containers) in STATUSES {
-        allocated(status, list, spec.items(containers), &at.child(list), errors);
+    for (list, containers) in STATUS_LISTS {
+        validate_allocated_resources_status(status, list, spec.items(containers), &at.child(list), errors);
     }
 }
 
 // upstream: pkg/apis/core/validation/validation.go validatePodConditions
-fn conditions(conditions: &[Value], at: &Path<'_>, errors: &mut Errors) {
+fn validate_pod_conditions(conditions: &[Value], at: &Path<'_>, errors: &mut Errors) {
     for (index, condition) in conditions.iter().enumerate() {
         let field_path = at.index(index);
         if let Some(generation) = condition.int("observedGeneration").filter(|number| *number < 0) {
@@ -85,7 +86,13 @@ fn conditions(conditions: &[Value], at: &Path<'_>, errors: &mut Errors) {
 }
 
 // upstream: pkg/apis/core/validation/validation.go ValidatePodStatusUpdate
-fn nominated_node(status: &Value, before: &Value, old_spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_nominated_node_name(
+    status: &Value,
+    before: &Value,
+    old_spec: &Value,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     let node = status.text("nominatedNodeName");
     if node.is_empty() || node == before.text("nominatedNodeName") {
         return;
@@ -98,7 +105,7 @@ fn nominated_node(status: &Value, before: &Value, old_spec: &Value, at: &Path<'_
 
 /// A container that terminated for good cannot run again.
 // upstream: pkg/apis/core/validation/validation.go ValidateContainerStateTransition, ValidateInitContainerStateTransition
-fn restarts(
+fn validate_state_transitions(
     new: &[Value],
     old: &[Value],
     spec: &Value,
@@ -144,7 +151,7 @@ fn by_name(items: &[Value]) -> HashMap<&str, &Value> {
 }
 
 // upstream: pkg/apis/core/validation/validation.go validatePodResourceClaimStatuses
-fn claims(status: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_resource_claim_statuses(status: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let statuses = status.items("resourceClaimStatuses");
     let repeated = field_checks::duplicate_flags(statuses.iter().map(|status| status.text("name")));
     let spec_claims = by_name(spec.items("resourceClaims"));
@@ -169,7 +176,7 @@ fn claims(status: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 // upstream: pkg/apis/core/validation/validation.go validatePodExtendedResourceClaimStatus
-fn extended_claim(status: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_extended_resource_claim_status(status: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let claim = status.at("extendedResourceClaimStatus");
     if claim.is_null() {
         return;
@@ -214,15 +221,15 @@ fn extended_claim(status: &Value, spec: &Value, at: &Path<'_>, errors: &mut Erro
 }
 
 // upstream: pkg/apis/core/validation/validation.go validatePodIPs
-fn pod_addresses(status: &Value, before: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_pod_ips(status: &Value, before: &Value, at: &Path<'_>, errors: &mut Errors) {
     let pod_ip = status.text("podIP");
     let all = status.items("podIPs");
     let list_at = at.child("podIPs");
-    addresses(all, before.items("podIPs"), "PodIP", &list_at, errors);
+    validate_ips(all, before.items("podIPs"), "PodIP", &list_at, errors);
     match all.first().map(|address| address.text("ip")) {
         first if first.is_some() == pod_ip.is_empty() => {
             let detail = "podIP and podIPs must either both be set or both be unset";
-            errors.invalid(&list_at, internal::shown_list("PodIP", all), detail);
+            errors.invalid(&list_at, internal::internal_list_value("PodIP", all), detail);
         }
         Some(first) if first != pod_ip => {
             errors.invalid(&list_at.index(0).child("ip"), first, "must be equal to `podIP`");
@@ -232,7 +239,7 @@ fn pod_addresses(status: &Value, before: &Value, at: &Path<'_>, errors: &mut Err
 }
 
 // upstream: pkg/apis/core/validation/validation.go validateHostIPs
-fn host_addresses(status: &Value, before: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_host_ips(status: &Value, before: &Value, at: &Path<'_>, errors: &mut Errors) {
     let all = status.items("hostIPs");
     let Some(first) = all.first().map(|address| address.text("ip")) else {
         return;
@@ -240,12 +247,12 @@ fn host_addresses(status: &Value, before: &Value, at: &Path<'_>, errors: &mut Er
     if first != status.text("hostIP") {
         errors.invalid(&at.index(0).child("ip"), first, "must be equal to `hostIP`");
     }
-    addresses(all, before.items("hostIPs"), "HostIP", at, errors);
+    validate_ips(all, before.items("hostIPs"), "HostIP", at, errors);
 }
 
 /// Each address must be valid or an old one; of two there is one per family.
 // upstream: pkg/apis/core/validation/validation.go validatePodIPs, validateHostIPs
-fn addresses(all: &[Value], old: &[Value], ty: &str, at: &Path<'_>, errors: &mut Errors) {
+fn validate_ips(all: &[Value], old: &[Value], ty: &str, at: &Path<'_>, errors: &mut Errors) {
     let old: HashSet<&str> = old.iter().map(|address| address.text("ip")).collect();
     for (index, address) in all.iter().enumerate() {
         let ip = address.text("ip");
@@ -268,12 +275,12 @@ fn addresses(all: &[Value], old: &[Value], ty: &str, at: &Path<'_>, errors: &mut
     let both = !families.contains(&None) && families.contains(&Some(true)) && families.contains(&Some(false));
     if !both || all.len() > 2 {
         let detail = "may specify no more than one IP for each IP family";
-        errors.invalid(at, internal::shown_list(ty, all), detail);
+        errors.invalid(at, internal::internal_list_value(ty, all), detail);
     }
 }
 
 // upstream: pkg/apis/core/validation/validation.go validateContainerStatusUsers
-fn users(statuses: &[Value], os: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_container_status_users(statuses: &[Value], os: &Value, at: &Path<'_>, errors: &mut Errors) {
     for (index, status) in statuses.iter().enumerate() {
         let user = status.at("user").at("linux");
         if user.is_null() {
@@ -295,19 +302,25 @@ fn users(statuses: &[Value], os: &Value, at: &Path<'_>, errors: &mut Errors) {
             let detail = format!("must be between 0 and {}, inclusive", u32::MAX);
             errors.invalid(&field_path.child("uid"), number, detail);
         }
-        security::id(user.at("gid"), &field_path.child("gid"), errors);
+        security::validate_id(user.at("gid"), &field_path.child("gid"), errors);
         let groups_at = field_path.child("supplementalGroups");
         for (number, group) in user.items("supplementalGroups").iter().enumerate() {
-            security::id(group, &groups_at.index(number), errors);
+            security::validate_id(group, &groups_at.index(number), errors);
         }
     }
 }
 
 /// allocatedResourcesStatus must be of resources that the container requests.
 // upstream: pkg/apis/core/validation/validation.go validateContainerStatusAllocatedResourcesStatus
-fn allocated(status: &Value, list: &str, containers: &[Value], at: &Path<'_>, errors: &mut Errors) {
+fn validate_allocated_resources_status(
+    status: &Value,
+    list: &str,
+    containers: &[Value],
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     let by_name = by_name(containers);
-    let mappings = claimed_by_mapping(status);
+    let mappings = extended_resource_mappings(status);
     for (index, messages) in status.items(list).iter().enumerate() {
         let resources = messages.items("allocatedResourcesStatus");
         if resources.is_empty() {
@@ -320,16 +333,16 @@ fn allocated(status: &Value, list: &str, containers: &[Value], at: &Path<'_>, er
             continue;
         }
         let container = by_name.get(messages.text("name")).copied();
-        let claimed = container.map(claimed_by).unwrap_or_default();
+        let claimed = container.map(container_claims).unwrap_or_default();
         for (number, resource) in resources.iter().enumerate() {
             let field_path = list_at.index(number);
             let name = resource.text("name");
-            if let Some(detail) =
-                container.and_then(|container| unasked(name, container, &claimed, &mappings))
+            if let Some(detail) = container
+                .and_then(|container| unrequested_resource_error(name, container, &claimed, &mappings))
             {
                 errors.invalid(&field_path.child("name"), name, detail);
             }
-            devices(
+            validate_device_health(
                 resource.items("resources"),
                 &field_path.child("resources"),
                 errors,
@@ -339,7 +352,7 @@ fn allocated(status: &Value, list: &str, containers: &[Value], at: &Path<'_>, er
 }
 
 /// Why a resource is not requested by the container, if it is not.
-fn unasked(
+fn unrequested_resource_error(
     name: &str,
     container: &Value,
     claimed: &HashSet<String>,
@@ -363,7 +376,7 @@ fn unasked(
 }
 
 /// The claims of a container: `claim`, or `claim/request`.
-fn claimed_by(container: &Value) -> HashSet<String> {
+fn container_claims(container: &Value) -> HashSet<String> {
     let claims = container.at("resources").items("claims").iter();
     claims
         .map(|claim| match claim.text("request") {
@@ -375,7 +388,7 @@ fn claimed_by(container: &Value) -> HashSet<String> {
 
 /// The resources of the extended resource claim, by container and `claim/request`.
 // upstream: pkg/apis/core/validation/validation.go matchesExtendedResourceClaimStatus
-fn claimed_by_mapping(status: &Value) -> HashMap<(&str, String), Vec<&str>> {
+fn extended_resource_mappings(status: &Value) -> HashMap<(&str, String), Vec<&str>> {
     let extended = status.at("extendedResourceClaimStatus");
     let mut mappings: HashMap<_, Vec<_>> = HashMap::new();
     for mapping in extended.items("requestMappings") {
@@ -391,19 +404,19 @@ fn claimed_by_mapping(status: &Value) -> HashMap<(&str, String), Vec<&str>> {
     mappings
 }
 
-fn devices(devices: &[Value], at: &Path<'_>, errors: &mut Errors) {
+fn validate_device_health(devices: &[Value], at: &Path<'_>, errors: &mut Errors) {
     let repeated = field_checks::duplicate_flags(devices.iter().map(|device| device.text("resourceID")));
     for (index, device) in devices.iter().enumerate() {
         let field_path = at.index(index);
         let health = device.text("health");
-        if !HEALTHS.contains(&health) {
-            errors.unsupported(&field_path.child("health"), health, &HEALTHS);
+        if !HEALTH_STATES.contains(&health) {
+            errors.unsupported(&field_path.child("health"), health, &HEALTH_STATES);
         }
         if let Some(message) = device.at("message").as_str() {
             if message.is_empty() {
                 errors.required(&field_path.child("message"), "must be non-empty if specified");
-            } else if message.len() > LONGEST_MESSAGE {
-                errors.push(Error::too_long(&field_path.child("message"), LONGEST_MESSAGE));
+            } else if message.len() > MAX_MESSAGE_LENGTH {
+                errors.push(Error::too_long(&field_path.child("message"), MAX_MESSAGE_LENGTH));
             }
         }
         let id = device.text("resourceID");

@@ -31,20 +31,20 @@ pub(super) const COLUMNS: &[Column] = &[
 
 /// Restart count, and when a container terminated last.
 #[derive(Clone, Copy, Default)]
-struct Restarts {
+struct RestartSummary {
     count: i64,
     last: Option<Time>,
 }
 
 /// Totals over the containers of a pod.
-struct Sum {
+struct ContainerSummary {
     reason: String,
     ready: usize,
-    restarts: Restarts,
+    restarts: RestartSummary,
 }
 
 // upstream: pkg/printers/internalversion/printers.go printPod
-pub(super) fn row(pod: &Value, now: Time) -> Row {
+pub(super) fn print_pod(pod: &Value, now: Time) -> Row {
     let spec = pod.at("spec");
     let status = pod.at("status");
     let metadata = pod.at("metadata");
@@ -54,11 +54,11 @@ pub(super) fn row(pod: &Value, now: Time) -> Row {
         .filter(|c| is_sidecar(c))
         .count();
     let total = spec.items("containers").len() + sidecars;
-    let Sum {
+    let ContainerSummary {
         mut reason,
         ready,
         restarts,
-    } = sum(spec, status);
+    } = summarize_containers(spec, status);
     let phase = status.text("phase");
     if metadata.has("deletionTimestamp") {
         if status.text("reason") == "NodeLost" {
@@ -81,7 +81,7 @@ pub(super) fn row(pod: &Value, now: Time) -> Row {
         or_none(address),
         or_none(spec.text("nodeName")),
         or_none(status.text("nominatedNodeName")),
-        json!(gates(spec, status)),
+        json!(format_readiness_gates(spec, status)),
     ];
     let mut row = Row::new(cells);
     let message = match phase {
@@ -99,7 +99,7 @@ pub(super) fn row(pod: &Value, now: Time) -> Row {
 }
 
 /// Whether [`row`] reads fields of this name.
-pub(super) fn reads(name: &str) -> bool {
+pub(super) fn row_reads_field(name: &str) -> bool {
     matches!(
         name,
         "conditionType"
@@ -138,7 +138,7 @@ pub(super) fn reads(name: &str) -> bool {
 }
 
 // upstream: pkg/printers/internalversion/printers.go printPod
-fn sum(spec: &Value, status: &Value) -> Sum {
+fn summarize_containers(spec: &Value, status: &Value) -> ContainerSummary {
     let mut reason = match status.text("reason") {
         "" => status.text("phase"),
         reason => reason,
@@ -150,8 +150,8 @@ fn sum(spec: &Value, status: &Value) -> Sum {
         "SchedulingGated".clone_into(&mut reason);
     }
     let mut ready = 0;
-    let mut restarts = Restarts::default();
-    let mut of_sidecars = Restarts::default();
+    let mut restarts = RestartSummary::default();
+    let mut of_sidecars = RestartSummary::default();
     let mut initializing = false;
     let init = spec.items("initContainers");
     // Of several with one name, the last counts.
@@ -174,7 +174,7 @@ fn sum(spec: &Value, status: &Value) -> Sum {
             continue;
         }
         reason = if !ended.is_null() {
-            format!("Init:{}", end(ended))
+            format!("Init:{}", termination_reason(ended))
         } else if !matches!(waiting, "" | "PodInitializing") {
             format!("Init:{waiting}")
         } else {
@@ -188,13 +188,13 @@ fn sum(spec: &Value, status: &Value) -> Sum {
         of_type.next().is_some_and(|c| c.text("status") == "True")
     };
     if initializing && !is_true("Initialized") {
-        return Sum {
+        return ContainerSummary {
             reason,
             ready,
             restarts,
         };
     }
-    let mut sum = Sum {
+    let mut sum = ContainerSummary {
         reason,
         ready,
         restarts: of_sidecars,
@@ -207,7 +207,7 @@ fn sum(spec: &Value, status: &Value) -> Sum {
 }
 
 /// The reason of a terminated container.
-fn end(ended: &Value) -> String {
+fn termination_reason(ended: &Value) -> String {
     match (ended.text("reason"), ended.int("signal").unwrap_or_default()) {
         ("", 0) => format!("ExitCode:{}", ended.int("exitCode").unwrap_or_default()),
         ("", signal) => format!("Signal:{signal}"),
@@ -215,7 +215,7 @@ fn end(ended: &Value) -> String {
     }
 }
 
-fn gates(spec: &Value, status: &Value) -> String {
+fn format_readiness_gates(spec: &Value, status: &Value) -> String {
     let gates = spec.items("readinessGates");
     if gates.is_empty() {
         return "<none>".to_owned();
@@ -233,7 +233,7 @@ fn gates(spec: &Value, status: &Value) -> String {
 
 // --- Sum ---
 
-impl Sum {
+impl ContainerSummary {
     /// The first container with a reason provides that of the pod.
     fn add_containers(&mut self, containers: &[Value], ready_pod: bool) {
         let mut running = false;
@@ -246,7 +246,7 @@ impl Sum {
             if !waiting.is_empty() {
                 waiting.clone_into(&mut self.reason);
             } else if !ended.is_null() {
-                self.reason = end(ended);
+                self.reason = termination_reason(ended);
                 if ended.int("exitCode").unwrap_or_default() != 0 {
                     failure = Some(self.reason.clone());
                 }
@@ -270,7 +270,7 @@ impl Sum {
 
 // --- Restarts ---
 
-impl Restarts {
+impl RestartSummary {
     fn add(&mut self, container: &Value) {
         self.count += container.int("restartCount").unwrap_or_default();
         let ended = container.way("lastState.terminated.finishedAt").as_str();
@@ -295,8 +295,8 @@ mod tests {
     fn cells(pod: &Value) -> Vec<String> {
         let now = Time::parse("2026-01-02T00:01:00Z").expect("a time");
         let text = |cell: &Value| cell.as_str().unwrap_or_default().to_owned();
-        let cells = row(pod, now).cells;
-        assert_eq!(row(&outline(pod), now).cells, cells, "a field is not named");
+        let cells = print_pod(pod, now).cells;
+        assert_eq!(print_pod(&outline(pod), now).cells, cells, "a field is not named");
         cells.iter().map(text).collect()
     }
 
@@ -304,7 +304,7 @@ mod tests {
     fn outline(tree: &Value) -> Value {
         match tree {
             Value::Object(fields) => {
-                let named = fields.iter().filter(|(name, _)| reads(name));
+                let named = fields.iter().filter(|(name, _)| row_reads_field(name));
                 named
                     .map(|(name, value)| (name.clone(), outline(value)))
                     .collect()
@@ -389,7 +389,10 @@ mod tests {
     fn row_of_a_completed_pod() {
         let pod = json!({"status": {"phase": "Failed"}});
         let now = Time::parse("2026-01-02T00:01:00Z").expect("a time");
-        assert_eq!(row(&pod, now).conditions[0].text("message"), "The pod failed.");
+        assert_eq!(
+            print_pod(&pod, now).conditions[0].text("message"),
+            "The pod failed."
+        );
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    annotations, default_template, disabled, equality::same, options::Options, profile, report::Report, spec,
-    template_warnings,
+    annotations, disabled, equality::semantic_equal, error_list::ErrorListExt, get_warnings_for_pod_template,
+    options::PodValidationOptions, profile, set_defaults_pod_template, spec,
 };
 use crate::{
     field::Path,
@@ -17,15 +17,15 @@ use crate::{
 pub(crate) struct PodTemplate;
 
 // upstream: pkg/apis/core/validation/validation.go ValidatePodTemplateSpec
-pub(crate) fn validate_template(template: &Value, at: &Path<'_>, errors: &mut Errors) {
-    validate_template_with(template, &Options::default(), at, errors);
+pub(crate) fn validate_new_pod_template_spec(template: &Value, at: &Path<'_>, errors: &mut Errors) {
+    validate_pod_template_spec(template, &PodValidationOptions::default(), at, errors);
 }
 
 /// Validates a pod template; `options` are the relaxed rules of an update.
 // upstream: pkg/apis/core/validation/validation.go ValidatePodTemplateSpec
-pub(crate) fn validate_template_with(
+pub(crate) fn validate_pod_template_spec(
     template: &Value,
-    options: &Options,
+    options: &PodValidationOptions,
     at: &Path<'_>,
     errors: &mut Errors,
 ) {
@@ -37,10 +37,10 @@ pub(crate) fn validate_template_with(
         &annotations_at,
         metadata.entries("annotations"),
     ));
-    annotations::validate(metadata, pod, options, &annotations_at, errors);
+    annotations::validate_pod_annotations(metadata, pod, options, &annotations_at, errors);
     let spec_at = at.child("spec");
     spec::validate(pod, &Value::Null, &spec_at, options, errors);
-    profile::validate_agreement(metadata, pod, &spec_at, errors);
+    profile::validate_annotations_match_fields(metadata, pod, &spec_at, errors);
     if !pod.items("ephemeralContainers").is_empty() {
         let detail = "ephemeral containers not allowed in pod template";
         errors.forbidden(&spec_at.child("ephemeralContainers"), detail);
@@ -52,28 +52,28 @@ pub(crate) fn validate_template_with(
 // upstream: pkg/registry/core/podtemplate/strategy.go podTemplateStrategy
 impl Rules for PodTemplate {
     fn default(&self, object: &mut Value) {
-        default_template(object.make("template"));
+        set_defaults_pod_template(object.make("template"));
     }
 
     // upstream: pkg/registry/core/podtemplate/strategy.go PrepareForCreate
     fn prepare_create(&self, object: &mut Value, _at: &Circumstances<'_>) {
-        disabled::drop_from_template(object.make("template"), &Value::Null);
+        disabled::drop_disabled_template_fields(object.make("template"), &Value::Null);
     }
 
     // upstream: pkg/registry/core/podtemplate/strategy.go PrepareForUpdate
     fn prepare_update(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
-        disabled::drop_from_template(new.make("template"), old.at("template"));
+        disabled::drop_disabled_template_fields(new.make("template"), old.at("template"));
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidatePodTemplate
     fn validate(&self, object: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
-        validate_template(object.at("template"), &Path::new("template"), errors);
+        validate_new_pod_template_spec(object.at("template"), &Path::new("template"), errors);
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidatePodTemplateUpdate
     fn validate_update(&self, new: &Value, old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
-        let options = Options::template_update(old.at("template"));
-        validate_template_with(new.at("template"), &options, &Path::new("template"), errors);
+        let options = PodValidationOptions::for_template_update(old.at("template"));
+        validate_pod_template_spec(new.at("template"), &options, &Path::new("template"), errors);
     }
 
     // upstream: pkg/registry/core/podtemplate/strategy.go WarningsOnCreate, WarningsOnUpdate
@@ -84,7 +84,7 @@ impl Rules for PodTemplate {
             return Vec::new();
         }
         let before = old.map(|old| old.at("template"));
-        template_warnings(new.at("template"), &Path::new("template"), before)
+        get_warnings_for_pod_template(new.at("template"), &Path::new("template"), before)
     }
 
     fn has_generation(&self) -> bool {
@@ -92,7 +92,7 @@ impl Rules for PodTemplate {
     }
 
     fn raises_generation(&self, new: &Value, old: &Value) -> bool {
-        !same(new.at("template"), old.at("template"))
+        !semantic_equal(new.at("template"), old.at("template"))
     }
 
     fn columns(&self) -> &'static [Column] {
@@ -149,9 +149,9 @@ mod tests {
     fn field_paths_of_labels_omit_metadata() {
         let mut template =
             json!({"metadata": {"labels": {"a b": "c"}}, "spec": {"ephemeralContainers": [{}]}});
-        default_template(&mut template);
+        set_defaults_pod_template(&mut template);
         let mut errors = Errors::new();
-        validate_template(&template, &Path::new("template"), &mut errors);
+        validate_new_pod_template_spec(&template, &Path::new("template"), &mut errors);
         let places: Vec<_> = errors.iter().map(|error| error.field.as_str()).collect();
         assert!(places.contains(&"template.labels") && places.contains(&"template.spec.containers"));
         assert_eq!(places.last(), Some(&"template.spec.ephemeralContainers"));

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::{options::Options, report::Report};
+use super::{error_list::ErrorListExt, options::PodValidationOptions};
 use crate::{
     field::Path,
     go,
@@ -15,11 +15,16 @@ use crate::{
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
 // upstream: pkg/apis/core/validation/validation.go ValidateTolerations
-pub(super) fn validate(tolerations: &[Value], options: &Options, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_tolerations(
+    tolerations: &[Value],
+    options: &PodValidationOptions,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     for (index, toleration) in tolerations.iter().enumerate() {
-        one(
+        validate_toleration(
             toleration,
-            options.comparing_tolerations,
+            options.allow_comparison_operators,
             &at.index(index),
             errors,
         );
@@ -27,21 +32,21 @@ pub(super) fn validate(tolerations: &[Value], options: &Options, at: &Path<'_>, 
 }
 
 /// Validates tolerations that a RuntimeClass adds to pods. They cannot compare numbers.
-pub(crate) fn validate_added_tolerations(tolerations: &[Value], at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn validate_runtime_class_tolerations(tolerations: &[Value], at: &Path<'_>, errors: &mut Errors) {
     for (index, toleration) in tolerations.iter().enumerate() {
-        one(toleration, false, &at.index(index), errors);
+        validate_toleration(toleration, false, &at.index(index), errors);
     }
 }
 
 // upstream: pkg/apis/core/validation/validation.go validateTaintEffect
-fn validate_effect(effect: &str, at: &Path<'_>, errors: &mut Errors) {
+fn validate_taint_effect(effect: &str, at: &Path<'_>, errors: &mut Errors) {
     if !EFFECTS.contains(&effect) {
         errors.unsupported(at, effect, &EFFECTS);
     }
 }
 
 // upstream: pkg/apis/core/validation/validation.go ValidateTolerations
-fn one(toleration: &Value, compares: bool, at: &Path<'_>, errors: &mut Errors) {
+fn validate_toleration(toleration: &Value, compares: bool, at: &Path<'_>, errors: &mut Errors) {
     let key = toleration.text("key");
     let operator = toleration.text("operator");
     let value = toleration.text("value");
@@ -91,16 +96,16 @@ fn one(toleration: &Value, compares: bool, at: &Path<'_>, errors: &mut Errors) {
         _ => errors.unsupported(&operator_at, operator, &["Equal", "Exists"]),
     }
     if !effect.is_empty() {
-        validate_effect(effect, &at.child("effect"), errors);
+        validate_taint_effect(effect, &at.child("effect"), errors);
     }
 }
 
 /// An update may add tolerations, and change tolerationSeconds.
 // upstream: pkg/apis/core/validation/validation.go validateOnlyAddedTolerations
-pub(super) fn validate_added(
+pub(super) fn validate_only_added_tolerations(
     new: &Value,
     old: &Value,
-    options: &Options,
+    options: &PodValidationOptions,
     at: &Path<'_>,
     errors: &mut Errors,
 ) {
@@ -114,5 +119,5 @@ pub(super) fn validate_added(
         let detail = "existing toleration can not be modified except its tolerationSeconds";
         return errors.forbidden(at, detail);
     }
-    validate(new, options, at, errors);
+    validate_tolerations(new, options, at, errors);
 }

@@ -4,7 +4,10 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::{annotations, equality::same, internal, options::Options, report::Report, spec, toleration};
+use super::{
+    annotations, equality::semantic_equal, error_list::ErrorListExt, internal, options::PodValidationOptions,
+    spec, toleration,
+};
 use crate::{
     field::Path,
     kinds::unified_diff,
@@ -12,7 +15,7 @@ use crate::{
     rules::{Errors, Tree, TreeMut},
 };
 
-const MAY_CHANGE: &str = "pod updates may not change fields other than \
+const IMMUTABLE_FIELDS: &str = "pod updates may not change fields other than \
     `spec.containers[*].image`,\
     `spec.initContainers[*].image`,\
     `spec.activeDeadlineSeconds`,\
@@ -22,11 +25,11 @@ const MAY_CHANGE: &str = "pod updates may not change fields other than \
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 
 // upstream: pkg/apis/core/validation/validation.go ValidatePodUpdate
-pub(super) fn validate(new: &Value, old: &Value, errors: &mut Errors) {
-    let options = Options::pod_update(old);
+pub(super) fn validate_pod_update(new: &Value, old: &Value, errors: &mut Errors) {
+    let options = PodValidationOptions::for_pod_update(old);
     spec::validate_pod(new, &options, errors);
     let metadata_at = Path::new("metadata");
-    annotations::validate_update(new, old, &options, &metadata_at.child("annotations"), errors);
+    annotations::validate_annotation_update(new, old, &options, &metadata_at.child("annotations"), errors);
     let at = Path::new("spec");
     let new = new.at("spec");
     let old = old.at("spec");
@@ -42,27 +45,27 @@ pub(super) fn validate(new: &Value, old: &Value, errors: &mut Errors) {
             super::container::validate_image(container, &list_at.index(index), errors);
         }
     }
-    if !deadline(new, old, &at.child("activeDeadlineSeconds"), errors) {
+    if !validate_deadline_update(new, old, &at.child("activeDeadlineSeconds"), errors) {
         return;
     }
-    toleration::validate_added(new, old, &options, &at.child("tolerations"), errors);
-    gates_only_go(new, old, &at.child("schedulingGates"), errors);
-    if same(new, old) {
+    toleration::validate_only_added_tolerations(new, old, &options, &at.child("tolerations"), errors);
+    validate_only_deleted_scheduling_gates(new, old, &at.child("schedulingGates"), errors);
+    if semantic_equal(new, old) {
         return;
     }
-    let masked = masked(new, old, &at, errors);
-    if !same(&masked, old) {
+    let masked = with_mutable_fields_restored(new, old, &at, errors);
+    if !semantic_equal(&masked, old) {
         let difference = unified_diff::unified_diff(
-            &internal::lines("PodSpec", old),
-            &internal::lines("PodSpec", &masked),
+            &internal::internal_lines("PodSpec", old),
+            &internal::internal_lines("PodSpec", &masked),
         );
-        errors.forbidden(&at, format!("{MAY_CHANGE}\n{difference}"));
+        errors.forbidden(&at, format!("{IMMUTABLE_FIELDS}\n{difference}"));
     }
 }
 
 /// activeDeadlineSeconds may be set, or decreased. Returns whether the rest is validated.
 // upstream: pkg/apis/core/validation/validation.go ValidatePodUpdate
-fn deadline(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) -> bool {
+fn validate_deadline_update(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) -> bool {
     let name = "activeDeadlineSeconds";
     match (new.int(name), old.int(name)) {
         (Some(seconds), before) => {
@@ -89,7 +92,7 @@ fn deadline(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) -> boo
 }
 
 // upstream: pkg/apis/core/validation/validation.go validateOnlyDeletedSchedulingGates
-fn gates_only_go(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_only_deleted_scheduling_gates(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
     let before = old.items("schedulingGates").iter();
     let before: HashSet<&str> = before.map(|gate| gate.text("name")).collect();
     for (index, gate) in new.items("schedulingGates").iter().enumerate() {
@@ -103,7 +106,7 @@ fn gates_only_go(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
 
 /// The new spec with the mutable fields as they were; any remaining difference is an error.
 // upstream: pkg/apis/core/validation/validation.go ValidatePodUpdate
-fn masked(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) -> Value {
+fn with_mutable_fields_restored(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) -> Value {
     let mut masked = new.clone();
     for list in ["containers", "initContainers"] {
         for (container, before) in masked.items_mut(list).iter_mut().zip(old.items(list)) {
@@ -136,7 +139,7 @@ fn masked(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) -> Value
     let before = old.way("affinity.nodeAffinity");
     if after != before {
         let affinity_at = at.child("affinity");
-        node_affinity(after, before, &affinity_at.child("nodeAffinity"), errors);
+        validate_node_affinity_mutation(after, before, &affinity_at.child("nodeAffinity"), errors);
         let others = masked.at("affinity").has("podAffinity") || masked.at("affinity").has("podAntiAffinity");
         if old.has("affinity") || others {
             masked
@@ -150,7 +153,7 @@ fn masked(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) -> Value
 }
 
 // upstream: pkg/apis/core/validation/validation.go validateNodeAffinityMutation
-fn node_affinity(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_node_affinity_mutation(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
     let before = old.at(REQUIRED).items("nodeSelectorTerms");
     let after = new.at(REQUIRED).items("nodeSelectorTerms");
     if before.is_empty() {
@@ -160,14 +163,18 @@ fn node_affinity(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
     let terms_at = required_at.child("nodeSelectorTerms");
     if after.len() != before.len() {
         let detail = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
-        return errors.invalid(&terms_at, internal::shown_list("NodeSelectorTerm", after), detail);
+        return errors.invalid(
+            &terms_at,
+            internal::internal_list_value("NodeSelectorTerm", after),
+            detail,
+        );
     }
     for (index, (after, before)) in after.iter().zip(before).enumerate() {
-        if !only_adds(after, before) {
+        if !has_only_additions(after, before) {
             let detail = "only additions are allowed (no mutations or deletions)";
             errors.invalid(
                 &terms_at.index(index),
-                internal::shown("NodeSelectorTerm", after),
+                internal::internal_value("NodeSelectorTerm", after),
                 detail,
             );
         }
@@ -175,7 +182,7 @@ fn node_affinity(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 // upstream: pkg/apis/core/validation/validation.go validateNodeSelectorTermHasOnlyAdditions
-fn only_adds(after: &Value, before: &Value) -> bool {
+fn has_only_additions(after: &Value, before: &Value) -> bool {
     let lists = ["matchExpressions", "matchFields"];
     let all_empty = |term: &Value| lists.iter().all(|list| term.items(list).is_empty());
     // A term without requirements matches no node, and must stay so.
@@ -194,11 +201,11 @@ mod tests {
     fn update_messages(old: &Value, new: &Value) -> Vec<String> {
         let complete = |spec: &Value| {
             let mut pod = json!({"metadata": {"name": "p"}, "spec": spec});
-            super::super::defaults::pod(&mut pod);
+            super::super::defaults::set_defaults_pod(&mut pod);
             pod
         };
         let mut errors = Errors::new();
-        validate(&complete(new), &complete(old), &mut errors);
+        validate_pod_update(&complete(new), &complete(old), &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
 
@@ -210,14 +217,14 @@ mod tests {
             "activeDeadlineSeconds": 8,
             "tolerations": [{"operator": "Exists"}],
         });
-        assert_eq!(judged(&old, &new), [""; 0]);
+        assert_eq!(update_messages(&old, &new), [""; 0]);
     }
 
     #[test]
     fn reports_other_changes_as_a_diff() {
         let old = json!({"containers": [{"name": "c", "image": "a"}]});
         let new = json!({"containers": [{"name": "c", "image": "a"}], "hostname": "h"});
-        let messages = judged(&old, &new).join("");
+        let messages = update_messages(&old, &new).join("");
         assert!(messages.starts_with("spec: Forbidden: pod updates may not change fields other than"));
         assert!(messages.ends_with("- \"Hostname\": \"\",\n+ \"Hostname\": \"h\",\n  \"Subdomain\": \"\",\n  \"Affinity\": null,\n  \"SchedulerName\": \"default-scheduler\",\n"), "{messages}");
     }
@@ -226,11 +233,11 @@ mod tests {
     fn only_gated_pods_may_narrow_node_selection() {
         let gated = |nodes: Value| json!({"containers": [{"name": "c", "image": "a"}], "schedulingGates": [{"name": "g"}], "nodeSelector": nodes});
         assert_eq!(
-            judged(&gated(json!({"a": "b"})), &gated(json!({"a": "b", "c": "d"}))),
+            update_messages(&gated(json!({"a": "b"})), &gated(json!({"a": "b", "c": "d"}))),
             [""; 0]
         );
         assert_eq!(
-            judged(&gated(json!({"a": "b"})), &gated(json!({"c": "d"}))),
+            update_messages(&gated(json!({"a": "b"})), &gated(json!({"c": "d"}))),
             [
                 "spec.nodeSelector: Invalid value: {\"c\":\"d\"}: only additions to spec.nodeSelector are allowed (no mutations or deletions)"
             ]

@@ -3,8 +3,11 @@
 use serde_json::{Map, Value};
 
 use super::{
-    overlap, port,
-    profile::{APPARMOR, SECCOMP_CONTAINER, SECCOMP_POD, apparmor_of, valid_apparmor_of, visit},
+    overlap_warnings, port_warnings,
+    profile::{
+        APPARMOR, SECCOMP_CONTAINER, SECCOMP_POD, apparmor_field_for_annotation,
+        valid_apparmor_field_for_annotation, visit_containers,
+    },
     resources::quantity_or_zero,
 };
 use crate::{
@@ -18,7 +21,7 @@ use crate::{
     rules::Tree,
 };
 
-const OLD_ANNOTATIONS: [(&str, &str); 3] = [
+const DEPRECATED_ANNOTATIONS: [(&str, &str); 3] = [
     (
         "scheduler.alpha.kubernetes.io/critical-pod",
         "non-functional in v1.16+; use the \"priorityClassName\" field instead",
@@ -34,7 +37,7 @@ const OLD_ANNOTATIONS: [(&str, &str); 3] = [
 ];
 
 /// Removed volume types: the field, the field in the warning, and the warning.
-const OLD_VOLUMES: [(&str, &str, &str); 9] = [
+const REMOVED_VOLUMES: [(&str, &str, &str); 9] = [
     (
         "photonPersistentDisk",
         "photonPersistentDisk",
@@ -82,9 +85,9 @@ const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
 // upstream: pkg/api/pod/warnings.go GetWarningsForPod
-pub(super) fn pod(pod: &Value) -> Vec<String> {
+pub(super) fn get_warnings_for_pod(pod: &Value) -> Vec<String> {
     let mut messages = Vec::new();
-    moved_profiles(pod, &mut messages);
+    warn_of_copied_apparmor_annotations(pod, &mut messages);
     let msgs = dns1123_label(pod.at("metadata").text("name"));
     if !msgs.is_empty() {
         messages.push(format!(
@@ -93,13 +96,13 @@ pub(super) fn pod(pod: &Value) -> Vec<String> {
             msgs.join(" ")
         ));
     }
-    all(pod, &Path::NOWHERE, Subject::Pod, &mut messages);
+    warn_about_spec_and_meta(pod, &Path::NOWHERE, WarnedObject::Pod, &mut messages);
     messages
 }
 
 /// Warnings about a pod status: addresses in a non-canonical form.
 // upstream: pkg/registry/core/pod/strategy.go WarningsOnUpdate
-pub(super) fn addresses(status: &Value) -> Vec<String> {
+pub(super) fn get_warnings_for_pod_ips(status: &Value) -> Vec<String> {
     let status_at = Path::new("status");
     let mut messages = Vec::new();
     for list in ["podIPs", "hostIPs"] {
@@ -113,22 +116,26 @@ pub(super) fn addresses(status: &Value) -> Vec<String> {
 }
 
 // upstream: pkg/api/pod/warnings.go GetWarningsForPodTemplate
-pub(crate) fn template_warnings(template: &Value, at: &Path<'_>, old: Option<&Value>) -> Vec<String> {
+pub(crate) fn get_warnings_for_pod_template(
+    template: &Value,
+    at: &Path<'_>,
+    old: Option<&Value>,
+) -> Vec<String> {
     // A warning about the template itself is not repeated on update.
     let _ = old;
     let mut messages = Vec::new();
-    all(template, at, Subject::Template, &mut messages);
+    warn_about_spec_and_meta(template, at, WarnedObject::Template, &mut messages);
     messages
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Subject {
+enum WarnedObject {
     Pod,
     Template,
 }
 
 /// `AppArmor` annotations were copied to fields by now, so warn where both agree.
-fn moved_profiles(pod: &Value, messages: &mut Vec<String>) {
+fn warn_of_copied_apparmor_annotations(pod: &Value, messages: &mut Vec<String>) {
     let spec = pod.at("spec");
     let annotations = pod.at("metadata").at("annotations");
     if annotations.is_null() || spec.at("os").text("name") == "windows" {
@@ -140,58 +147,65 @@ fn moved_profiles(pod: &Value, messages: &mut Vec<String>) {
             continue;
         };
         let own = container.way("securityContext.appArmorProfile");
-        let moved = match valid_apparmor_of(annotation) {
+        let moved = match valid_apparmor_field_for_annotation(annotation) {
             None => own.is_null(),
             Some(meant) => meant == *own,
         };
         if moved {
-            messages.push(old_profile(&Path::new("metadata").child("annotations").key(&key)));
+            messages.push(deprecated_apparmor_warning(
+                &Path::new("metadata").child("annotations").key(&key),
+            ));
         }
     }
 }
 
-fn old_profile(at: &Path<'_>) -> String {
+fn deprecated_apparmor_warning(at: &Path<'_>) -> String {
     format!("{at}: deprecated since v1.30; use the \"appArmorProfile\" field instead")
 }
 
 // upstream: pkg/api/pod/warnings.go warningsForPodSpecAndMeta
-fn all(template: &Value, at: &Path<'_>, subject: Subject, messages: &mut Vec<String>) {
+fn warn_about_spec_and_meta(
+    template: &Value,
+    at: &Path<'_>,
+    subject: WarnedObject,
+    messages: &mut Vec<String>,
+) {
     let spec = template.at("spec");
     let metadata = template.at("metadata");
     let annotations = metadata.entries("annotations");
     let spec_at = at.child("spec");
     let metadata_at = at.child("metadata");
     let annotations_at = metadata_at.child("annotations");
-    labels(spec, &spec_at, messages);
-    for (key, message) in OLD_ANNOTATIONS {
+    warn_of_node_labels(spec, &spec_at, messages);
+    for (key, message) in DEPRECATED_ANNOTATIONS {
         if annotations.contains_key(key) {
             messages.push(format!("{}: {message}", annotations_at.key(key)));
         }
     }
-    volumes(spec.items("volumes"), &spec_at.child("volumes"), messages);
-    duplicates(spec, &spec_at, messages);
-    fractions(
+    warn_of_volumes(spec.items("volumes"), &spec_at.child("volumes"), messages);
+    warn_of_duplicates(spec, &spec_at, messages);
+    warn_of_fractional_bytes(
         spec.at("overhead"),
         &spec_at.child("overhead"),
         &["memory", "ephemeral-storage"],
         messages,
     );
-    let seccomp = spec.at("securityContext").has("seccompProfile");
-    if !seccomp && annotations.contains_key(SECCOMP_POD) {
-        messages.push(old_seccomp(&annotations_at.key(SECCOMP_POD)));
+    let validate_seccomp_profile = spec.at("securityContext").has("seccompProfile");
+    if !validate_seccomp_profile && annotations.contains_key(SECCOMP_POD) {
+        messages.push(deprecated_seccomp_warning(&annotations_at.key(SECCOMP_POD)));
     }
-    visit(spec, &spec_at, |container, field_path| {
-        container_annotations(container, spec, annotations, &annotations_at, subject, messages);
+    visit_containers(spec, &spec_at, |container, field_path| {
+        warn_of_container_annotations(container, spec, annotations, &annotations_at, subject, messages);
         let resources_at = field_path.child("resources");
         let requirements = container.at("resources");
         for name in ["memory", "ephemeral-storage"] {
             for of in ["limits", "requests"] {
-                fractions(requirements.at(of), &resources_at.child(of), &[name], messages);
+                warn_of_fractional_bytes(requirements.at(of), &resources_at.child(of), &[name], messages);
             }
         }
-        hidden_variables(container.items("env"), &field_path.child("env"), messages);
+        warn_of_hidden_variables(container.items("env"), &field_path.child("env"), messages);
     });
-    port::warnings(spec, &spec_at, messages);
+    port_warnings::warn_of_duplicate_ports(spec, &spec_at, messages);
     if spec
         .int("terminationGracePeriodSeconds")
         .is_some_and(|seconds| seconds < 0)
@@ -201,7 +215,7 @@ fn all(template: &Value, at: &Path<'_>, subject: Subject, messages: &mut Vec<Str
             spec_at.child("terminationGracePeriodSeconds")
         ));
     }
-    empty_selectors(spec.at("affinity"), &spec_at.child("affinity"), messages);
+    warn_of_empty_selectors(spec.at("affinity"), &spec_at.child("affinity"), messages);
     let dns_at = spec_at.child("dnsConfig");
     let servers_at = dns_at.child("nameservers");
     for (index, server) in spec.at("dnsConfig").texts("nameservers").enumerate() {
@@ -213,12 +227,12 @@ fn all(template: &Value, at: &Path<'_>, subject: Subject, messages: &mut Vec<Str
     }
 }
 
-fn old_seccomp(at: &Path<'_>) -> String {
+fn deprecated_seccomp_warning(at: &Path<'_>) -> String {
     format!("{at}: non-functional in v1.27+; use the \"seccompProfile\" field instead")
 }
 
 /// Deprecated node labels, and selectors that match nothing.
-fn labels(spec: &Value, at: &Path<'_>, messages: &mut Vec<String>) {
+fn warn_of_node_labels(spec: &Value, at: &Path<'_>, messages: &mut Vec<String>) {
     let selector_at = at.child("nodeSelector");
     for key in spec.entries("nodeSelector").keys() {
         if let Some(message) = node_selector::deprecated(key) {
@@ -236,7 +250,7 @@ fn labels(spec: &Value, at: &Path<'_>, messages: &mut Vec<String>) {
     let preferred_at = node_at.child(PREFERRED);
     for (index, term) in nodes.items(PREFERRED).iter().enumerate() {
         let field_path = preferred_at.index(index);
-        preferred_term(term.at("preference"), &field_path.child("preference"), messages);
+        warn_of_preferred_term(term.at("preference"), &field_path.child("preference"), messages);
     }
     let spread_at = at.child("topologySpreadConstraints");
     for (index, constraint) in spec.items("topologySpreadConstraints").iter().enumerate() {
@@ -246,17 +260,17 @@ fn labels(spec: &Value, at: &Path<'_>, messages: &mut Vec<String>) {
             messages.push(format!("{}: {key} is {message}", field_path.child("topologyKey")));
         }
         if !constraint.has("labelSelector") {
-            messages.push(no_selector(&field_path.child("labelSelector")));
+            messages.push(empty_selector_warning(&field_path.child("labelSelector")));
         }
     }
 }
 
-fn no_selector(at: &Path<'_>) -> String {
+fn empty_selector_warning(at: &Path<'_>) -> String {
     format!("{at}: a null labelSelector results in matching no pod")
 }
 
 /// Preferred terms may have invalid label values, which give a warning instead of an error.
-fn preferred_term(term: &Value, at: &Path<'_>, messages: &mut Vec<String>) {
+fn warn_of_preferred_term(term: &Value, at: &Path<'_>, messages: &mut Vec<String>) {
     let list_at = at.child("matchExpressions");
     for (index, expression) in term.items("matchExpressions").iter().enumerate() {
         let field_path = list_at.index(index);
@@ -270,10 +284,10 @@ fn preferred_term(term: &Value, at: &Path<'_>, messages: &mut Vec<String>) {
     }
 }
 
-fn volumes(volumes: &[Value], at: &Path<'_>, messages: &mut Vec<String>) {
+fn warn_of_volumes(volumes: &[Value], at: &Path<'_>, messages: &mut Vec<String>) {
     for (index, volume) in volumes.iter().enumerate() {
         let field_path = at.index(index);
-        for (field, shown, message) in OLD_VOLUMES {
+        for (field, reported_field, message) in REMOVED_VOLUMES {
             // Claim warnings have the position of their field in the type.
             if field == "cephfs" {
                 let claim = volume.way("ephemeral.volumeClaimTemplate.spec");
@@ -286,10 +300,10 @@ fn volumes(volumes: &[Value], at: &Path<'_>, messages: &mut Vec<String>) {
             }
         }
     }
-    overlap::warnings(volumes, messages);
+    overlap_warnings::warn_of_overlapping_paths(volumes, messages);
 }
 
-fn duplicates(spec: &Value, at: &Path<'_>, messages: &mut Vec<String>) {
+fn warn_of_duplicates(spec: &Value, at: &Path<'_>, messages: &mut Vec<String>) {
     for (list, field) in [("hostAliases", "ip"), ("imagePullSecrets", "name")] {
         let list_at = at.child(list);
         let items = spec.items(list);
@@ -317,7 +331,7 @@ fn duplicates(spec: &Value, at: &Path<'_>, messages: &mut Vec<String>) {
 }
 
 /// Fractional quantities of bytes.
-fn fractions(list: &Value, at: &Path<'_>, names: &[&str], messages: &mut Vec<String>) {
+fn warn_of_fractional_bytes(list: &Value, at: &Path<'_>, names: &[&str], messages: &mut Vec<String>) {
     for name in names {
         let value = quantity_or_zero(list.at(name));
         if value.milli_value() % 1000 != 0 {
@@ -330,12 +344,12 @@ fn fractions(list: &Value, at: &Path<'_>, names: &[&str], messages: &mut Vec<Str
     }
 }
 
-fn container_annotations(
+fn warn_of_container_annotations(
     container: &Value,
     spec: &Value,
     annotations: &Map<String, Value>,
     at: &Path<'_>,
-    subject: Subject,
+    subject: WarnedObject,
     messages: &mut Vec<String>,
 ) {
     if annotations.is_empty() {
@@ -344,23 +358,23 @@ fn container_annotations(
     let context = container.at("securityContext");
     let key = format!("{SECCOMP_CONTAINER}{}", container.text("name"));
     if !context.has("seccompProfile") && annotations.contains_key(&key) {
-        messages.push(old_seccomp(&at.key(&key)));
+        messages.push(deprecated_seccomp_warning(&at.key(&key)));
     }
     let key = format!("{APPARMOR}{}", container.text("name"));
     let annotation = annotations.get(&key).and_then(Value::as_str);
-    if subject == Subject::Template
+    if subject == WarnedObject::Template
         && !context.has("appArmorProfile")
         && let Some(annotation) = annotation
     {
         let of_pod = spec.way("securityContext.appArmorProfile");
-        if of_pod.is_null() || apparmor_of(annotation).as_ref() != Some(of_pod) {
-            messages.push(old_profile(&at.key(&key)));
+        if of_pod.is_null() || apparmor_field_for_annotation(annotation).as_ref() != Some(of_pod) {
+            messages.push(deprecated_apparmor_warning(&at.key(&key)));
         }
     }
 }
 
 /// A variable that hides an earlier one without referring to it.
-fn hidden_variables(variables: &[Value], at: &Path<'_>, messages: &mut Vec<String>) {
+fn warn_of_hidden_variables(variables: &[Value], at: &Path<'_>, messages: &mut Vec<String>) {
     let repeated = field_checks::duplicate_flags(variables.iter().map(|variable| variable.text("name")));
     for (index, variable) in variables.iter().enumerate() {
         let name = variable.text("name");
@@ -380,14 +394,16 @@ fn hidden_variables(variables: &[Value], at: &Path<'_>, messages: &mut Vec<Strin
 }
 
 // upstream: pkg/api/pod/warnings.go warningsForPodAffinityTerms, warningsForWeightedPodAffinityTerms
-fn empty_selectors(affinity: &Value, at: &Path<'_>, messages: &mut Vec<String>) {
+fn warn_of_empty_selectors(affinity: &Value, at: &Path<'_>, messages: &mut Vec<String>) {
     for name in ["podAffinity", "podAntiAffinity"] {
         let terms = affinity.at(name);
         let field_path = at.child(name);
         let list_at = field_path.child(REQUIRED);
         for (index, term) in terms.items(REQUIRED).iter().enumerate() {
             if !term.has("labelSelector") {
-                messages.push(no_selector(&list_at.index(index).child("labelSelector")));
+                messages.push(empty_selector_warning(
+                    &list_at.index(index).child("labelSelector"),
+                ));
             }
         }
         let list_at = field_path.child(PREFERRED);
@@ -395,7 +411,7 @@ fn empty_selectors(affinity: &Value, at: &Path<'_>, messages: &mut Vec<String>) 
             if !weighted.at("podAffinityTerm").has("labelSelector") {
                 let item_at = list_at.index(index);
                 let term_at = item_at.child("podAffinityTerm");
-                messages.push(no_selector(&term_at.child("labelSelector")));
+                messages.push(empty_selector_warning(&term_at.child("labelSelector")));
             }
         }
     }
@@ -416,7 +432,7 @@ mod tests {
             },
         ]}});
         assert_eq!(
-            pod(&value),
+            get_warnings_for_pod(&value),
             [
                 "spec.containers[0].env[2]: hides previous definition of \"A\", which may be dropped when using apply",
                 "spec.containers[0].ports[1]: duplicate port definition with spec.containers[0].ports[0]",
@@ -429,7 +445,7 @@ mod tests {
         let expression = |value: &str| json!({"key": "beta.kubernetes.io/os", "values": [value]});
         let term = json!({"matchExpressions": [expression("-"), expression("linux")]});
         let mut messages = Vec::new();
-        wish(&term, &Path::new("preference"), &mut messages);
+        warn_of_preferred_term(&term, &Path::new("preference"), &mut messages);
         let old =
             |index| format!("preference.matchExpressions[{index}].key: beta.kubernetes.io/os is deprecated");
         let open = "preference.matchExpressions[0].values[0]: - is invalid, ";
@@ -444,7 +460,7 @@ mod tests {
         let status =
             json!({"podIPs": [{"ip": "10.0.0.1"}, {"ip": "FD00::1"}], "hostIPs": [{"ip": "fd00::0:2"}]});
         assert_eq!(
-            addresses(&status),
+            get_warnings_for_pod_ips(&status),
             [
                 "status.podIPs[1].ip: IPv6 address \"FD00::1\" should be in RFC 5952 canonical format (\"fd00::1\")",
                 "status.hostIPs[0].ip: IPv6 address \"fd00::0:2\" should be in RFC 5952 canonical format (\"fd00::2\")",
@@ -457,7 +473,7 @@ mod tests {
         let template = json!({"spec": {"nodeSelector": {"beta.kubernetes.io/os": "linux"}}});
         let spec = Path::new("spec");
         assert_eq!(
-            template_warnings(&template, &spec.child("template"), None),
+            get_warnings_for_pod_template(&template, &spec.child("template"), None),
             [
                 "spec.template.spec.nodeSelector[beta.kubernetes.io/os]: deprecated since v1.14; use \"kubernetes.io/os\" instead"
             ]
@@ -470,7 +486,7 @@ mod tests {
             {"key": "a", "path": "x"}, {"key": "b", "path": "x/y"},
         ]}}]}});
         assert_eq!(
-            template_warnings(&template, &Path::NOWHERE, None),
+            get_warnings_for_pod_template(&template, &Path::NOWHERE, None),
             ["volume \"v\" (ConfigMap \"m\"): overlapping paths: \"x/y\" with \"x\""]
         );
     }

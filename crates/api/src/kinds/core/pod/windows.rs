@@ -2,20 +2,20 @@
 
 use serde_json::Value;
 
-use super::{profile::visit, report::Report};
+use super::{error_list::ErrorListExt, profile::visit_containers};
 use crate::{
     field::Path,
     name::dns1123_subdomain,
     rules::{Errors, Tree},
 };
 
-const NOT_HERE: &str = "cannot be set for a windows pod";
-const LONGEST_SPEC: usize = 64 * 1024;
-const LONGEST_DOMAIN: usize = 256;
-const LONGEST_USER: usize = 104;
+const NOT_FOR_WINDOWS: &str = "cannot be set for a windows pod";
+const MAX_CREDENTIAL_SPEC_LENGTH: usize = 64 * 1024;
+const MAX_DOMAIN_LENGTH: usize = 256;
+const MAX_USER_LENGTH: usize = 104;
 
 /// Fields of the pod security context that Windows pods cannot have.
-const POD_CONTEXT: [&str; 11] = [
+const FORBIDDEN_POD_CONTEXT: [&str; 11] = [
     "appArmorProfile",
     "seLinuxOptions",
     "seccompProfile",
@@ -30,7 +30,7 @@ const POD_CONTEXT: [&str; 11] = [
 ];
 
 /// Fields of container security contexts that Windows pods cannot have.
-const CONTAINER_CONTEXT: [&str; 10] = [
+const FORBIDDEN_CONTAINER_CONTEXT: [&str; 10] = [
     "appArmorProfile",
     "seLinuxOptions",
     "seccompProfile",
@@ -52,14 +52,14 @@ pub(super) fn validate_os(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let os_at = at.child("os");
     match spec.at("os").text("name") {
         "" => errors.required(&os_at.child("name"), ""),
-        "linux" => linux(spec, at, errors),
-        "windows" => windows(spec, at, errors),
+        "linux" => validate_linux(spec, at, errors),
+        "windows" => validate_windows(spec, at, errors),
         other => errors.unsupported(&os_at, other, &["linux", "windows"]),
     }
 }
 
 // upstream: pkg/apis/core/validation/validation.go validateLinux
-fn linux(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_linux(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let mut validate_holder = |holder: &Value, holder_at: &Path<'_>| {
         if holder.at("securityContext").has("windowsOptions") {
             let context_at = holder_at.child("securityContext");
@@ -68,15 +68,15 @@ fn linux(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         }
     };
     validate_holder(spec, at);
-    visit(spec, at, validate_holder);
+    visit_containers(spec, at, validate_holder);
 }
 
 // upstream: pkg/apis/core/validation/validation.go validateWindows
-fn windows(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_windows(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let context_at = at.child("securityContext");
-    for name in POD_CONTEXT {
+    for name in FORBIDDEN_POD_CONTEXT {
         if spec.at("securityContext").has(name) {
-            errors.forbidden(&context_at.child(name), NOT_HERE);
+            errors.forbidden(&context_at.child(name), NOT_FOR_WINDOWS);
         }
     }
     for (name, set) in [
@@ -86,14 +86,14 @@ fn windows(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         ("shareProcessNamespace", spec.has("shareProcessNamespace")),
     ] {
         if set {
-            errors.forbidden(&at.child(name), NOT_HERE);
+            errors.forbidden(&at.child(name), NOT_FOR_WINDOWS);
         }
     }
-    visit(spec, at, |container, field_path| {
+    visit_containers(spec, at, |container, field_path| {
         let context_at = field_path.child("securityContext");
-        for name in CONTAINER_CONTEXT {
+        for name in FORBIDDEN_CONTAINER_CONTEXT {
             if container.at("securityContext").has(name) {
-                errors.forbidden(&context_at.child(name), NOT_HERE);
+                errors.forbidden(&context_at.child(name), NOT_FOR_WINDOWS);
             }
         }
     });
@@ -105,7 +105,7 @@ pub(super) fn validate_host_processes(spec: &Value, at: &Path<'_>, errors: &mut 
     let of_pod = spec.way("securityContext.windowsOptions.hostProcess").as_bool();
     let mut count = 0;
     let mut on_host = 0;
-    visit(spec, at, |container, field_path| {
+    visit_containers(spec, at, |container, field_path| {
         count += 1;
         let own = container
             .way("securityContext.windowsOptions.hostProcess")
@@ -136,7 +136,7 @@ pub(super) fn validate_host_processes(spec: &Value, at: &Path<'_>, errors: &mut 
 }
 
 // upstream: pkg/apis/core/validation/validation.go validateWindowsSecurityContextOptions
-pub(super) fn validate_options(options: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_windows_options(options: &Value, at: &Path<'_>, errors: &mut Errors) {
     if let Some(name) = options.at("gmsaCredentialSpecName").as_str() {
         errors.push_invalid(&at.child("gmsaCredentialSpecName"), name, dns1123_subdomain(name));
     }
@@ -144,13 +144,13 @@ pub(super) fn validate_options(options: &Value, at: &Path<'_>, errors: &mut Erro
         let field_path = at.child("gmsaCredentialSpec");
         if spec.is_empty() {
             errors.invalid(&field_path, spec, "gmsaCredentialSpec cannot be an empty string");
-        } else if spec.len() > LONGEST_SPEC {
+        } else if spec.len() > MAX_CREDENTIAL_SPEC_LENGTH {
             errors.invalid(&field_path, spec, "gmsaCredentialSpec size must be under 64 KiB");
         }
     }
     if let Some(user) = options.at("runAsUserName").as_str() {
         let field_path = at.child("runAsUserName");
-        for detail in user_faults(user) {
+        for detail in invalid_user_messages(user) {
             errors.invalid(&field_path, user, detail);
         }
     }
@@ -158,7 +158,7 @@ pub(super) fn validate_options(options: &Value, at: &Path<'_>, errors: &mut Erro
 
 /// Errors of `DOMAIN\\user`; the domain is optional.
 // upstream: pkg/apis/core/validation/validation.go validateWindowsSecurityContextOptions
-fn user_faults(name: &str) -> Vec<String> {
+fn invalid_user_messages(name: &str) -> Vec<String> {
     let alone = |text: &str| vec![text.to_owned()];
     if name.is_empty() {
         return alone("runAsUserName cannot be an empty string");
@@ -173,19 +173,19 @@ fn user_faults(name: &str) -> Vec<String> {
         _ => return alone("runAsUserName cannot contain more than one backslash"),
     };
     let mut msgs = Vec::new();
-    if domain.is_some_and(|domain| domain.len() >= LONGEST_DOMAIN) {
+    if domain.is_some_and(|domain| domain.len() >= MAX_DOMAIN_LENGTH) {
         msgs.push(format!(
-            "runAsUserName's Domain length must be under {LONGEST_DOMAIN} characters"
+            "runAsUserName's Domain length must be under {MAX_DOMAIN_LENGTH} characters"
         ));
     }
-    if domain.is_some_and(|domain| !is_net_bios(domain) && !is_dns(domain)) {
+    if domain.is_some_and(|domain| !is_netbios_name(domain) && !is_dns_domain(domain)) {
         msgs.push("runAsUserName's Domain doesn't match the NetBios nor the DNS format".to_owned());
     }
     if user.is_empty() {
         msgs.push("runAsUserName's User cannot be empty".to_owned());
-    } else if user.len() > LONGEST_USER {
+    } else if user.len() > MAX_USER_LENGTH {
         msgs.push(format!(
-            "runAsUserName's User length must not be longer than {LONGEST_USER} characters"
+            "runAsUserName's User length must not be longer than {MAX_USER_LENGTH} characters"
         ));
     }
     if !user.is_empty() && user.chars().all(|c| matches!(c, '.' | ' ')) {
@@ -201,12 +201,12 @@ fn user_faults(name: &str) -> Vec<String> {
     msgs
 }
 
-fn is_net_bios(domain: &str) -> bool {
+fn is_netbios_name(domain: &str) -> bool {
     let bad = |c: char| matches!(c, '\\' | '/' | ':' | '*' | '?' | '"' | '<' | '>' | '|');
     (1..=15).contains(&domain.chars().count()) && !domain.starts_with('.') && !domain.contains(bad)
 }
 
-fn is_dns(domain: &str) -> bool {
+fn is_dns_domain(domain: &str) -> bool {
     domain.split('.').all(|label| {
         (1..=63).contains(&label.len())
             && !label.starts_with('-')
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn validates_windows_user_names() {
         for name in ["user", "DOMAIN\\user", "a.b.example\\u"] {
-            assert!(user_faults(name).is_empty(), "{name}");
+            assert!(invalid_user_messages(name).is_empty(), "{name}");
         }
         for (name, msg) in [
             ("a\\b\\c", "more than one backslash"),
@@ -231,7 +231,10 @@ mod tests {
             ("...", "only periods"),
             ("a@b", "following characters"),
         ] {
-            assert!(user_faults(name).iter().any(|text| text.contains(msg)), "{name}");
+            assert!(
+                invalid_user_messages(name).iter().any(|text| text.contains(msg)),
+                "{name}"
+            );
         }
     }
 }

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
-use super::{super::report::Report, name::is_integer};
+use super::{super::error_list::ErrorListExt, name::is_integer};
 use crate::{
     field::Path,
     kinds::field_checks::quantity_or_zero,
@@ -34,7 +34,7 @@ pub(crate) fn set_defaults_resource_list(list: &mut Value) {
 }
 
 /// The same for limits and requests of `resources`.
-pub(in super::super) fn default_requirements(requirements: &mut Value) {
+pub(in super::super) fn set_defaults_resource_requirements(requirements: &mut Value) {
     for name in ["limits", "requests"] {
         if let Some(list) = requirements.at_mut(name) {
             set_defaults_resource_list(list);
@@ -52,7 +52,12 @@ pub(crate) fn is_huge_page_value_divisible(name: &str, amount: &Quantity) -> boo
 }
 
 // upstream: pkg/apis/core/validation/validation.go ValidateResourceQuantityValue
-pub(crate) fn validate_resource_quantity_value(name: &str, amount: &Quantity, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn validate_resource_quantity_value(
+    name: &str,
+    amount: &Quantity,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     if amount.sign() == Ordering::Less {
         errors.invalid(at, amount.to_string(), "must be greater than or equal to 0");
     }
@@ -76,7 +81,8 @@ mod tests {
 
     #[test]
     fn detects_indivisible_huge_pages() {
-        let divides = |name, amount: &str| is_huge_page_value_divisible(name, &amount.parse().expect("an amount"));
+        let divides =
+            |name, amount: &str| is_huge_page_value_divisible(name, &amount.parse().expect("an amount"));
         assert!(divides("hugepages-2Mi", "4Mi"));
         assert!(!divides("hugepages-2Mi", "3Mi") && !divides("hugepages-x", "1"));
     }

@@ -1,6 +1,6 @@
 //! Names of resources.
 
-use super::super::report::Report;
+use super::super::error_list::ErrorListExt;
 use crate::{field::Path, name, rules::Errors};
 
 const HUGEPAGES: &str = "hugepages-";
@@ -93,13 +93,13 @@ pub(super) fn is_integer(name: &str) -> bool {
 }
 
 /// Whether it is allowed in pod-level resources.
-pub(in super::super) fn suits_pod(name: &str) -> bool {
+pub(in super::super) fn is_supported_pod_level_resource(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || is_hugepages(name)
 }
 
 /// Validates the name of a resource. Returns whether it is valid.
 // upstream: pkg/apis/core/validation/validation.go validateResourceName
-pub(crate) fn validate_name(resource: &str, at: &Path<'_>, errors: &mut Errors) -> bool {
+pub(crate) fn validate_resource_name(resource: &str, at: &Path<'_>, errors: &mut Errors) -> bool {
     let msgs = name::label_key(resource);
     if !msgs.is_empty() {
         errors.push_invalid(at, resource, msgs);
@@ -118,7 +118,7 @@ pub(crate) fn validate_name(resource: &str, at: &Path<'_>, errors: &mut Errors) 
 
 // upstream: pkg/apis/core/validation/validation.go ValidateContainerResourceName
 pub(crate) fn validate_container_resource_name(resource: &str, at: &Path<'_>, errors: &mut Errors) {
-    validate_name(resource, at, errors);
+    validate_resource_name(resource, at, errors);
     if !resource.contains('/') {
         if !is_standard_container(resource) {
             errors.invalid(at, resource, "must be a standard resource for containers");
@@ -130,15 +130,15 @@ pub(crate) fn validate_container_resource_name(resource: &str, at: &Path<'_>, er
 
 // upstream: pkg/apis/core/validation/validation.go ValidateResourceQuotaResourceName
 pub(crate) fn validate_quota_resource_name(resource: &str, at: &Path<'_>, errors: &mut Errors) {
-    validate_name(resource, at, errors);
+    validate_resource_name(resource, at, errors);
     if !resource.contains('/') && !is_standard_quota(resource) {
         errors.invalid(at, resource, "must be a standard resource for quota");
     }
 }
 
 // upstream: pkg/apis/core/validation/validation.go validatePodResourceName
-pub(super) fn validate_pod_name(resource: &str, at: &Path<'_>, errors: &mut Errors) {
-    if !validate_name(resource, at, errors) && !suits_pod(resource) {
+pub(super) fn validate_pod_resource_name(resource: &str, at: &Path<'_>, errors: &mut Errors) {
+    if !validate_resource_name(resource, at, errors) && !is_supported_pod_level_resource(resource) {
         errors.unsupported(at, resource, &["cpu", HUGEPAGES, "memory"]);
     }
 }
@@ -158,7 +158,11 @@ mod tests {
         ] {
             assert!(!is_extended(name), "{name}");
         }
-        assert!(is_overcommit_allowed("memory") && !is_overcommit_allowed("hugepages-2Mi") && !is_overcommit_allowed("example.com/gpu"));
+        assert!(
+            is_overcommit_allowed("memory")
+                && !is_overcommit_allowed("hugepages-2Mi")
+                && !is_overcommit_allowed("example.com/gpu")
+        );
     }
 
     #[test]

@@ -8,9 +8,9 @@ use std::{
 use serde_json::{Map, Value, json};
 
 use super::{
-    super::report::Report,
+    super::error_list::ErrorListExt,
     amount::{is_huge_page_value_divisible, validate_resource_quantity_value},
-    name::{is_hugepages, is_overcommit_allowed, validate_pod_name},
+    name::{is_hugepages, is_overcommit_allowed, validate_pod_resource_name},
     quantity_or_zero, validate_container_resource_name,
 };
 use crate::{
@@ -23,7 +23,7 @@ use crate::{
 
 /// The owner of resource requirements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Holder {
+pub(in super::super) enum ResourceOwner {
     /// A container.
     Container,
     /// A pod (pod-level resources, KEP-2837).
@@ -32,7 +32,7 @@ pub(in super::super) enum Holder {
 
 /// Whether quantities of huge pages must be multiples of the page size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Pages {
+pub(in super::super) enum HugePages {
     /// They must.
     Whole,
     /// The old object has indivisible ones, which are tolerated.
@@ -43,15 +43,22 @@ pub(in super::super) enum Pages {
 // upstream: pkg/apis/core/validation/validation.go validateOverhead
 pub(crate) fn validate_overhead(amounts: &Value, at: &Path<'_>, errors: &mut Errors) {
     let requirements = json!({"limits": amounts});
-    validate_requirements(&requirements, Holder::Container, &[], Pages::Whole, at, errors);
+    validate_requirements(
+        &requirements,
+        ResourceOwner::Container,
+        &[],
+        HugePages::Whole,
+        at,
+        errors,
+    );
 }
 
 // upstream: pkg/apis/core/validation/validation.go validateResourceRequirements
 pub(in super::super) fn validate_requirements(
     requirements: &Value,
-    holder: Holder,
+    holder: ResourceOwner,
     claims: &[&str],
-    pages: Pages,
+    pages: HugePages,
     at: &Path<'_>,
     errors: &mut Errors,
 ) {
@@ -61,7 +68,7 @@ pub(in super::super) fn validate_requirements(
     let requests_at = at.child("requests");
     for (name, value) in limits {
         let field_path = limits_at.key(name);
-        entry(
+        validate_entry(
             name,
             &quantity_or_zero(value),
             holder,
@@ -74,41 +81,41 @@ pub(in super::super) fn validate_requirements(
     for (name, value) in requests {
         let field_path = requests_at.key(name);
         let request = quantity_or_zero(value);
-        entry(name, &request, holder, pages, &field_path, errors, |errors| {
-            within_limit(name, &request, limits, &limits_at, &requests_at, errors);
+        validate_entry(name, &request, holder, pages, &field_path, errors, |errors| {
+            validate_within_limit(name, &request, limits, &limits_at, &requests_at, errors);
         });
     }
     let either = |matches: fn(&str) -> bool| limits.keys().chain(requests.keys()).any(|name| matches(name));
     if either(is_hugepages) && !either(|name| matches!(name, "cpu" | "memory")) {
         errors.forbidden(at, "HugePages require cpu or memory");
     }
-    claim_names(requirements.items("claims"), claims, &at.child("claims"), errors);
+    validate_claim_names(requirements.items("claims"), claims, &at.child("claims"), errors);
 }
 
 /// Validates name and quantity of one entry; `between` validates more before the page size.
-fn entry(
+fn validate_entry(
     name: &str,
     amount: &Quantity,
-    holder: Holder,
-    pages: Pages,
+    holder: ResourceOwner,
+    pages: HugePages,
     at: &Path<'_>,
     errors: &mut Errors,
     between: impl FnOnce(&mut Errors),
 ) {
     match holder {
-        Holder::Container => validate_container_resource_name(name, at, errors),
-        Holder::Pod => validate_pod_name(name, at, errors),
+        ResourceOwner::Container => validate_container_resource_name(name, at, errors),
+        ResourceOwner::Pod => validate_pod_resource_name(name, at, errors),
     }
     validate_resource_quantity_value(name, amount, at, errors);
     between(errors);
-    if pages == Pages::Whole && is_hugepages(name) && !is_huge_page_value_divisible(name, amount) {
+    if pages == HugePages::Whole && is_hugepages(name) && !is_huge_page_value_divisible(name, amount) {
         let detail = format!("{amount} is not positive integer multiple of {name}");
         errors.invalid(at, amount.to_string(), detail);
     }
 }
 
 // upstream: pkg/apis/core/validation/validation.go validateResourceRequirements
-fn within_limit(
+fn validate_within_limit(
     name: &str,
     request: &Quantity,
     limits: &Map<String, Value>,
@@ -133,7 +140,7 @@ fn within_limit(
 
 /// Claims must be those of the pod, each once, as a whole or by requests.
 // upstream: pkg/apis/core/validation/validation.go validateResourceClaimNames
-fn claim_names(claims: &[Value], pod_claims: &[&str], at: &Path<'_>, errors: &mut Errors) {
+fn validate_claim_names(claims: &[Value], pod_claims: &[&str], at: &Path<'_>, errors: &mut Errors) {
     let mut seen: HashSet<(&str, &str)> = HashSet::new();
     // How often each claim was named.
     let mut times: HashMap<&str, usize> = HashMap::new();
@@ -193,20 +200,20 @@ mod tests {
 
     fn requirement_messages(requirements: &Value) -> Vec<String> {
         let mut errors = Errors::new();
-        let holder = Holder::Container;
+        let holder = ResourceOwner::Container;
         let at = Path::new("resources");
-        validate_requirements(requirements, holder, &["a"], Pages::Whole, &at, &mut errors);
+        validate_requirements(requirements, holder, &["a"], HugePages::Whole, &at, &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn rejects_requests_above_limits() {
         assert_eq!(
-            judged(&json!({"limits": {"cpu": "1"}, "requests": {"cpu": "2", "memory": "1Gi"}})),
+            requirement_messages(&json!({"limits": {"cpu": "1"}, "requests": {"cpu": "2", "memory": "1Gi"}})),
             ["resources.requests: Invalid value: \"2\": must be less than or equal to cpu limit of 1"]
         );
         assert_eq!(
-            judged(&json!({"requests": {"example.com/gpu": "1"}})),
+            requirement_messages(&json!({"requests": {"example.com/gpu": "1"}})),
             ["resources.limits: Required value: Limit must be set for non overcommitable resources"]
         );
     }
@@ -214,7 +221,9 @@ mod tests {
     #[test]
     fn rejects_unknown_and_duplicate_claims() {
         assert_eq!(
-            judged(&json!({"claims": [{"name": "a", "request": "r"}, {"name": "a"}, {"name": "b"}]})),
+            requirement_messages(
+                &json!({"claims": [{"name": "a", "request": "r"}, {"name": "a"}, {"name": "b"}]})
+            ),
             [
                 "resources.claims[1]: Duplicate value: \"a\"",
                 "resources.claims[2]: Not found: \"b\": must be one of the names in pod.spec.resourceClaims: a"

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::{name::suits_pod, quantity_or_zero};
+use super::{name::is_supported_pod_level_resource, quantity_or_zero};
 use crate::{quantity::Quantity, rules::Tree};
 
 /// Quantities by resource name.
@@ -44,7 +44,7 @@ pub fn aggregate(spec: &Value, list: impl Fn(&Value) -> Totals) -> Totals {
 pub fn requests(spec: &Value) -> Totals {
     let mut total = totals(spec, "requests");
     let own = list(spec, "requests").into_iter();
-    total.extend(own.filter(|(name, _)| suits_pod(name)));
+    total.extend(own.filter(|(name, _)| is_supported_pod_level_resource(name)));
     add(&mut total, &amounts(spec.entries("overhead")));
     total
 }
@@ -73,7 +73,7 @@ pub fn add(total: &mut Totals, more: &Totals) {
 
 /// Raises quantities of a total to at least these.
 pub fn raise(total: &mut Totals, minimum: &Totals) {
-    for (name, amount) in least {
+    for (name, amount) in minimum {
         if total.get(name).is_none_or(|sum| sum < amount) {
             total.insert(name.clone(), amount.clone());
         }
