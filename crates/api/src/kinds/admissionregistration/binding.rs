@@ -7,7 +7,7 @@ use crate::{
     field::{Error, Path},
     kinds::field_checks,
     name,
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, named_row},
     time::Time,
 };
 
@@ -31,22 +31,22 @@ const COLUMNS: &[Column] = &[
 pub(super) struct AdmissionPolicyBinding(pub(super) AdmissionType);
 
 // upstream: pkg/registry/admissionregistration/validatingadmissionpolicybinding/strategy.go validatingAdmissionPolicyBindingStrategy
-impl Rules for AdmissionPolicyBinding {
-    fn default(&self, object: &mut Value) {
+impl RestStrategy for AdmissionPolicyBinding {
+    fn set_defaults(&self, object: &mut Value) {
         if let Some(spec) = object.get_mut("spec") {
             matching::set_defaults_match_resources(spec, "matchResources");
         }
     }
 
     // upstream: pkg/apis/admissionregistration/validation/validation.go ValidateValidatingAdmissionPolicyBinding, ValidateMutatingAdmissionPolicyBinding
-    fn validate(&self, object: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         self.validate_binding_spec(object.at("spec"), errors);
         static_suffix::validate_static_suffix(object, errors);
         self.require_fields(object.at("spec"), errors);
     }
 
     // upstream: pkg/apis/admissionregistration/validation/validation.go ValidateValidatingAdmissionPolicyBindingUpdate, ValidateMutatingAdmissionPolicyBindingUpdate
-    fn validate_update(&self, new: &Value, _old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, _old: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         self.validate_binding_spec(new.at("spec"), errors);
         self.require_fields(new.at("spec"), errors);
     }
@@ -59,7 +59,7 @@ impl Rules for AdmissionPolicyBinding {
         true
     }
 
-    fn updates_unconditionally(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 
@@ -80,12 +80,17 @@ impl Rules for AdmissionPolicyBinding {
 
 impl AdmissionPolicyBinding {
     // upstream: pkg/apis/admissionregistration/validation/validation.go validateValidatingAdmissionPolicyBindingSpec, validateMutatingAdmissionPolicyBindingSpec
-    fn validate_binding_spec(&self, spec: &Value, errors: &mut Errors) {
+    fn validate_binding_spec(&self, spec: &Value, errors: &mut ErrorList) {
         let at = Path::new("spec");
         let policy = spec.text("policyName");
         let field_path = at.child("policyName");
         if !policy.is_empty() {
-            field_checks::push_invalid(policy, name::dns1123_subdomain(policy), &field_path, errors);
+            field_checks::push_invalid(
+                policy,
+                name::validate_dns1123_subdomain(policy),
+                &field_path,
+                errors,
+            );
         } else if self.0 == AdmissionType::Mutating {
             errors.push(Error::required(&field_path, ""));
         }
@@ -107,7 +112,7 @@ impl AdmissionPolicyBinding {
     }
 
     /// Declarative validation, whose errors are last.
-    fn require_fields(&self, spec: &Value, errors: &mut Errors) {
+    fn require_fields(&self, spec: &Value, errors: &mut ErrorList) {
         if self.0 == AdmissionType::Mutating {
             return;
         }
@@ -121,7 +126,7 @@ impl AdmissionPolicyBinding {
 }
 
 // upstream: pkg/apis/admissionregistration/validation/validation.go validateValidationActions
-fn validate_validation_actions(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_validation_actions(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let actions = || spec.texts("validationActions");
     let repeated = field_checks::duplicate_flags(actions());
     for (index, action) in actions().enumerate() {
@@ -182,7 +187,7 @@ mod tests {
     use super::*;
 
     fn messages(admission_type: AdmissionType, spec: &Value) -> Vec<String> {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         let binding = AdmissionPolicyBinding(admission_type);
         binding.validate_binding_spec(spec, &mut errors);
         binding.require_fields(spec, &mut errors);

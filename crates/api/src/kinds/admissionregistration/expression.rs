@@ -2,12 +2,12 @@
 //!
 //! Every expression is compiled when it is written, against the variables in scope, and must have one of the expected types.
 
-use k3_cel::{CompileError, Decl, Environment, ObjectDecl, Program, Type, is_reserved};
+use k3_cel::{CompileError, DeclType, Environment, ObjectDeclType, Program, Type, is_reserved};
 
 use crate::{
-    admission::{self, Reach},
+    admission::{self, OptionalVariableDeclarations},
     field::{Error, Path},
-    rules::Errors,
+    strategy::ErrorList,
 };
 
 /// What an expression is compiled against, and the types that it may have.
@@ -20,7 +20,7 @@ pub(super) struct ExpressionChecker {
 
 impl ExpressionChecker {
     /// Checks expressions over the variables of `reach` with one of these types.
-    pub(super) fn new(reach: Reach, expected_types: &'static [&'static str]) -> Self {
+    pub(super) fn new(reach: OptionalVariableDeclarations, expected_types: &'static [&'static str]) -> Self {
         ExpressionChecker {
             environment: admission::environment(reach),
             expected_types,
@@ -28,10 +28,10 @@ impl ExpressionChecker {
     }
 
     /// Adds the variables that a policy declares, as far as their types are known.
-    pub(super) fn with_variables(mut self, variables: &ObjectDecl) -> Self {
+    pub(super) fn with_variables(mut self, variables: &ObjectDeclType) -> Self {
         self.environment = self
             .environment
-            .variable("variables", Decl::object(variables.clone()));
+            .variable("variables", DeclType::object(variables.clone()));
         self
     }
 
@@ -48,7 +48,7 @@ impl ExpressionChecker {
         text: &str,
         missing: &str,
         at: &Path<'_>,
-        errors: &mut Errors,
+        errors: &mut ErrorList,
     ) -> Option<Type> {
         self.validate_trimmed(text, text, missing, at, errors)
     }
@@ -60,7 +60,7 @@ impl ExpressionChecker {
         source: &str,
         missing: &str,
         at: &Path<'_>,
-        errors: &mut Errors,
+        errors: &mut ErrorList,
     ) -> Option<Type> {
         if text.trim().is_empty() {
             errors.push(Error::required(at, missing));

@@ -4,12 +4,12 @@ use serde_json::{Value, json};
 
 use super::{expression::ExpressionChecker, rule};
 use crate::{
-    admission::Reach,
+    admission::OptionalVariableDeclarations,
     field::{Error, Path},
     kinds::field_checks,
     name,
-    rules::{Errors, Tree, TreeMut},
     selector::label::{self, InvalidValues, UnknownOperators},
+    strategy::{ErrorList, Tree, TreeMut},
 };
 
 pub(super) const MATCH_POLICIES: [&str; 2] = ["Equivalent", "Exact"];
@@ -20,16 +20,16 @@ pub(super) fn set_defaults_match_resources(spec: &mut Value, field: &str) {
     let Some(resources) = spec.at_mut(field).filter(|value| !value.is_null()) else {
         return;
     };
-    resources.fill("matchPolicy", "Equivalent");
-    resources.fill("namespaceSelector", json!({}));
-    resources.fill("objectSelector", json!({}));
+    resources.set_default("matchPolicy", "Equivalent");
+    resources.set_default("namespaceSelector", json!({}));
+    resources.set_default("objectSelector", json!({}));
     for list in ["resourceRules", "excludeResourceRules"] {
         rule::set_defaults_rules(resources, list);
     }
 }
 
 // upstream: pkg/apis/admissionregistration/validation/validation.go validateMatchResources
-pub(super) fn validate_match_resources(resources: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_match_resources(resources: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let policy = resources.text("matchPolicy");
     if !resources.has("matchPolicy") {
         errors.push(Error::required(&at.child("matchPolicy"), ""));
@@ -60,7 +60,12 @@ pub(super) fn validate_match_resources(resources: &Value, at: &Path<'_>, errors:
     }
 }
 
-pub(super) fn validate_selector(selector: &Value, values: InvalidValues, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_selector(
+    selector: &Value,
+    values: InvalidValues,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     errors.extend(label::validate(at, selector, values, UnknownOperators::Refused));
 }
 
@@ -69,10 +74,10 @@ pub(super) fn validate_match_conditions(
     conditions: &[Value],
     params: bool,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let checker = ExpressionChecker::new(
-        Reach {
+        OptionalVariableDeclarations {
             params,
             authorizer: true,
         },
@@ -96,7 +101,7 @@ pub(super) fn validate_match_conditions(
             errors.push(Error::required(&field_path, ""));
             continue;
         }
-        field_checks::push_invalid(text, name::label_key(text), &field_path, errors);
+        field_checks::push_invalid(text, name::validate_label_key(text), &field_path, errors);
         if repeated[index] {
             errors.push(Error::duplicate(&field_path, text));
         }
@@ -104,7 +109,7 @@ pub(super) fn validate_match_conditions(
 }
 
 // upstream: pkg/apis/admissionregistration/validation/validation.go validateParamKind
-pub(super) fn validate_param_kind(kind: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_param_kind(kind: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("apiVersion");
     let version = kind.text("apiVersion");
     match version.matches('/').count() {
@@ -120,7 +125,7 @@ pub(super) fn validate_param_kind(kind: &Value, at: &Path<'_>, errors: &mut Erro
         errors.push(Error::required(&at.child("kind"), ""));
         return;
     }
-    let msgs = name::dns1035_label(&text.to_lowercase());
+    let msgs = name::validate_dns1035_label(&text.to_lowercase());
     if !msgs.is_empty() {
         let detail = format!(
             "may have mixed case, but should otherwise match: {}",
@@ -131,13 +136,13 @@ pub(super) fn validate_param_kind(kind: &Value, at: &Path<'_>, errors: &mut Erro
 }
 
 // upstream: pkg/apis/admissionregistration/validation/validation.go validateParamKind, parseGroupVersion
-fn validate_group_version(text: &str, at: &Path<'_>, errors: &mut Errors) {
+fn validate_group_version(text: &str, at: &Path<'_>, errors: &mut ErrorList) {
     let (group, version) = match text {
         "/" => ("", ""),
         _ => text.split_once('/').unwrap_or(("", text)),
     };
     if !group.is_empty() {
-        let msgs = name::dns1123_subdomain(group);
+        let msgs = name::validate_dns1123_subdomain(group);
         if !msgs.is_empty() {
             errors.push(Error::invalid(at, group, msgs.join(",")));
         }
@@ -146,14 +151,14 @@ fn validate_group_version(text: &str, at: &Path<'_>, errors: &mut Errors) {
         errors.push(Error::invalid(at, text, "version must be specified"));
         return;
     }
-    let msgs = name::dns1035_label(version);
+    let msgs = name::validate_dns1035_label(version);
     if !msgs.is_empty() {
         errors.push(Error::invalid(at, version, msgs.join(",")));
     }
 }
 
 // upstream: pkg/apis/admissionregistration/validation/validation.go validateParamRef
-pub(super) fn validate_param_ref(reference: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_param_ref(reference: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if reference.is_null() {
         return;
     }
@@ -162,7 +167,7 @@ pub(super) fn validate_param_ref(reference: &Value, at: &Path<'_>, errors: &mut 
     let by_selector = reference.has("selector");
     if !text.is_empty() {
         let field_path = at.child("name");
-        field_checks::push_invalid(text, name::path_segment_name(text), &field_path, errors);
+        field_checks::push_invalid(text, name::validate_path_segment_name(text), &field_path, errors);
         if by_selector {
             errors.push(Error::forbidden(&field_path, both));
         }

@@ -12,7 +12,7 @@ mod rule;
 mod static_suffix;
 mod webhook;
 
-use crate::rules::Rules;
+use crate::strategy::RestStrategy;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AdmissionType {
@@ -23,7 +23,7 @@ enum AdmissionType {
 }
 
 /// The strategy of a kind of this group.
-pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
+pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     Some(match kind {
         "MutatingAdmissionPolicy" => &policy::AdmissionPolicy(AdmissionType::Mutating),
         "MutatingAdmissionPolicyBinding" => &binding::AdmissionPolicyBinding(AdmissionType::Mutating),

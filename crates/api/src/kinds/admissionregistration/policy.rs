@@ -1,6 +1,6 @@
 //! ValidatingAdmissionPolicy (KEP-3488) and MutatingAdmissionPolicy (KEP-3962): admission by CEL expressions.
 
-use k3_cel::{Decl, ObjectDecl, Type};
+use k3_cel::{DeclType, ObjectDeclType, Type};
 use serde_json::{Value, json};
 
 use super::{
@@ -9,11 +9,13 @@ use super::{
     json_path, matching, rule, static_suffix, webhook,
 };
 use crate::{
-    admission::Reach,
-    field::{Error, Path, Shown},
+    admission::OptionalVariableDeclarations,
+    field::{BadValue, Error, Path},
     kinds::{condition, field_checks, go_values, status_meta},
     name,
-    rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
+    strategy::{
+        Column, Description, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row,
+    },
     time::Time,
 };
 
@@ -52,33 +54,39 @@ const MUTATING_COLUMNS: &[Column] = &[
 pub(super) struct AdmissionPolicy(pub(super) AdmissionType);
 
 // upstream: pkg/registry/admissionregistration/validatingadmissionpolicy/strategy.go validatingAdmissionPolicyStrategy
-impl Rules for AdmissionPolicy {
+impl RestStrategy for AdmissionPolicy {
     // upstream: pkg/apis/admissionregistration/v1/defaults.go SetDefaults_ValidatingAdmissionPolicySpec, SetDefaults_MatchResources
-    fn default(&self, object: &mut Value) {
-        let spec = object.make("spec");
-        spec.fill("failurePolicy", "Fail");
+    fn set_defaults(&self, object: &mut Value) {
+        let spec = object.ensure_object("spec");
+        spec.set_default("failurePolicy", "Fail");
         matching::set_defaults_match_resources(spec, "matchConstraints");
     }
 
-    fn prepare_status(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _at: &StrategyContext<'_>) {
         new.copy_from("spec", old);
         status_meta::reset_object_meta_for_status(new, old);
     }
 
     // upstream: pkg/apis/admissionregistration/validation/validation.go ValidateValidatingAdmissionPolicy, ValidateMutatingAdmissionPolicy
-    fn validate(&self, object: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         self.validate_policy_spec(object, true, errors);
         static_suffix::validate_static_suffix(object, errors);
     }
 
     // upstream: pkg/apis/admissionregistration/validation/validation.go ValidateValidatingAdmissionPolicyUpdate, ValidateMutatingAdmissionPolicyUpdate
-    fn validate_update(&self, new: &Value, old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         let same = |name: &str| new.at("spec").at(name) == old.at("spec").at(name);
         self.validate_policy_spec(new, !(same("paramKind") && same("matchConditions")), errors);
     }
 
     // upstream: pkg/apis/admissionregistration/validation/validation.go ValidateValidatingAdmissionPolicyStatusUpdate, validateTypeChecking
-    fn validate_status(&self, new: &Value, _old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        _old: &Value,
+        _at: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         let at = Path::new("status");
         let status = new.at("status");
         let checking = at.child("typeChecking");
@@ -113,7 +121,7 @@ impl Rules for AdmissionPolicy {
         true
     }
 
-    fn updates_unconditionally(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 
@@ -143,7 +151,7 @@ impl Rules for AdmissionPolicy {
 
 impl AdmissionPolicy {
     // upstream: pkg/apis/admissionregistration/validation/validation.go validateValidatingAdmissionPolicySpec, validateMutatingAdmissionPolicySpec
-    fn validate_policy_spec(&self, object: &Value, conditions: bool, errors: &mut Errors) {
+    fn validate_policy_spec(&self, object: &Value, conditions: bool, errors: &mut ErrorList) {
         let spec = object.at("spec");
         let at = Path::new("spec");
         validate_required_enum(spec, "failurePolicy", &webhook::FAILURE_POLICIES, &at, errors);
@@ -174,7 +182,7 @@ impl AdmissionPolicy {
                 errors,
             );
         }
-        let reach = Reach {
+        let reach = OptionalVariableDeclarations {
             params: spec.has("paramKind"),
             authorizer: true,
         };
@@ -208,7 +216,13 @@ impl AdmissionPolicy {
 }
 
 /// A required field with one of these values.
-fn validate_required_enum(spec: &Value, field: &str, supported: &[&str], at: &Path<'_>, errors: &mut Errors) {
+fn validate_required_enum(
+    spec: &Value,
+    field: &str,
+    supported: &[&str],
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     match spec.text(field) {
         "" if !spec.has(field) => errors.push(Error::required(&at.child(field), "")),
         text if supported.contains(&text) => {}
@@ -218,14 +232,18 @@ fn validate_required_enum(spec: &Value, field: &str, supported: &[&str], at: &Pa
 
 /// What the expressions of a policy are compiled against.
 struct ExpressionContext<'k> {
-    reach: Reach,
+    reach: OptionalVariableDeclarations,
     /// The variables of the policy.
-    variables: Option<&'k ObjectDecl>,
+    variables: Option<&'k ObjectDeclType>,
 }
 
 impl ExpressionContext<'_> {
     // upstream: pkg/apis/admissionregistration/validation/validation.go createCompiler
-    fn checker(&self, reach: Reach, expected_types: &'static [&'static str]) -> ExpressionChecker {
+    fn checker(
+        &self,
+        reach: OptionalVariableDeclarations,
+        expected_types: &'static [&'static str],
+    ) -> ExpressionChecker {
         let checker = ExpressionChecker::new(reach, expected_types);
         match self.variables {
             Some(variables) => checker.with_variables(variables),
@@ -236,8 +254,13 @@ impl ExpressionContext<'_> {
 
 /// Validates variables and declares their types.
 // upstream: pkg/apis/admissionregistration/validation/validation.go validateVariable
-fn validate_variables(variables: &[Value], reach: Reach, at: &Path<'_>, errors: &mut Errors) -> ObjectDecl {
-    let mut declared = ObjectDecl::new("kubernetes.variables");
+fn validate_variables(
+    variables: &[Value],
+    reach: OptionalVariableDeclarations,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) -> ObjectDeclType {
+    let mut declared = ObjectDeclType::new("kubernetes.variables");
     for (index, variable) in variables.iter().enumerate() {
         let field_path = at.index(index);
         let name = variable.text("name");
@@ -260,13 +283,18 @@ fn validate_variables(variables: &[Value], reach: Reach, at: &Path<'_>, errors: 
         );
         // The checker borrows the declarations.
         drop(checker);
-        declared = declared.plain(name, Decl::from(ty.as_ref().unwrap_or(&Type::Dyn)));
+        declared = declared.plain(name, DeclType::from(ty.as_ref().unwrap_or(&Type::Dyn)));
     }
     declared
 }
 
 // upstream: pkg/apis/admissionregistration/validation/validation.go validateValidatingAdmissionPolicySpec
-fn validate_validations(object: &Value, context: &ExpressionContext<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn validate_validations(
+    object: &Value,
+    context: &ExpressionContext<'_>,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let spec = object.at("spec");
     let validations = spec.items("validations");
     let annotations = spec.items("auditAnnotations");
@@ -287,7 +315,7 @@ fn validate_validations(object: &Value, context: &ExpressionContext<'_>, at: &Pa
             .iter()
             .map(|one| go_values::internal_json("admissionregistration", "AuditAnnotation", one));
         let printed: Vec<_> = printed.collect();
-        let list = Shown::Printed(format!("[{}]", printed.join(",")));
+        let list = BadValue::Printed(format!("[{}]", printed.join(",")));
         let detail = format!("must not have more than {MAX_AUDIT_ANNOTATIONS} auditAnnotations");
         errors.push(Error::invalid(&field_path, list, detail));
     }
@@ -313,7 +341,7 @@ fn validate_validation(
     validation: &Value,
     context: &ExpressionContext<'_>,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let checker = context.checker(context.reach, &["bool"]);
     let field_path = at.child("expression");
@@ -332,7 +360,7 @@ fn validate_validation(
                 "must be non-empty if specified",
             ));
         } else if name == "messageExpression" && !text.is_empty() {
-            let reach = Reach {
+            let reach = OptionalVariableDeclarations {
                 authorizer: false,
                 ..context.reach
             };
@@ -363,7 +391,7 @@ fn validate_audit_annotation(
     policy: &str,
     context: &ExpressionContext<'_>,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let field_path = at.child("key");
     let key = annotation.text("key");
@@ -375,7 +403,7 @@ fn validate_audit_annotation(
         ));
     } else {
         let full = format!("{policy}/{key}");
-        field_checks::push_invalid(&full, name::label_key(&full), &field_path, errors);
+        field_checks::push_invalid(&full, name::validate_label_key(&full), &field_path, errors);
     }
     let field_path = at.child("valueExpression");
     let text = annotation.text("valueExpression");
@@ -399,7 +427,7 @@ fn validate_mutations(
     mutations: &[Value],
     context: &ExpressionContext<'_>,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     if mutations.is_empty() {
         errors.push(Error::required(at, "mutations must contain at least one item"));
@@ -450,8 +478,8 @@ mod tests {
     fn messages(admission_type: AdmissionType, spec: &Value) -> Vec<String> {
         let mut object = json!({"metadata": {"name": "p.b"}, "spec": spec});
         let policy = AdmissionPolicy(admission_type);
-        policy.default(&mut object);
-        let mut errors = Errors::new();
+        policy.set_defaults(&mut object);
+        let mut errors = ErrorList::new();
         policy.validate_policy_spec(&object, true, &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }

@@ -8,7 +8,7 @@ use crate::{
     field::{Error, Path},
     kinds::field_checks,
     name,
-    rules::{Errors, Tree, TreeMut},
+    strategy::{ErrorList, Tree, TreeMut},
 };
 
 const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
@@ -18,12 +18,12 @@ const SCOPES: [&str; 3] = ["*", "Cluster", "Namespaced"];
 // upstream: pkg/apis/admissionregistration/v1/defaults.go SetDefaults_Rule
 pub(super) fn set_defaults_rules(holder: &mut Value, list: &str) {
     for rule in holder.items_mut(list) {
-        rule.fill("scope", "*");
+        rule.set_default("scope", "*");
     }
 }
 
 // upstream: pkg/apis/admissionregistration/validation/validation.go validateRuleWithOperations, validateRule
-pub(super) fn validate_rule_with_operations(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_rule_with_operations(rule: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("operations");
     require_items(rule, "operations", at, errors);
     validate_wildcard_alone(rule, "operations", "operations", at, errors);
@@ -58,12 +58,12 @@ pub(super) fn validate_rule_with_operations(rule: &Value, at: &Path<'_>, errors:
 
 /// Validates a rule with resourceNames.
 // upstream: pkg/apis/admissionregistration/validation/validation.go validateNamedRuleWithOperations
-pub(super) fn validate_named_rule_with_operations(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_named_rule_with_operations(rule: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("resourceNames");
     let repeated = field_checks::duplicate_flags(rule.texts("resourceNames"));
     for (index, text) in rule.texts("resourceNames").enumerate() {
         let field_path = field_path.index(index);
-        field_checks::push_invalid(text, name::path_segment_name(text), &field_path, errors);
+        field_checks::push_invalid(text, name::validate_path_segment_name(text), &field_path, errors);
         if repeated[index] {
             errors.push(Error::duplicate(&field_path, text));
         }
@@ -72,7 +72,7 @@ pub(super) fn validate_named_rule_with_operations(rule: &Value, at: &Path<'_>, e
 }
 
 /// Mutating policies cannot match DELETE.
-pub(super) fn validate_mutating_operations(rules: &[Value], at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_mutating_operations(rules: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("operations");
     for operation in rules.iter().flat_map(|rule| rule.texts("operations")) {
         if !MUTATING_OPERATIONS.contains(&operation) {
@@ -81,14 +81,14 @@ pub(super) fn validate_mutating_operations(rules: &[Value], at: &Path<'_>, error
     }
 }
 
-fn require_items(rule: &Value, list: &str, at: &Path<'_>, errors: &mut Errors) {
+fn require_items(rule: &Value, list: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if rule.items(list).is_empty() {
         errors.push(Error::required(&at.child(list), ""));
     }
 }
 
 /// A wildcard must be the only item of its list.
-fn validate_wildcard_alone(rule: &Value, list: &str, what: &str, at: &Path<'_>, errors: &mut Errors) {
+fn validate_wildcard_alone(rule: &Value, list: &str, what: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if rule.items(list).len() > 1 && rule.texts(list).any(|item| item == "*") {
         let detail = format!("if '*' is present, must not specify other {what}");
         errors.push(Error::invalid(&at.child(list), rule.at(list), detail));
@@ -96,7 +96,7 @@ fn validate_wildcard_alone(rule: &Value, list: &str, what: &str, at: &Path<'_>, 
 }
 
 // upstream: pkg/apis/admissionregistration/validation/validation.go validateResources
-fn validate_resources(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_resources(rule: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     require_items(rule, "resources", at, errors);
     let field_path = at.child("resources");
     let resources = || rule.texts("resources");
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     fn messages(rule: &Value) -> Vec<String> {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         validate_rule_with_operations(rule, &Path::new("r"), &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }

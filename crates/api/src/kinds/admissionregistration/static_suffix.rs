@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{
     field::{Error, Path},
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 const STATIC_SUFFIX: &str = ".static.k8s.io";
@@ -13,7 +13,7 @@ const DETAIL: &str = "names ending with \".static.k8s.io\" are reserved for stat
 
 /// Rejects the reserved suffix on create.
 // upstream: pkg/apis/admissionregistration/validation/static_suffix.go ValidateStaticSuffix
-pub(super) fn validate_static_suffix(object: &Value, errors: &mut Errors) {
+pub(super) fn validate_static_suffix(object: &Value, errors: &mut ErrorList) {
     let name = object.at("metadata").text("name");
     if name.ends_with(STATIC_SUFFIX) {
         let metadata = Path::new("metadata");

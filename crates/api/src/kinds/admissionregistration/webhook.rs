@@ -12,8 +12,10 @@ use crate::{
         webhook_client::{self, REVIEW_VERSIONS},
     },
     name,
-    rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
     selector::label::InvalidValues,
+    strategy::{
+        Column, Description, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row,
+    },
     time::Time,
 };
 
@@ -58,31 +60,31 @@ struct WebhookValidationOptions {
 // --- Configuration ---
 
 // upstream: pkg/registry/admissionregistration/validatingwebhookconfiguration/strategy.go validatingWebhookConfigurationStrategy
-impl Rules for WebhookConfiguration {
+impl RestStrategy for WebhookConfiguration {
     // upstream: pkg/apis/admissionregistration/v1/defaults.go SetDefaults_ValidatingWebhook, SetDefaults_MutatingWebhook
-    fn default(&self, object: &mut Value) {
+    fn set_defaults(&self, object: &mut Value) {
         for hook in object.items_mut("webhooks") {
-            hook.fill("failurePolicy", "Fail");
-            hook.fill("matchPolicy", "Equivalent");
-            hook.fill("namespaceSelector", json!({}));
-            hook.fill("objectSelector", json!({}));
-            hook.fill("timeoutSeconds", 10);
+            hook.set_default("failurePolicy", "Fail");
+            hook.set_default("matchPolicy", "Equivalent");
+            hook.set_default("namespaceSelector", json!({}));
+            hook.set_default("objectSelector", json!({}));
+            hook.set_default("timeoutSeconds", 10);
             if self.0 == AdmissionType::Mutating {
-                hook.fill("reinvocationPolicy", "Never");
+                hook.set_default("reinvocationPolicy", "Never");
             }
-            webhook_client::set_defaults_service_reference(hook.make("clientConfig"));
+            webhook_client::set_defaults_service_reference(hook.ensure_object("clientConfig"));
             rule::set_defaults_rules(hook, "rules");
         }
     }
 
     // upstream: pkg/apis/admissionregistration/validation/validation.go ValidateValidatingWebhookConfiguration, ValidateMutatingWebhookConfiguration
-    fn validate(&self, object: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         self.validate_webhooks(object, WebhookValidationOptions::ALL, errors);
         static_suffix::validate_static_suffix(object, errors);
     }
 
     // upstream: pkg/apis/admissionregistration/validation/validation.go ValidateValidatingWebhookConfigurationUpdate, ValidateMutatingWebhookConfigurationUpdate
-    fn validate_update(&self, new: &Value, old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         self.validate_webhooks(new, WebhookValidationOptions::from_old(new, old), errors);
     }
 
@@ -100,7 +102,7 @@ impl Rules for WebhookConfiguration {
         true
     }
 
-    fn updates_unconditionally(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 
@@ -116,7 +118,7 @@ impl Rules for WebhookConfiguration {
 
 impl WebhookConfiguration {
     // upstream: pkg/apis/admissionregistration/validation/validation.go validateValidatingWebhookConfiguration, validateMutatingWebhookConfiguration
-    fn validate_webhooks(&self, object: &Value, options: WebhookValidationOptions, errors: &mut Errors) {
+    fn validate_webhooks(&self, object: &Value, options: WebhookValidationOptions, errors: &mut ErrorList) {
         let hooks = object.items("webhooks");
         let at = Path::new("webhooks");
         let mut seen = HashSet::new();
@@ -145,9 +147,12 @@ impl WebhookConfiguration {
         hook: &Value,
         options: WebhookValidationOptions,
         at: &Path<'_>,
-        errors: &mut Errors,
+        errors: &mut ErrorList,
     ) {
-        errors.extend(name::fully_qualified_name(&at.child("name"), hook.text("name")));
+        errors.extend(name::validate_fully_qualified_name(
+            &at.child("name"),
+            hook.text("name"),
+        ));
         let field_path = at.child("rules");
         for (index, rule) in hook.items("rules").iter().enumerate() {
             rule::validate_rule_with_operations(rule, &field_path.index(index), errors);
@@ -185,7 +190,13 @@ impl WebhookConfiguration {
     }
 }
 
-fn validate_required_enum(hook: &Value, field: &str, supported: &[&str], at: &Path<'_>, errors: &mut Errors) {
+fn validate_required_enum(
+    hook: &Value,
+    field: &str,
+    supported: &[&str],
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     if hook.has(field) && !supported.contains(&hook.text(field)) {
         errors.push(Error::not_supported(
             &at.child(field),
@@ -262,13 +273,8 @@ impl WebhookValidationOptions {
         let has_none = |hook: &Value| NO_SIDE_EFFECTS.contains(&hook.text("sideEffects"));
         let bad_selector = |hook: &Value| {
             ["namespaceSelector", "objectSelector"].iter().any(|name| {
-                let mut errors = Errors::new();
-                matching::validate_selector(
-                    hook.at(name),
-                    InvalidValues::Refused,
-                    &Path::NOWHERE,
-                    &mut errors,
-                );
+                let mut errors = ErrorList::new();
+                matching::validate_selector(hook.at(name), InvalidValues::Refused, &Path::NIL, &mut errors);
                 !errors.is_empty()
             })
         };
@@ -306,15 +312,15 @@ mod tests {
             ("sideEffects", json!("None")),
             ("admissionReviewVersions", json!(["v1"])),
         ] {
-            hook.fill(name, value);
+            hook.set_default(name, value);
         }
         let mut object = json!({"webhooks": [hook]});
-        WebhookConfiguration(AdmissionType::Mutating).default(&mut object);
+        WebhookConfiguration(AdmissionType::Mutating).set_defaults(&mut object);
         object
     }
 
     fn messages(new: &Value, options: WebhookValidationOptions) -> Vec<String> {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         WebhookConfiguration(AdmissionType::Mutating).validate_webhooks(new, options, &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::{
     field::{Error, Path},
     kinds::url::{Url, UrlForm},
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 const API_APPROVED_ANNOTATION: &str = "api-approved.kubernetes.io";
@@ -21,7 +21,7 @@ enum Approval {
 
 /// Validates the approval annotation. An unchanged approval state is tolerated.
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go validateAPIApproval
-pub(super) fn validate_api_approval(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+pub(super) fn validate_api_approval(new: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let approval = parse_approval(annotation(new));
     if !is_protected_community_group(new)
         || old.is_some_and(|old| self::parse_approval(annotation(old)) == approval)

@@ -6,12 +6,12 @@ use serde_json::Value;
 use crate::{
     base64,
     field::{Error, Path},
-    rules::Errors,
+    strategy::ErrorList,
 };
 
 /// Validates a bundle: one certificate that can be parsed is enough.
 // upstream: staging/src/k8s.io/apiserver/pkg/util/webhook/validation.go ValidateCABundle
-pub(super) fn validate_ca_bundle(bundle: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_ca_bundle(bundle: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if let Some(msg) = invalid_ca_bundle_message(bundle.as_str().unwrap_or_default()) {
         let detail = format!("unable to load root certificates: {msg}");
         errors.push(Error::invalid(at, bundle, detail));

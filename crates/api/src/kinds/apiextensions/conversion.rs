@@ -6,7 +6,7 @@ use super::ca_bundle;
 use crate::{
     field::{Error, Path},
     kinds::webhook_client::{self, REVIEW_VERSIONS},
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 /// Which rules apply, depending on the old definition.
@@ -23,7 +23,7 @@ pub(super) fn validate_conversion(
     conversion: &Value,
     options: ConversionValidationOptions,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     if conversion.is_null() {
         return;

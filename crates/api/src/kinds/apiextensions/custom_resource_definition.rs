@@ -10,10 +10,10 @@ use super::{
     format, names, spec,
 };
 use crate::{
-    apply::{FieldSet, managed::Reset},
+    apply::{FieldSet, managed::ResetFields},
     field::{Error, Path},
     kinds::webhook_client,
-    rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut},
+    strategy::{Column, Description, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut},
     time::Time,
 };
 
@@ -37,11 +37,11 @@ const COLUMNS: &[Column] = &[
 pub(super) struct CustomResourceDefinition;
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go strategy
-impl Rules for CustomResourceDefinition {
+impl RestStrategy for CustomResourceDefinition {
     // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1/defaults.go SetDefaults_CustomResourceDefinition
-    fn default(&self, object: &mut Value) {
-        let spec = object.make("spec");
-        let names = spec.make("names");
+    fn set_defaults(&self, object: &mut Value) {
+        let spec = object.ensure_object("spec");
+        let names = spec.ensure_object("names");
         let kind = names.text("kind").to_owned();
         if names.text("singular").is_empty() && !kind.is_empty() {
             names.set("singular", kind.to_lowercase());
@@ -49,7 +49,7 @@ impl Rules for CustomResourceDefinition {
         if names.text("listKind").is_empty() && !kind.is_empty() {
             names.set("listKind", format!("{kind}List"));
         }
-        spec.fill("conversion", json!({"strategy": "None"}));
+        spec.set_default("conversion", json!({"strategy": "None"}));
         let config = spec
             .at_mut("conversion")
             .and_then(|conversion| conversion.at_mut("webhook"))
@@ -63,30 +63,30 @@ impl Rules for CustomResourceDefinition {
     }
 
     // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go PrepareForCreate
-    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
+    fn prepare_for_create(&self, object: &mut Value, at: &StrategyContext<'_>) {
         let zero = at.kind.ty.zero();
         object.set("status", zero.get("status").cloned().unwrap_or_default());
         add_stored_version(object);
     }
 
     // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go PrepareForUpdate
-    fn prepare_update(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _at: &StrategyContext<'_>) {
         new.copy_from("status", old);
         add_stored_version(new);
     }
 
     // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go statusStrategy; metadata of a status write is kept
     // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go statusStrategy
-    fn prepare_status(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _at: &StrategyContext<'_>) {
         new.copy_from("spec", old);
     }
 
-    fn reset(&self, subresource: &str) -> Option<Reset> {
-        (subresource == "status").then(|| Reset::Fields(FieldSet::of_fields(&[&["spec"]])))
+    fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
+        (subresource == "status").then(|| ResetFields::Fields(FieldSet::of_fields(&[&["spec"]])))
     }
 
     // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceDefinition
-    fn validate(&self, object: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_name(object, errors);
         let options = ConversionValidationOptions {
             known_version: true,
@@ -97,10 +97,13 @@ impl Rules for CustomResourceDefinition {
     }
 
     // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceDefinitionUpdate
-    fn validate_update(&self, new: &Value, old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         let before = old.at("spec");
         let established = is_established(old);
-        let old_bundle = before.at("conversion").way("webhook.clientConfig").at("caBundle");
+        let old_bundle = before
+            .at("conversion")
+            .at_path("webhook.clientConfig")
+            .at("caBundle");
         let options = ConversionValidationOptions {
             known_version: conversion::has_known_review_version_or_empty(before.at("conversion")),
             certificates: established && !ca_bundle::is_invalid_ca_bundle(old_bundle),
@@ -111,7 +114,13 @@ impl Rules for CustomResourceDefinition {
     }
 
     // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceDefinitionStatus
-    fn validate_status(&self, new: &Value, _old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        _old: &Value,
+        _at: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         validate_status_names(new, errors);
     }
 
@@ -132,7 +141,7 @@ impl Rules for CustomResourceDefinition {
     }
 
     // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go AllowUnconditionalUpdate
-    fn updates_unconditionally(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 
@@ -176,7 +185,7 @@ fn add_stored_version(object: &mut Value) {
         return;
     };
     let name = storage.text("name").to_owned();
-    let status = object.make("status");
+    let status = object.ensure_object("status");
     let mut stored: Vec<Value> = status.items("storedVersions").to_vec();
     if !stored.iter().any(|version| *version == name) {
         stored.push(json!(name));
@@ -192,7 +201,7 @@ fn is_established(object: &Value) -> bool {
 }
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceDefinition
-fn validate_name(object: &Value, errors: &mut Errors) {
+fn validate_name(object: &Value, errors: &mut ErrorList) {
     let metadata = object.at("metadata");
     let spec = object.at("spec");
     let expected = format!("{}.{}", spec.at("names").text("plural"), spec.text("group"));
@@ -207,7 +216,7 @@ fn validate_name(object: &Value, errors: &mut Errors) {
 }
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go validateCustomResourceDefinitionSpecUpdate
-fn validate_spec_update(new: &Value, old: &Value, established: bool, errors: &mut Errors) {
+fn validate_spec_update(new: &Value, old: &Value, established: bool, errors: &mut ErrorList) {
     let at = Path::new("spec");
     let names_at = at.child("names");
     let mut same = |new: &Value, old: &Value, field: &str, at: &Path<'_>| {
@@ -226,7 +235,7 @@ fn validate_spec_update(new: &Value, old: &Value, established: bool, errors: &mu
 }
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceDefinitionStatus
-fn validate_status_names(object: &Value, errors: &mut Errors) {
+fn validate_status_names(object: &Value, errors: &mut ErrorList) {
     let at = Path::new("status");
     names::validate_names(
         object.at("status").at("acceptedNames"),
@@ -235,7 +244,7 @@ fn validate_status_names(object: &Value, errors: &mut Errors) {
     );
 }
 
-fn validate_status_and_approval(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+fn validate_status_and_approval(new: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     validate_status_names(new, errors);
     validate_stored_versions(new, errors);
     approval::validate_api_approval(new, old, errors);
@@ -254,7 +263,7 @@ fn validate_status_and_approval(new: &Value, old: Option<&Value>, errors: &mut E
 
 /// Versions in `status.storedVersions` must remain in the spec, so that stored objects can be decoded.
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceDefinitionStoredVersions
-fn validate_stored_versions(object: &Value, errors: &mut Errors) {
+fn validate_stored_versions(object: &Value, errors: &mut ErrorList) {
     let status = Path::new("status");
     let at = status.child("storedVersions");
     let stored = object.at("status").at("storedVersions");

@@ -8,7 +8,7 @@ use crate::{
         Malformed, Node, coerce_metadata, expression, has_unknown_fields, validate_metadata, validate_value,
     },
     field::{self, Error, Path},
-    rules::{Errors, Tree, TreeMut},
+    strategy::{ErrorList, Tree, TreeMut},
 };
 
 /// The path from an object to a part of it: a field by its name, or an item.
@@ -34,7 +34,7 @@ struct SchemaPosition<'p> {
 
 /// Validates the defaults of a structural schema.
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting/validation.go ValidateDefaults
-pub(super) fn validate_defaults(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_defaults(schema: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let position = SchemaPosition {
         in_metadata: false,
         whole: true,
@@ -45,7 +45,7 @@ pub(super) fn validate_defaults(schema: &Value, at: &Path<'_>, errors: &mut Erro
 }
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting/validation.go validate
-fn validate_level(schema: &Value, position: SchemaPosition<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn validate_level(schema: &Value, position: SchemaPosition<'_>, at: &Path<'_>, errors: &mut ErrorList) {
     let whole = position.whole || schema.flag("x-kubernetes-embedded-resource");
     let position = if whole {
         SchemaPosition {
@@ -90,7 +90,7 @@ fn validate_level(schema: &Value, position: SchemaPosition<'_>, at: &Path<'_>, e
     }
 }
 
-fn validate_default(schema: &Value, whole: bool, at: &Path<'_>, errors: &mut Errors) {
+fn validate_default(schema: &Value, whole: bool, at: &Path<'_>, errors: &mut ErrorList) {
     let default = schema.at("default");
     let node = Node::read(schema, false);
     if has_unknown_fields(default, &node, whole) {
@@ -111,7 +111,7 @@ fn validate_default(schema: &Value, whole: bool, at: &Path<'_>, errors: &mut Err
 }
 
 /// Evaluates the validation rules on the default: as unchanged value, and then as new value.
-fn evaluate_rules(default: &Value, node: &Node, whole: bool, at: &Path<'_>, errors: &mut Errors) {
+fn evaluate_rules(default: &Value, node: &Node, whole: bool, at: &Path<'_>, errors: &mut ErrorList) {
     let Some(tree) = expression::Tree::of(node, whole) else {
         return;
     };
@@ -129,17 +129,17 @@ fn validate_metadata_default(
     schema: &Value,
     position: SchemaPosition<'_>,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let default = schema.at("default");
     let object = Node::read(position.object, false);
     let mut holder = position.path.wrap(default.clone());
-    holder.fill("kind", "Validation");
-    holder.fill("apiVersion", "validation/v1");
-    let coerced = coerce_metadata(&mut holder, &object, true, Malformed::Refuse, &Path::NOWHERE);
+    holder.set_default("kind", "Validation");
+    holder.set_default("apiVersion", "validation/v1");
+    let coerced = coerce_metadata(&mut holder, &object, true, Malformed::Refuse, &Path::NIL);
     let msg = coerced.err().map(|error| error.to_string()).or_else(|| {
-        let mut wrong = Errors::new();
-        validate_metadata(&holder, &object, true, &Path::NOWHERE, &mut wrong);
+        let mut wrong = ErrorList::new();
+        validate_metadata(&holder, &object, true, &Path::NIL, &mut wrong);
         field::aggregate(&wrong)
     });
     if let Some(msg) = msg {
@@ -190,7 +190,7 @@ mod tests {
             "f": {"type": "integer", "minimum": 5, "default": 1},
             "g": {"type": "integer", "default": 1, "x-kubernetes-validations": [{"rule": "self > 1"}]},
         }});
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         validate_defaults(&schema, &Path::new("s"), &mut errors);
         let messages: Vec<_> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(

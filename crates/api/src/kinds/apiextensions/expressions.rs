@@ -4,13 +4,13 @@ use serde_json::Value;
 
 use super::{error_values, schema, stored_definition::StoredDefinition};
 use crate::{
-    bound::{self, MOST_PATH},
     custom::{
         Node,
         expression::{Compiled, Scope, declare},
     },
-    field::{Error, Path, Shown},
-    rules::{Errors, Tree},
+    field::{BadValue, Error, Path},
+    limits::{self, MAX_PATH_BYTES},
+    strategy::{ErrorList, Tree},
 };
 
 /// Cost limit of one expression for one object.
@@ -48,7 +48,7 @@ struct ExpressionValidation<'e> {
     costs: Costs,
     /// Errors of the schema so far: rules at invalid schemas are not compiled.
     known: &'e [Error],
-    messages: Errors,
+    messages: ErrorList,
     total: u64,
     /// The most expensive expressions with their field paths.
     // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/cel_validation.go TotalCost, RuleCost
@@ -57,14 +57,19 @@ struct ExpressionValidation<'e> {
 
 /// Validates the expressions of a schema. `known`: the errors of the schema so far.
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceDefinitionOpenAPISchema
-pub(super) fn validate_expressions(schema: &Value, costs: Costs, known: &[Error], at: &Path<'_>) -> Errors {
+pub(super) fn validate_expressions(
+    schema: &Value,
+    costs: Costs,
+    known: &[Error],
+    at: &Path<'_>,
+) -> ErrorList {
     if !schema::schema_has(schema, &mut |level| !level.items(RULES).is_empty()) {
-        return Errors::new();
+        return ErrorList::new();
     }
     let mut validation = ExpressionValidation {
         costs,
         known,
-        messages: Errors::new(),
+        messages: ErrorList::new(),
         total: 0,
         expensive: Vec::new(),
     };
@@ -92,7 +97,7 @@ impl ExpressionValidation<'_> {
         if additional.is_object() {
             self.validate_level(additional, inside(additional), &at.child("additionalProperties"));
         }
-        let here = bound::display(at, MOST_PATH);
+        let here = limits::display(at, MAX_PATH_BYTES);
         let properties = at.child("properties");
         let is_atomic = schema.has(MAP_TYPE) && schema.text(MAP_TYPE) != "granular";
         for (name, property) in schema.entries("properties") {
@@ -149,7 +154,7 @@ impl ExpressionValidation<'_> {
     }
 
     fn validate_rule(&mut self, given: &Value, compiled: &Compiled, cardinality: u64, at: &Path<'_>) {
-        let rule_value = || Shown::Printed(error_values::rule_json(given));
+        let rule_value = || BadValue::Printed(error_values::rule_json(given));
         let field_path = at.child("rule");
         match &compiled.program {
             None => {}

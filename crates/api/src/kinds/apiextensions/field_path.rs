@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::schema::{self, Additional};
-use crate::rules::Tree;
+use crate::strategy::Tree;
 
 /// The field that a path refers to.
 #[derive(Debug, PartialEq)]

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::{internal_spec::InternalSpec, schema};
-use crate::{go, rules::Tree};
+use crate::{go, strategy::Tree};
 
 /// The supported string formats, without dashes.
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/validation/formats.go supportedFormats

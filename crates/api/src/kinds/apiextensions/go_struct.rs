@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::{go, rules::Tree};
+use crate::{go, strategy::Tree};
 
 /// A field: its JSON name, its Go name, its type.
 pub(super) struct Field(

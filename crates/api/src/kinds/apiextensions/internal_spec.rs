@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use crate::rules::{Tree, TreeMut};
+use crate::strategy::{Tree, TreeMut};
 
 /// Fields of a version that are hoisted if all versions have the same.
 const HOISTED_FIELDS: [&str; 4] = [

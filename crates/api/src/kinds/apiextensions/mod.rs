@@ -29,13 +29,13 @@ use serde_json::Value;
 
 use crate::{
     field::{self, Error, Path},
-    rules::{Errors, Rules, Tree},
+    strategy::{ErrorList, RestStrategy, Tree},
 };
 
 /// The strategy of a kind of this group.
-pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
+pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     (kind == "CustomResourceDefinition")
-        .then_some(&custom_resource_definition::CustomResourceDefinition as &dyn Rules)
+        .then_some(&custom_resource_definition::CustomResourceDefinition as &dyn RestStrategy)
 }
 
 /// The message of the condition `NonStructuralSchema`; `None` if all schemas are structural.
@@ -43,7 +43,7 @@ pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
 pub fn non_structural_schema_message(crd: &Value) -> Option<String> {
     let spec = crd.at("spec");
     let spec_at = Path::new("spec");
-    let mut errors = Errors::new();
+    let mut errors = ErrorList::new();
     if spec.flag("preserveUnknownFields") {
         let at = spec_at.child("preserveUnknownFields");
         errors.push(Error::invalid(

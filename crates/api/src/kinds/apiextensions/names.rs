@@ -5,12 +5,12 @@ use serde_json::Value;
 use crate::{
     field::{Error, Path},
     name,
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 /// Validates the names that are set.
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceDefinitionNames
-pub(super) fn validate_names(names: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_names(names: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     for field in ["plural", "singular"] {
         let text = names.text(field);
         if !text.is_empty() {
@@ -33,7 +33,7 @@ pub(super) fn validate_names(names: &Value, at: &Path<'_>, errors: &mut Errors) 
     validate_list(names, "categories", at, errors);
 }
 
-fn validate_list(names: &Value, field: &str, at: &Path<'_>, errors: &mut Errors) {
+fn validate_list(names: &Value, field: &str, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child(field);
     for (index, text) in names.texts(field).enumerate() {
         validate_label(text, text, "", &field_path.index(index), errors);
@@ -41,8 +41,8 @@ fn validate_list(names: &Value, field: &str, at: &Path<'_>, errors: &mut Errors)
 }
 
 /// A text whose given form must be a DNS-1035 label.
-pub(super) fn validate_label(text: &str, form: &str, before: &str, at: &Path<'_>, errors: &mut Errors) {
-    let msgs = name::dns1035_label(form);
+pub(super) fn validate_label(text: &str, form: &str, before: &str, at: &Path<'_>, errors: &mut ErrorList) {
+    let msgs = name::validate_dns1035_label(form);
     if !msgs.is_empty() {
         errors.push(Error::invalid(at, text, format!("{before}{}", msgs.join(","))));
     }

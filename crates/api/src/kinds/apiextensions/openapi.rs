@@ -14,9 +14,9 @@ use super::{
     structural,
 };
 use crate::{
-    field::{Error, Path, Shown},
+    field::{BadValue, Error, Path},
     kinds::field_checks,
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
@@ -81,7 +81,7 @@ pub(super) fn validate_schema(
     has_status: bool,
     (costs, stored): (Costs, &StoredDefinition<'_>),
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let schema = holder.at("openAPIV3Schema");
     if schema.is_null() {
@@ -130,7 +130,7 @@ pub(super) fn validate_schema(
 }
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go validateCustomResourceDefinitionValidation
-fn validate_root(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_root(schema: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     for Field(name, source, _) in error_values::SCHEMA_FIELDS
         .iter()
         .filter(|Field(name, ..)| schema.has(name))
@@ -148,7 +148,7 @@ fn validate_root(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
             );
             errors.push(Error::invalid(
                 at,
-                Shown::Printed(error_values::schema_json(schema)),
+                BadValue::Printed(error_values::schema_json(schema)),
                 detail,
             ));
             return;
@@ -157,7 +157,7 @@ fn validate_root(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceDefinitionOpenAPISchema
-fn validate_level(schema: &Value, position: SchemaPosition<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn validate_level(schema: &Value, position: SchemaPosition<'_>, at: &Path<'_>, errors: &mut ErrorList) {
     reject_unsupported_fields(schema, position, at, errors);
     if schema.flag("uniqueItems") {
         let detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
@@ -185,7 +185,7 @@ fn reject_unsupported_fields(
     schema: &Value,
     position: SchemaPosition<'_>,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let kind = schema.text("type");
     if !kind.is_empty() && !TYPES.contains(&kind) {
@@ -231,7 +231,12 @@ fn reject_unsupported_fields(
 }
 
 /// Validates the inner schemas.
-fn validate_inner_schemas(schema: &Value, position: SchemaPosition<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn validate_inner_schemas(
+    schema: &Value,
+    position: SchemaPosition<'_>,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let inside = SchemaPosition {
         root: false,
         ..position
@@ -297,7 +302,7 @@ fn validate_inner_schemas(schema: &Value, position: SchemaPosition<'_>, at: &Pat
 }
 
 /// Whether an extension that requires a type of values has it.
-fn requires_type(schema: &Value, mark: &str, kind: &str, at: &Path<'_>, errors: &mut Errors) -> bool {
+fn requires_type(schema: &Value, mark: &str, kind: &str, at: &Path<'_>, errors: &mut ErrorList) -> bool {
     let given = schema.text("type");
     if !schema.has(mark) || given == kind {
         return true;
@@ -312,7 +317,7 @@ fn requires_type(schema: &Value, mark: &str, kind: &str, at: &Path<'_>, errors: 
     false
 }
 
-fn validate_map_type(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_map_type(schema: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     requires_type(schema, MAP_TYPE, "object", at, errors);
     let kind = schema.text(MAP_TYPE);
     if schema.has(MAP_TYPE) && !matches!(kind, "atomic" | "granular") {
@@ -324,7 +329,7 @@ fn validate_map_type(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn validate_list_type(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_list_type(schema: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let kind = schema.text(LIST_TYPE);
     if requires_type(schema, LIST_TYPE, "array", at, errors)
         && kind == "set"
@@ -361,7 +366,7 @@ fn validate_list_type(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
 
 /// Lists of `x-kubernetes-list-type: map`.
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceDefinitionOpenAPISchema
-fn validate_map_list(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_map_list(schema: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if schema.text(LIST_TYPE) != "map" {
         return;
     }
@@ -377,7 +382,7 @@ fn validate_map_list(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
         return;
     }
     let Some(items) = schema::items(schema) else {
-        let items_value = Shown::Printed(error_values::schema_or_list_json(schema.at("items")));
+        let items_value = BadValue::Printed(error_values::schema_or_list_json(schema.at("items")));
         let detail = "must only have a single schema if x-kubernetes-list-type is map";
         errors.push(Error::invalid(&items_at, items_value, detail));
         return;
@@ -419,7 +424,7 @@ fn validate_map_list(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
 
 /// Key fields of map and set lists must be required or have a default.
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go validateMapListKeysMapSet
-fn validate_map_list_keys(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_map_list_keys(schema: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let kind = schema.text(LIST_TYPE);
     let Some(items) = schema::items(schema).filter(|_| matches!(kind, "set" | "map")) else {
         return;
@@ -453,7 +458,7 @@ fn validate_map_list_keys(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
 
 /// Validates the rules of a schema except their expressions.
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceDefinitionOpenAPISchema
-fn validate_rules(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_rules(schema: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let has_lines = |text: &str| text.contains(['\n', '\r']);
     let list = at.child("x-kubernetes-validations");
     let supported = LazyCell::new(|| schema::unsupported_fields_message(schema).is_none());

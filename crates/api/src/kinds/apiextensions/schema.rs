@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::rules::Tree;
+use crate::strategy::Tree;
 
 /// `additionalProperties`.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -12,10 +12,10 @@ use super::{
     version,
 };
 use crate::{
-    field::{Error, Path, Shown},
+    field::{BadValue, Error, Path},
     kinds::field_checks,
     name,
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go validateCustomResourceDefinitionSpec
@@ -23,7 +23,7 @@ pub(super) fn validate_definition_spec(
     spec: &Value,
     old: Option<&Value>,
     options: ConversionValidationOptions,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let at = Path::new("spec");
     let internal = InternalSpec::from_spec(spec);
@@ -102,12 +102,12 @@ fn has_defaults(internal: &InternalSpec<'_>) -> bool {
 }
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go validateCustomResourceDefinitionSpec
-fn validate_group(group: &str, at: &Path<'_>, errors: &mut Errors) {
+fn validate_group(group: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if group.is_empty() {
         errors.push(Error::required(at, ""));
         return;
     }
-    let msgs = name::dns1123_subdomain(group);
+    let msgs = name::validate_dns1123_subdomain(group);
     if !msgs.is_empty() {
         errors.push(Error::invalid(at, group, msgs.join(",")));
     } else if !group.contains('.') {
@@ -124,7 +124,7 @@ fn validate_versions(
     internal: &InternalSpec<'_>,
     stored: &StoredDefinition<'_>,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let names: Vec<_> = internal
         .versions
@@ -136,7 +136,7 @@ fn validate_versions(
         names::validate_label(names[index], names[index], "", &field_path.child("name"), errors);
         version::validate_version(version, internal.has_status(version), stored, &field_path, errors);
     }
-    let versions_value = || Shown::Printed(error_values::versions_json(&internal.versions_value()));
+    let versions_value = || BadValue::Printed(error_values::versions_json(&internal.versions_value()));
     if field_checks::duplicate_flags(&names).contains(&true) {
         errors.push(Error::invalid(
             at,
@@ -160,7 +160,7 @@ fn validate_versions(
 }
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go validateCustomResourceDefinitionSpec
-fn validate_names(names: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_names(names: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     for field in ["plural", "singular", "kind", "listKind"] {
         if names.text(field).is_empty() {
             errors.push(Error::required(&at.child(field), ""));
@@ -174,7 +174,7 @@ fn validate_selectable_fields(
     internal: &InternalSpec<'_>,
     old: Option<&Value>,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let fields = internal.common.selectable;
     if fields.as_array().is_none_or(Vec::is_empty) {

@@ -11,7 +11,7 @@ use std::{
 use serde_json::Value;
 
 use super::{internal_spec::InternalSpec, regexp, schema};
-use crate::{custom::Pattern, rules::Tree};
+use crate::{custom::Pattern, strategy::Tree};
 
 /// Limit of the size of new expressions of one definition that are compiled to check them. Beyond it only their syntax is
 /// checked.

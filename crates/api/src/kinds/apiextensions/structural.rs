@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     field::{Error, Path},
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
@@ -43,8 +43,8 @@ enum Level {
 
 /// Errors that make a schema non-structural, sorted by their text.
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/validation.go ValidateStructural
-pub(super) fn validate_structural(schema: &Value, stored: &StoredDefinition<'_>, at: &Path<'_>) -> Errors {
-    let mut errors = Errors::new();
+pub(super) fn validate_structural(schema: &Value, stored: &StoredDefinition<'_>, at: &Path<'_>) -> ErrorList {
+    let mut errors = ErrorList::new();
     validate_structural_invariants(schema, Level::Root, stored, at, &mut errors);
     validate_completeness(schema, schema, at, at, &mut errors);
     errors.sort_by_cached_key(ToString::to_string);
@@ -57,7 +57,7 @@ fn validate_structural_invariants(
     level: Level,
     stored: &StoredDefinition<'_>,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let kind = schema.text("type");
     let field_path = at.child("items");
@@ -138,7 +138,7 @@ fn validate_structural_invariants(
 }
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/validation.go validateStructuralInvariants
-fn validate_type(schema: &Value, level: Level, at: &Path<'_>, errors: &mut Errors) {
+fn validate_type(schema: &Value, level: Level, at: &Path<'_>, errors: &mut ErrorList) {
     let kind = schema.text("type");
     let field_path = at.child("type");
     if schema.flag(EMBEDDED) && kind != "object" {
@@ -193,7 +193,7 @@ fn validate_value_validation(
     skip: SkippedJunctors,
     stored: &StoredDefinition<'_>,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     for list in ["anyOf", "allOf", "oneOf"] {
         if list == "anyOf" && skip.any_of {
@@ -230,7 +230,7 @@ fn validate_nested_value_validation(
     skip: SkippedJunctors,
     stored: &StoredDefinition<'_>,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     validate_value_validation(schema, skip, stored, at, errors);
     if let Some(items) = schema::items(schema) {
@@ -286,7 +286,7 @@ fn validate_completeness(
     whole: &Value,
     whole_at: &Path<'_>,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     if narrow.has("not") {
         validate_nested_completeness(narrow.at("not"), whole, whole_at, &at.child("not"), errors);
@@ -305,7 +305,7 @@ fn validate_nested_completeness(
     whole: &Value,
     whole_at: &Path<'_>,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     validate_completeness(narrow, whole, whole_at, at, errors);
     let missing = |field_path: &Path<'_>, narrow_at: &Path<'_>| {

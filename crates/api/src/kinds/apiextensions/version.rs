@@ -11,7 +11,7 @@ use super::{
 use crate::{
     field::{Error, Path},
     go,
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
@@ -35,7 +35,7 @@ pub(super) fn validate_version(
     has_status: bool,
     stored: &StoredDefinition<'_>,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     validate_deprecation_warning(version.whole, &at.child("deprecationWarning"), errors);
     let costs = Costs::for_version(version.own.schema, stored, version.whole.text("name"));
@@ -65,7 +65,7 @@ pub(super) fn validate_version(
 }
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go validateDeprecationWarning
-fn validate_deprecation_warning(version: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_deprecation_warning(version: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if !version.has("deprecationWarning") {
         return;
     }
@@ -90,7 +90,7 @@ fn validate_deprecation_warning(version: &Value, at: &Path<'_>, errors: &mut Err
 
 /// Validates the paths of the scale subresource.
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceDefinitionSubresources
-pub(super) fn validate_subresources(subresources: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_subresources(subresources: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let scale = subresources.at("scale");
     if scale.is_null() {
         return;
@@ -125,7 +125,7 @@ fn is_under(path: &str, holder: &str) -> bool {
 
 /// Whether it is a simple JSON path; reports an error if not.
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go validateSimpleJSONPath
-fn validate_simple_json_path(path: &str, at: &Path<'_>, errors: &mut Errors) -> bool {
+fn validate_simple_json_path(path: &str, at: &Path<'_>, errors: &mut ErrorList) -> bool {
     let simple = path.starts_with('.');
     if !simple {
         let detail = "must be a simple json path starting with .";
@@ -135,7 +135,7 @@ fn validate_simple_json_path(path: &str, at: &Path<'_>, errors: &mut Errors) -> 
 }
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceColumnDefinition
-pub(super) fn validate_columns(columns: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_columns(columns: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     for (index, column) in columns.as_array().into_iter().flatten().enumerate() {
         let field_path = at.index(index);
         if column.text("name").is_empty() {
@@ -169,7 +169,7 @@ pub(super) fn validate_selectable_fields(
     schema: &Value,
     old: Option<&Value>,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     if let Some(msg) = schema::unsupported_fields_message(schema) {
         errors.push(Error::invalid(&at.child("schema.openAPIV3Schema"), "", msg));

@@ -12,7 +12,7 @@ use super::{
     taint,
 };
 use crate::{
-    field::{Error, Path, Shown},
+    field::{BadValue, Error, Path},
     go,
     kinds::{
         condition,
@@ -23,7 +23,7 @@ use crate::{
         field_checks,
     },
     name,
-    rules::{Errors, Tree, TreeMut},
+    strategy::{ErrorList, Tree, TreeMut},
 };
 
 const MAX_CONSUMERS: usize = 256;
@@ -71,7 +71,7 @@ pub(super) fn prepare_status(status: &mut Value, old: &Value) {
 
 // upstream: pkg/apis/resource/validation/validation.go gatherAllocatedDevices
 fn allocation_results(status: &Value) -> &[Value] {
-    status.way("allocation.devices").items("results")
+    status.at_path("allocation.devices").items("results")
 }
 
 fn device_id(device: &Value) -> [&str; 4] {
@@ -79,14 +79,14 @@ fn device_id(device: &Value) -> [&str; 4] {
 }
 
 // upstream: pkg/apis/resource/validation/validation.go validateResourceClaimStatusUpdate
-pub(super) fn validate_status_update(claim: &Value, old: &Value, errors: &mut Errors) {
+pub(super) fn validate_status_update(claim: &Value, old: &Value, errors: &mut ErrorList) {
     let status = claim.at("status");
     let at = Path::new("status");
     validate_consumers_and_devices(claim, old, &at, errors);
     let allocation = status.at("allocation");
     let field_path = at.child("allocation");
     if !allocation.is_null() && !old.has("allocation") {
-        let requests = RequestNames::new(claim.way("spec.devices").items("requests"));
+        let requests = RequestNames::new(claim.at_path("spec.devices").items("requests"));
         validate_allocation_result(allocation, &requests, &field_path, errors);
     }
     if !allocation.is_null() && old.has("allocation") {
@@ -101,7 +101,7 @@ pub(super) fn validate_status_update(claim: &Value, old: &Value, errors: &mut Er
 }
 
 // upstream: pkg/apis/resource/validation/validation.go validateResourceClaimStatusUpdate, validateResourceClaimUserReference
-fn validate_consumers_and_devices(claim: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_consumers_and_devices(claim: &Value, old: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let status = claim.at("status");
     let consumers = status.items("reservedFor");
     let field_path = at.child("reservedFor");
@@ -136,7 +136,7 @@ fn validate_device_status(
     device: &Value,
     allocated: &HashSet<[&str; 4]>,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     validate_csi_driver_name(device.text("driver"), &at.child("driver"), errors);
     names::validate_pool_name(device.text("pool"), &at.child("pool"), errors);
@@ -151,7 +151,7 @@ fn validate_device_status(
             text("shareID"),
         );
         let detail = "must be an allocated device in the claim";
-        errors.push(Error::invalid(at, Shown::Printed(device_id), detail));
+        errors.push(Error::invalid(at, BadValue::Printed(device_id), detail));
     }
     let conditions = device.items("conditions");
     let field_path = at.child("conditions");
@@ -176,7 +176,10 @@ fn validate_device_status(
         let field_path = at.child("networkData");
         let field_path = field_path.child("ips");
         for (index, address) in addresses.iter().filter_map(Value::as_str).enumerate() {
-            errors.extend(name::interface_address(&field_path.index(index), address));
+            errors.extend(name::validate_interface_address(
+                &field_path.index(index),
+                address,
+            ));
         }
     }
 }
@@ -186,7 +189,7 @@ fn validate_allocation_result(
     allocation: &Value,
     requests: &RequestNames<'_>,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let devices = at.child("devices");
     let results = allocation.at("devices").items("results");
@@ -220,7 +223,7 @@ fn validate_allocation_result(
     }
 }
 
-fn validate_declaratively_allocation(allocation: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_declaratively_allocation(allocation: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let devices = at.child("devices");
     let results = allocation.at("devices").items("results");
     let field_path = devices.child("results");
@@ -254,7 +257,7 @@ fn validate_declaratively_allocation(allocation: &Value, at: &Path<'_>, errors: 
     }
 }
 
-fn validate_declaratively_status(status: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_declaratively_status(status: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let consumers = status.items("reservedFor");
     let field_path = at.child("reservedFor");
     if declarative::validate_max_items(consumers, MAX_CONSUMERS, &field_path, errors) {
@@ -275,7 +278,7 @@ fn validate_declaratively_status(status: &Value, at: &Path<'_>, errors: &mut Err
         names::validate_declaratively_share_id(device.at("shareID"), &field_path.child("shareID"), errors);
         let network = device.at("networkData");
         let field_path = field_path.child("networkData");
-        let short = |name: &str, most: usize, errors: &mut Errors| {
+        let short = |name: &str, most: usize, errors: &mut ErrorList| {
             if network.text(name).len() > most {
                 errors.push(Error::too_long(&field_path.child(name), most));
             }
@@ -297,7 +300,7 @@ mod tests {
     }
 
     fn errors(status: &Value, old: &Value) -> Vec<String> {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         validate_status_update(&claim(status), old, &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }

@@ -6,14 +6,14 @@ use crate::{
     field::{Error, Path},
     kinds::field_checks,
     quantity::{Format, Quantity},
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 const MAX_VALID_VALUES: usize = 10;
 
 /// Validates a capacity; `shared` is whether the device allows multiple allocations.
 // upstream: pkg/apis/resource/validation/validation.go validateMultiAllocatableDeviceCapacity, validateSingleAllocatableDeviceCapacity, validateRequestPolicy
-pub(super) fn validate_capacity(capacity: &Value, shared: bool, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_capacity(capacity: &Value, shared: bool, at: &Path<'_>, errors: &mut ErrorList) {
     let policy = capacity.at("requestPolicy");
     if policy.is_null() {
         return;
@@ -63,7 +63,7 @@ fn validate_valid_values(
     default: &Quantity,
     whole: &Quantity,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     for (index, pair) in values.windows(2).enumerate() {
         if let [before, after] = pair
@@ -148,7 +148,7 @@ impl RequestRange {
     }
 
     // upstream: pkg/apis/resource/validation/validation.go validateRequestPolicyRange
-    fn validate(&self, whole: &Quantity, at: &Path<'_>, errors: &mut Errors) {
+    fn validate(&self, whole: &Quantity, at: &Path<'_>, errors: &mut ErrorList) {
         let Some(min) = &self.min else {
             let detail = "required when validRange is defined";
             errors.push(Error::required(&at.child("min"), detail));
@@ -209,7 +209,7 @@ impl RequestRange {
         whole: &Quantity,
         fine: bool,
         at: &Path<'_>,
-        errors: &mut Errors,
+        errors: &mut ErrorList,
     ) {
         let field_path = at.child("step");
         if !step.sign().is_gt() {
@@ -263,7 +263,7 @@ mod tests {
     use super::*;
 
     fn errors(policy: &Value) -> Vec<String> {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         let capacity = json!({"value": "10", "requestPolicy": policy});
         validate_capacity(&capacity, true, &Path::new("c"), &mut errors);
         errors.iter().map(ToString::to_string).collect()

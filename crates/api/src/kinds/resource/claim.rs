@@ -11,7 +11,7 @@ use super::{
 use crate::{
     field::{Error, Path},
     kinds::field_checks,
-    rules::{Errors, Tree, TreeMut},
+    strategy::{ErrorList, Tree, TreeMut},
 };
 
 pub(super) const MAX_REQUESTS: usize = 32;
@@ -24,9 +24,9 @@ const ALLOCATION_MODES: [&str; 2] = ["All", "ExactCount"];
 // upstream: pkg/apis/resource/v1/defaults.go SetDefaults_ExactDeviceRequest, SetDefaults_DeviceSubRequest
 pub(super) fn set_defaults_claim_spec(spec: &mut Value) {
     for_each_request(spec, |request| {
-        request.fill("allocationMode", "ExactCount");
+        request.set_default("allocationMode", "ExactCount");
         if request.text("allocationMode") == "ExactCount" {
-            request.fill("count", 1);
+            request.set_default("count", 1);
         }
         taint::set_defaults_tolerations(request);
     });
@@ -61,7 +61,7 @@ fn for_each_request(spec: &mut Value, mut change: impl FnMut(&mut Value)) {
 }
 
 // upstream: pkg/apis/resource/validation/validation.go validateResourceClaimSpec
-pub(super) fn validate_claim_spec(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_claim_spec(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let devices = spec.at("devices");
     let field_path = at.child("devices");
     validate_device_claim(devices, &field_path, errors);
@@ -69,7 +69,7 @@ pub(super) fn validate_claim_spec(spec: &Value, at: &Path<'_>, errors: &mut Erro
 }
 
 // upstream: pkg/apis/resource/validation/validation.go validateDeviceClaim
-fn validate_device_claim(devices: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_device_claim(devices: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let requests = devices.items("requests");
     let field_path = at.child("requests");
     if requests.len() <= MAX_REQUESTS {
@@ -102,7 +102,7 @@ fn validate_device_claim(devices: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 // upstream: pkg/apis/resource/validation/validation.go validateDeviceRequest
-fn validate_device_request(request: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_device_request(request: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     field_checks::validate_dns1123_label(request.text("name"), &at.child("name"), errors);
     let alternatives = request.items("firstAvailable");
     match (request.has("exactly"), alternatives.is_empty()) {
@@ -146,7 +146,7 @@ fn validate_device_request(request: &Value, at: &Path<'_>, errors: &mut Errors) 
 
 /// Validates what exact requests and subrequests have in common.
 // upstream: pkg/apis/resource/validation/validation.go validateExactDeviceRequest, validateDeviceSubRequest
-fn validate_exact_request(request: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_exact_request(request: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     configuration::validate_selectors(request, ValidatedItem::New, at, errors);
     let count = request.int("count").unwrap_or_default();
     let field_path = at.child("count");
@@ -163,7 +163,7 @@ fn validate_exact_request(request: &Value, at: &Path<'_>, errors: &mut Errors) {
     taint::validate_tolerations(request, at, errors);
 }
 
-fn validate_declaratively_claim(devices: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_declaratively_claim(devices: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let requests = devices.items("requests");
     let field_path = at.child("requests");
     if declarative::validate_max_items(requests, MAX_REQUESTS, &field_path, errors) {
@@ -196,7 +196,7 @@ fn validate_declaratively_claim(devices: &Value, at: &Path<'_>, errors: &mut Err
     }
 }
 
-fn validate_declaratively_request(request: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_declaratively_request(request: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if request.has("exactly") {
         validate_declaratively_exact_request(request.at("exactly"), &at.child("exactly"), errors);
     }
@@ -219,7 +219,7 @@ fn validate_declaratively_request(request: &Value, at: &Path<'_>, errors: &mut E
     }
 }
 
-fn validate_declaratively_exact_request(request: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_declaratively_exact_request(request: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     configuration::validate_declaratively_selectors(request, at, errors);
     declarative::validate_optional_enum(request, "allocationMode", &ALLOCATION_MODES, at, errors);
     taint::validate_declaratively_tolerations(request, at, errors);

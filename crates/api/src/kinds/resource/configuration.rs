@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{declarative, names, selector};
 use crate::{
     field::{Error, Path},
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 pub(super) const MAX_SELECTORS: usize = 32;
@@ -24,7 +24,7 @@ pub(super) enum ValidatedItem {
 
 /// Hand-written validation of selectors.
 // upstream: pkg/apis/resource/validation/validation.go validateSelectorSlice, validateSelector
-pub(super) fn validate_selectors(holder: &Value, age: ValidatedItem, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_selectors(holder: &Value, age: ValidatedItem, at: &Path<'_>, errors: &mut ErrorList) {
     let selectors = holder.items("selectors");
     if selectors.len() > MAX_SELECTORS {
         return;
@@ -51,7 +51,7 @@ pub(super) fn validate_selectors(holder: &Value, age: ValidatedItem, at: &Path<'
 }
 
 /// Declarative validation of selectors.
-pub(super) fn validate_declaratively_selectors(holder: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_declaratively_selectors(holder: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("selectors");
     declarative::validate_max_items(holder.items("selectors"), MAX_SELECTORS, &field_path, errors);
 }
@@ -62,7 +62,7 @@ pub(super) fn validate_device_configuration(
     configuration: &Value,
     age: ValidatedItem,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let field_path = at.child("opaque");
     if !configuration.has("opaque") {
@@ -78,7 +78,7 @@ pub(super) fn validate_device_configuration(
 pub(super) fn validate_declaratively_configuration(
     configuration: &Value,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     if configuration.has("opaque") {
         let field_path = at.child("opaque");
@@ -89,7 +89,12 @@ pub(super) fn validate_declaratively_configuration(
 
 /// Opaque data of a driver: a JSON object within the size limit.
 // upstream: pkg/apis/resource/validation/validation.go validateRawExtension
-pub(super) fn validate_raw_extension(data: &Value, most: Option<usize>, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_raw_extension(
+    data: &Value,
+    most: Option<usize>,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     if data.is_null() {
         errors.push(Error::required(at, ""));
         return;

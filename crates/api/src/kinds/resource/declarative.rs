@@ -4,13 +4,18 @@
 use serde_json::Value;
 
 use crate::{
-    field::{Error, Path, Shown},
+    field::{BadValue, Error, Path},
     kinds::{field_checks, go_values},
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 /// Whether a list is within its limit; reports it if not.
-pub(super) fn validate_max_items(items: &[Value], most: usize, at: &Path<'_>, errors: &mut Errors) -> bool {
+pub(super) fn validate_max_items(
+    items: &[Value],
+    most: usize,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) -> bool {
     if items.len() > most {
         errors.push(Error::too_many(at, Some(items.len()), most));
     }
@@ -18,7 +23,13 @@ pub(super) fn validate_max_items(items: &[Value], most: usize, at: &Path<'_>, er
 }
 
 /// Rejects items with equal key fields; errors show the whole item.
-pub(super) fn validate_unique(items: &[Value], keys: &[&str], ty: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_unique(
+    items: &[Value],
+    keys: &[&str],
+    ty: &str,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let key = |item: &'_ Value| keys.iter().map(|key| item.at(key).clone()).collect::<Vec<_>>();
     let repeated = field_checks::duplicate_flags(items.iter().map(key));
     for (index, item) in items.iter().enumerate() {
@@ -32,7 +43,7 @@ pub(super) fn validate_unique(items: &[Value], keys: &[&str], ty: &str, at: &Pat
 }
 
 /// A list of strings within its limit and without duplicates.
-pub(super) fn validate_set(tree: &Value, name: &str, most: usize, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_set(tree: &Value, name: &str, most: usize, at: &Path<'_>, errors: &mut ErrorList) {
     let items = tree.items(name);
     let field_path = at.child(name);
     if !validate_max_items(items, most, &field_path, errors) {
@@ -41,7 +52,7 @@ pub(super) fn validate_set(tree: &Value, name: &str, most: usize, at: &Path<'_>,
     let repeated = field_checks::duplicate_flags(items);
     for (index, item) in items.iter().enumerate() {
         if repeated[index] {
-            let value = Shown::Text(item.as_str().unwrap_or_default().to_owned());
+            let value = BadValue::Text(item.as_str().unwrap_or_default().to_owned());
             errors.push(Error::duplicate(&field_path.index(index), value));
         }
     }
@@ -53,7 +64,7 @@ pub(super) fn validate_required_enum(
     name: &str,
     supported: &[&str],
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     match tree.text(name) {
         "" => errors.push(Error::required(&at.child(name), "")),
@@ -67,7 +78,7 @@ pub(super) fn validate_optional_enum(
     name: &str,
     supported: &[&str],
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     match tree.text(name) {
         "" => {}

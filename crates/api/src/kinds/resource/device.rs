@@ -9,8 +9,8 @@ use crate::{
         core::node_selector::{self, Values},
         field_checks,
     },
-    name::Rule,
-    rules::{Errors, Tree},
+    name::NameFormat,
+    strategy::{ErrorList, Tree},
 };
 
 const MAX_ATTRIBUTES_AND_CAPACITIES: usize = 32;
@@ -35,7 +35,7 @@ pub(super) fn validate_device(
     old: &Value,
     each_selects: bool,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     field_checks::validate_dns1123_label(device.text("name"), &at.child("name"), errors);
     let attributes = device.entries("attributes");
@@ -99,7 +99,7 @@ pub(super) fn validate_device(
 }
 
 // upstream: pkg/apis/resource/validation/validation.go validateDeviceAttribute
-fn validate_attribute(attribute: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_attribute(attribute: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if let Some(text) = attribute.at("string").as_str() {
         validate_string_value(text, &at.child("string"), errors);
     }
@@ -117,14 +117,14 @@ fn validate_attribute(attribute: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 // upstream: pkg/apis/resource/validation/validation.go validateDeviceAttributeStringValue
-fn validate_string_value(text: &str, at: &Path<'_>, errors: &mut Errors) {
+fn validate_string_value(text: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if text.len() > MAX_VALUE_BYTES {
         errors.push(Error::too_long(at, MAX_VALUE_BYTES));
     }
 }
 
 // upstream: pkg/apis/resource/validation/validation.go validateDeviceAttributeVersionValue
-fn validate_version_value(text: &str, at: &Path<'_>, errors: &mut Errors) {
+fn validate_version_value(text: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if !is_semantic_version(text) {
         let detail = "must be a string compatible with semver.org spec 2.0.0";
         errors.push(Error::invalid(at, text, detail));
@@ -159,7 +159,7 @@ fn is_semantic_version(text: &str) -> bool {
 
 /// Hand-written validation of counters: their number is limited.
 // upstream: pkg/apis/resource/validation/validation.go validateCounterSet, validateDeviceCounterConsumption
-pub(super) fn validate_counters(holder: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_counters(holder: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let counters = holder.entries("counters").len();
     if counters > MAX_COUNTERS {
         errors.push(Error::too_many(
@@ -171,7 +171,12 @@ pub(super) fn validate_counters(holder: &Value, at: &Path<'_>, errors: &mut Erro
 }
 
 /// Declarative validation of counters and of the name of their set.
-pub(super) fn validate_declaratively_counters(holder: &Value, set: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_declaratively_counters(
+    holder: &Value,
+    set: &str,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     match holder.text(set) {
         "" => errors.push(Error::required(&at.child(set), "")),
         name => field_checks::validate_dns1123_label(name, &at.child(set), errors),
@@ -187,7 +192,7 @@ pub(super) fn validate_declaratively_counters(holder: &Value, set: &str, at: &Pa
 }
 
 // upstream: pkg/apis/resource/validation/validation.go validateDevice
-fn validate_node_selection(device: &Value, each_selects: bool, at: &Path<'_>, errors: &mut Errors) {
+fn validate_node_selection(device: &Value, each_selects: bool, at: &Path<'_>, errors: &mut ErrorList) {
     const EXACTLY_ONE: &str = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
     if !each_selects {
         if ["nodeName", "nodeSelector", "allNodes"]
@@ -205,7 +210,12 @@ fn validate_node_selection(device: &Value, each_selects: bool, at: &Path<'_>, er
         Some("") => errors.push(Error::invalid(&at.child("nodeName"), "", "must not be empty")),
         Some(node) => {
             set_fields.push("`nodeName`");
-            field_checks::push_invalid(node, Rule::Subdomain.name(node), &at.child("nodeName"), errors);
+            field_checks::push_invalid(
+                node,
+                NameFormat::Subdomain.name(node),
+                &at.child("nodeName"),
+                errors,
+            );
         }
     }
     if device.has("nodeSelector") {
@@ -234,7 +244,7 @@ fn validate_node_selection(device: &Value, each_selects: bool, at: &Path<'_>, er
 
 /// Hand-written validation of binding conditions of a device or result (KEP-5007).
 // upstream: pkg/apis/resource/validation/validation.go validateDeviceBindingParameters
-pub(super) fn validate_binding_conditions(holder: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_binding_conditions(holder: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let [good, bad] = BINDING_CONDITION_FIELDS;
     for list in BINDING_CONDITION_FIELDS {
         let field_path = at.child(list);
@@ -267,7 +277,11 @@ pub(super) fn validate_binding_conditions(holder: &Value, at: &Path<'_>, errors:
 }
 
 /// Declarative validation of binding conditions.
-pub(super) fn validate_declaratively_binding_conditions(holder: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_declaratively_binding_conditions(
+    holder: &Value,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     for list in BINDING_CONDITION_FIELDS {
         declarative::validate_max_items(
             holder.items(list),
@@ -279,7 +293,7 @@ pub(super) fn validate_declaratively_binding_conditions(holder: &Value, at: &Pat
 }
 
 /// Declarative validation of a device.
-pub(super) fn validate_declaratively_device(device: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_declaratively_device(device: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("attributes");
     for (key, attribute) in device.entries("attributes") {
         validate_declaratively_attribute(attribute, &field_path.key(key), errors);
@@ -301,7 +315,7 @@ pub(super) fn validate_declaratively_device(device: &Value, at: &Path<'_>, error
 }
 
 /// An attribute has exactly one value.
-fn validate_declaratively_attribute(attribute: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_declaratively_attribute(attribute: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let set_fields: Vec<_> = VALUE_FIELDS
         .into_iter()
         .filter(|name| attribute.has(name))
@@ -345,7 +359,7 @@ mod tests {
 
     #[test]
     fn rejects_overlapping_binding_conditions() {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         validate_binding_conditions(
             &json!({"bindingConditions": ["a", "a"], "bindingFailureConditions": ["a"]}),
             &Path::new("d"),

@@ -10,21 +10,21 @@ use crate::{
     field::{Error, Path},
     kinds::field_checks,
     name,
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, named_row},
     time::Time,
 };
 
 pub(super) struct DeviceClass;
 
 // upstream: pkg/registry/resource/deviceclass/strategy.go deviceClassStrategy
-impl Rules for DeviceClass {
+impl RestStrategy for DeviceClass {
     // upstream: pkg/apis/resource/validation/validation.go ValidateDeviceClass
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_device_class_spec(object.at("spec"), &Value::Null, errors);
     }
 
     // upstream: pkg/apis/resource/validation/validation.go ValidateDeviceClassUpdate
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_device_class_spec(new.at("spec"), old.at("spec"), errors);
     }
 
@@ -44,7 +44,7 @@ impl Rules for DeviceClass {
 }
 
 // upstream: pkg/apis/resource/validation/validation.go validateDeviceClassSpec
-fn validate_device_class_spec(spec: &Value, old: &Value, errors: &mut Errors) {
+fn validate_device_class_spec(spec: &Value, old: &Value, errors: &mut ErrorList) {
     let at = Path::new("spec");
     let age = |name: &str| {
         if !old.is_null() && spec.at(name) == old.at(name) {
@@ -79,7 +79,7 @@ fn validate_device_class_spec(spec: &Value, old: &Value, errors: &mut Errors) {
 
 /// An extended resource name, which must leave room for the quota prefix.
 // upstream: pkg/apis/resource/validation/validation.go validateDeviceClassSpec
-fn validate_extended_resource_name(resource: &str, at: &Path<'_>, errors: &mut Errors) {
+fn validate_extended_resource_name(resource: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if !resource.contains('/') {
         let detail = "a name must be a domain-prefixed path, such as 'example.com/my-prop'";
         errors.push(Error::invalid(at, resource, detail));
@@ -91,7 +91,7 @@ fn validate_extended_resource_name(resource: &str, at: &Path<'_>, errors: &mut E
         let detail = "must not have \"requests.\" prefix";
         errors.push(Error::invalid(at, resource, detail));
     }
-    let msgs = name::label_key(&format!("requests.{resource}"));
+    let msgs = name::validate_label_key(&format!("requests.{resource}"));
     field_checks::push_invalid(resource, msgs, at, errors);
 }
 
@@ -108,7 +108,7 @@ mod tests {
             "config": [{}, {"opaque": {"driver": "d", "parameters": [1]}}],
             "extendedResourceName": "x",
         });
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         validate_device_class_spec(&spec, &Value::Null, &mut errors);
         let messages: Vec<_> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(

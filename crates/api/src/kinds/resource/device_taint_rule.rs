@@ -6,7 +6,7 @@ use super::{names, taint};
 use crate::{
     field::{Error, Path},
     kinds::{condition, core::volume::source::validate_csi_driver_name, field_checks, status_meta},
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, age, named_row},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, age, named_row},
     time::Time,
 };
 
@@ -15,19 +15,19 @@ const MAX_CONDITIONS: usize = 8;
 pub(super) struct DeviceTaintRule;
 
 // upstream: pkg/registry/resource/devicetaintrule/strategy.go deviceTaintRuleStrategy
-impl Rules for DeviceTaintRule {
+impl RestStrategy for DeviceTaintRule {
     // upstream: pkg/registry/resource/devicetaintrule/strategy.go PrepareForCreate
-    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
+    fn prepare_for_create(&self, object: &mut Value, at: &StrategyContext<'_>) {
         object.set("status", json!({}));
-        taint::set_time_added(object.make("spec").make("taint"), at.now);
+        taint::set_time_added(object.ensure_object("spec").ensure_object("taint"), at.now);
     }
 
     /// `timeAdded` is set when the effect changes, unless the client sets it.
     // upstream: pkg/registry/resource/devicetaintrule/strategy.go PrepareForUpdate
-    fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, at: &StrategyContext<'_>) {
         new.copy_from("status", old);
-        let before = old.way("spec.taint");
-        let taint = new.make("spec").make("taint");
+        let before = old.at_path("spec.taint");
+        let taint = new.ensure_object("spec").ensure_object("taint");
         taint::set_time_added(taint, at.now);
         if taint.at("effect") != before.at("effect") && taint.at("timeAdded") == before.at("timeAdded") {
             taint.set("timeAdded", at.now.truncated().to_string());
@@ -35,18 +35,24 @@ impl Rules for DeviceTaintRule {
     }
 
     // upstream: pkg/registry/resource/devicetaintrule/strategy.go deviceTaintRuleStatusStrategy
-    fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.copy_from("spec", old);
         status_meta::reset_object_meta_for_status(new, old);
     }
 
     // upstream: pkg/apis/resource/validation/validation.go ValidateDeviceTaintRule
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_device_taint_rule_spec(object.at("spec"), errors);
     }
 
     // upstream: pkg/apis/resource/validation/validation.go ValidateDeviceTaintRuleStatusUpdate
-    fn validate_status(&self, new: &Value, _: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        _: &Value,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         let at = Path::new("status");
         let field_path = at.child("conditions");
         let conditions = new.at("status").items("conditions");
@@ -65,7 +71,7 @@ impl Rules for DeviceTaintRule {
     }
 
     // upstream: pkg/registry/resource/devicetaintrule/strategy.go AllowUnconditionalUpdate
-    fn updates_unconditionally(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 
@@ -82,7 +88,7 @@ impl Rules for DeviceTaintRule {
     }
 
     fn row(&self, object: &Value, now: Time) -> Row {
-        let taint = object.way("spec.taint");
+        let taint = object.at_path("spec.taint");
         let added = match taint.at("timeAdded").as_str() {
             Some(added) => age(added, now),
             None => json!(""),
@@ -101,7 +107,7 @@ impl Rules for DeviceTaintRule {
 }
 
 // upstream: pkg/apis/resource/validation/validation.go validateDeviceTaintRuleSpec, validateDeviceTaintSelector
-fn validate_device_taint_rule_spec(spec: &Value, errors: &mut Errors) {
+fn validate_device_taint_rule_spec(spec: &Value, errors: &mut ErrorList) {
     let at = Path::new("spec");
     let selector = spec.at("deviceSelector");
     let field_path = at.child("deviceSelector");
@@ -126,7 +132,7 @@ mod tests {
 
     #[test]
     fn requires_key_and_effect() {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         validate_device_taint_rule_spec(
             &json!({"deviceSelector": {"pool": ""}, "taint": {"key": "k", "effect": ""}}),
             &mut errors,

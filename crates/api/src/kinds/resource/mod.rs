@@ -19,10 +19,10 @@ mod resource_slice;
 mod selector;
 mod taint;
 
-use crate::rules::Rules;
+use crate::strategy::RestStrategy;
 
 /// The strategy of a kind of this group.
-pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
+pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     Some(match kind {
         "DeviceClass" => &device_class::DeviceClass,
         "DeviceTaintRule" => &device_taint_rule::DeviceTaintRule,

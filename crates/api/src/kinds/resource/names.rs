@@ -11,7 +11,7 @@ use crate::{
     field::{Error, Path},
     kinds::{core::volume::source::validate_csi_driver_name, field_checks},
     name,
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 const MAX_POOL_NAME: usize = 253;
@@ -22,7 +22,7 @@ pub(super) const MAX_KEY: usize = MAX_DOMAIN + 1 + MAX_IDENTIFIER;
 
 /// Hand-written validation of a pool name: DNS subdomains separated by slashes.
 // upstream: pkg/apis/resource/validation/validation.go validatePoolName
-pub(super) fn validate_pool_name(pool: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_pool_name(pool: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if pool.is_empty() {
         errors.push(Error::required(at, ""));
         return;
@@ -36,7 +36,7 @@ pub(super) fn validate_pool_name(pool: &str, at: &Path<'_>, errors: &mut Errors)
 }
 
 /// Declarative validation of a pool name.
-pub(super) fn validate_declaratively_pool_name(pool: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_declaratively_pool_name(pool: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if pool.is_empty() {
         errors.push(Error::required(at, ""));
         return;
@@ -49,7 +49,7 @@ pub(super) fn validate_declaratively_pool_name(pool: &str, at: &Path<'_>, errors
             let detail = format!("segment {index}: must not be empty");
             errors.push(Error::invalid(at, pool, detail));
         } else {
-            for msg in name::dns1123_subdomain(part) {
+            for msg in name::validate_dns1123_subdomain(part) {
                 errors.push(Error::invalid(at, part, format!("segment {index}: {msg}")));
             }
         }
@@ -57,7 +57,7 @@ pub(super) fn validate_declaratively_pool_name(pool: &str, at: &Path<'_>, errors
 }
 
 /// Declarative validation of a driver name.
-pub(super) fn validate_declaratively_driver_name(driver: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_declaratively_driver_name(driver: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if driver.is_empty() {
         errors.push(Error::required(at, ""));
         return;
@@ -70,7 +70,7 @@ pub(super) fn validate_declaratively_driver_name(driver: &str, at: &Path<'_>, er
 
 /// Hand-written validation of the key of an attribute or capacity: a C identifier, with an optional domain.
 // upstream: pkg/apis/resource/validation/validation.go validateQualifiedName
-pub(super) fn validate_qualified_name(key: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_qualified_name(key: &str, at: &Path<'_>, errors: &mut ErrorList) {
     match key.split_once('/') {
         None => validate_c_identifier(key, at, errors),
         Some((domain, name)) if !name.contains('/') => {
@@ -88,7 +88,7 @@ pub(super) fn validate_qualified_name(key: &str, at: &Path<'_>, errors: &mut Err
 }
 
 /// Declarative validation of a fully qualified attribute name.
-pub(super) fn validate_declaratively_attribute_name(full: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_declaratively_attribute_name(full: &str, at: &Path<'_>, errors: &mut ErrorList) {
     match full.split_once('/') {
         None => validate_c_identifier(full, at, errors),
         Some((domain, name)) if !name.contains('/') => {
@@ -98,7 +98,7 @@ pub(super) fn validate_declaratively_attribute_name(full: &str, at: &Path<'_>, e
                     if domain.len() > MAX_DOMAIN {
                         errors.push(Error::too_long(at, MAX_DOMAIN));
                     }
-                    for msg in name::dns1123_subdomain(domain) {
+                    for msg in name::validate_dns1123_subdomain(domain) {
                         errors.push(Error::invalid(at, domain, format!("prefix: {msg}")));
                     }
                 }
@@ -117,15 +117,15 @@ pub(super) fn validate_declaratively_attribute_name(full: &str, at: &Path<'_>, e
 }
 
 // upstream: pkg/apis/resource/validation/validation.go validateCIdentifier
-fn validate_c_identifier(name: &str, at: &Path<'_>, errors: &mut Errors) {
+fn validate_c_identifier(name: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if name.len() > MAX_IDENTIFIER {
         errors.push(Error::too_long(at, MAX_IDENTIFIER));
     }
-    field_checks::push_invalid(name, name::c_identifier(name), at, errors);
+    field_checks::push_invalid(name, name::validate_c_identifier(name), at, errors);
 }
 
 /// Declarative validation of a share id, which is a UUID.
-pub(super) fn validate_declaratively_share_id(value: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_declaratively_share_id(value: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let Some(uuid) = value.as_str() else { return };
     let is_valid = uuid.len() == 36
         && uuid.bytes().enumerate().all(|(index, byte)| match index {
@@ -161,7 +161,7 @@ impl<'v> RequestNames<'v> {
 
     /// Validates a reference to a request.
     // upstream: pkg/apis/resource/validation/validation.go validateRequestNameRef
-    pub(super) fn validate_reference(&self, reference: &str, at: &Path<'_>, errors: &mut Errors) {
+    pub(super) fn validate_reference(&self, reference: &str, at: &Path<'_>, errors: &mut ErrorList) {
         const UNKNOWN_REQUEST: &str = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
         let (request, alternative) = match reference.split_once('/') {
             Some((request, alternative)) => (request, Some(alternative)),
@@ -181,7 +181,7 @@ impl<'v> RequestNames<'v> {
     }
 
     /// Validates a list of references, unless it is too long, which is reported elsewhere.
-    pub(super) fn validate_references(&self, tree: &Value, at: &Path<'_>, errors: &mut Errors) {
+    pub(super) fn validate_references(&self, tree: &Value, at: &Path<'_>, errors: &mut ErrorList) {
         if tree.items("requests").len() > super::claim::MAX_REQUESTS {
             return;
         }
@@ -221,7 +221,7 @@ mod tests {
         let requests = json!([{"name": "a"}, {"name": "b", "firstAvailable": [{"name": "c"}]}]);
         let requests = RequestNames::new(requests.as_array().unwrap());
         let msgs = |reference: &str| {
-            let mut errors = Errors::new();
+            let mut errors = ErrorList::new();
             requests.validate_reference(reference, &Path::new("r"), &mut errors);
             errors.len()
         };

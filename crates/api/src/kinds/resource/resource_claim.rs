@@ -6,15 +6,15 @@ use super::{allocation, claim, taint};
 use crate::{
     field::Path,
     kinds::{field_checks, status_meta},
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row},
     time::Time,
 };
 
 pub(super) struct ResourceClaim;
 
 // upstream: pkg/registry/resource/resourceclaim/strategy.go resourceclaimStrategy
-impl Rules for ResourceClaim {
-    fn default(&self, object: &mut Value) {
+impl RestStrategy for ResourceClaim {
+    fn set_defaults(&self, object: &mut Value) {
         if let Some(spec) = object.at_mut("spec") {
             claim::set_defaults_claim_spec(spec);
         }
@@ -30,30 +30,30 @@ impl Rules for ResourceClaim {
     }
 
     // upstream: pkg/registry/resource/resourceclaim/strategy.go PrepareForCreate
-    fn prepare_create(&self, object: &mut Value, _: &Circumstances<'_>) {
+    fn prepare_for_create(&self, object: &mut Value, _: &StrategyContext<'_>) {
         object.set("status", json!({}));
-        claim::drop_disabled_fields(object.make("spec"), &Value::Null);
+        claim::drop_disabled_fields(object.ensure_object("spec"), &Value::Null);
     }
 
     // upstream: pkg/registry/resource/resourceclaim/strategy.go PrepareForUpdate
-    fn prepare_update(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.copy_from("status", old);
-        claim::drop_disabled_fields(new.make("spec"), old.at("spec"));
+        claim::drop_disabled_fields(new.ensure_object("spec"), old.at("spec"));
     }
 
-    fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.copy_from("spec", old);
         status_meta::reset_object_meta_for_status(new, old);
-        allocation::prepare_status(new.make("status"), old.at("status"));
+        allocation::prepare_status(new.ensure_object("status"), old.at("status"));
     }
 
     // upstream: pkg/apis/resource/validation/validation.go ValidateResourceClaim
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         claim::validate_claim_spec(object.at("spec"), &Path::new("spec"), errors);
     }
 
     // upstream: pkg/apis/resource/validation/validation.go ValidateResourceClaimUpdate
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         field_checks::validate_immutable_hiding_value(
             new.at("spec"),
             old.at("spec"),
@@ -63,7 +63,13 @@ impl Rules for ResourceClaim {
     }
 
     // upstream: pkg/apis/resource/validation/validation.go ValidateResourceClaimStatusUpdate
-    fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        old: &Value,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         allocation::validate_status_update(new, old.at("status"), errors);
     }
 
@@ -103,7 +109,7 @@ mod tests {
     use super::*;
 
     fn errors(spec: &Value) -> Vec<String> {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         claim::validate_claim_spec(spec, &Path::new("spec"), &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
@@ -113,7 +119,7 @@ mod tests {
         let mut object = json!({"spec": {"devices": {"requests": [
             {"name": "r", "exactly": {"deviceClassName": "c", "tolerations": [{}]}},
         ]}}});
-        ResourceClaim.default(&mut object);
+        ResourceClaim.set_defaults(&mut object);
         let exactly = &object.at("spec").at("devices").items("requests")[0];
         assert_eq!(
             exactly.at("exactly"),

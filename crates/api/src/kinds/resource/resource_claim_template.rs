@@ -4,18 +4,18 @@ use serde_json::Value;
 
 use super::claim;
 use crate::{
-    field::{Error, Path, Shown},
+    field::{BadValue, Error, Path},
     go,
     kinds::{core::persistent_volume_claim::validate_template_metadata, field_checks, go_values},
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row},
     time::Time,
 };
 
 pub(super) struct ResourceClaimTemplate;
 
 // upstream: pkg/registry/resource/resourceclaimtemplate/strategy.go resourceClaimTemplateStrategy
-impl Rules for ResourceClaimTemplate {
-    fn default(&self, object: &mut Value) {
+impl RestStrategy for ResourceClaimTemplate {
+    fn set_defaults(&self, object: &mut Value) {
         let spec = object.at_mut("spec").and_then(|spec| spec.at_mut("spec"));
         if let Some(spec) = spec {
             claim::set_defaults_claim_spec(spec);
@@ -23,17 +23,20 @@ impl Rules for ResourceClaimTemplate {
     }
 
     // upstream: pkg/registry/resource/resourceclaimtemplate/strategy.go PrepareForCreate
-    fn prepare_create(&self, object: &mut Value, _: &Circumstances<'_>) {
-        claim::drop_disabled_fields(object.make("spec").make("spec"), &Value::Null);
+    fn prepare_for_create(&self, object: &mut Value, _: &StrategyContext<'_>) {
+        claim::drop_disabled_fields(object.ensure_object("spec").ensure_object("spec"), &Value::Null);
     }
 
     // upstream: pkg/registry/resource/resourceclaimtemplate/strategy.go PrepareForUpdate
-    fn prepare_update(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
-        claim::drop_disabled_fields(new.make("spec").make("spec"), old.way("spec.spec"));
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
+        claim::drop_disabled_fields(
+            new.ensure_object("spec").ensure_object("spec"),
+            old.at_path("spec.spec"),
+        );
     }
 
     // upstream: pkg/apis/resource/validation/validation.go ValidateResourceClaimTemplate
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let spec = object.at("spec");
         let at = Path::new("spec");
         validate_template_metadata(spec.at("metadata"), &at.child("metadata"), errors);
@@ -41,7 +44,7 @@ impl Rules for ResourceClaimTemplate {
     }
 
     // upstream: pkg/apis/resource/validation/validation.go ValidateResourceClaimTemplateUpdate
-    fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, at: &StrategyContext<'_>, errors: &mut ErrorList) {
         self.validate(new, at, errors);
         if new.at("spec") != old.at("spec") {
             errors.push(Error::invalid(
@@ -64,7 +67,7 @@ impl Rules for ResourceClaimTemplate {
 }
 
 /// A spec as the value of an error: metadata is inlined, and the internal type has no JSON tags.
-fn spec_value(spec: &Value) -> Shown {
+fn spec_value(spec: &Value) -> BadValue {
     let metadata: Vec<_> = ["labels", "annotations"]
         .into_iter()
         .filter(|name| spec.at("metadata").has(name))
@@ -72,5 +75,5 @@ fn spec_value(spec: &Value) -> Shown {
         .collect();
     let metadata = metadata.concat();
     let claim = go_values::internal_json("resource", "ResourceClaimSpec", spec.at("spec"));
-    Shown::Printed(format!("{{{metadata}\"Spec\":{claim}}}"))
+    BadValue::Printed(format!("{{{metadata}\"Spec\":{claim}}}"))
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{declarative, device, names, taint};
 use crate::{
-    field::{Error, Path, Shown},
+    field::{BadValue, Error, Path},
     go,
     kinds::{
         core::{
@@ -15,8 +15,10 @@ use crate::{
         },
         field_checks,
     },
-    name::Rule,
-    rules::{Circumstances, Column, Errors, Row, Rules, Selectable, Tree, TreeMut, named_row},
+    name::NameFormat,
+    strategy::{
+        Column, ErrorList, RestStrategy, Row, SelectableField, StrategyContext, Tree, TreeMut, named_row,
+    },
     time::Time,
 };
 
@@ -30,28 +32,28 @@ const LIST_FIELDS: [&str; 4] = ["bools", "ints", "strings", "versions"];
 pub(super) struct ResourceSlice;
 
 // upstream: pkg/registry/resource/resourceslice/strategy.go resourceSliceStrategy
-impl Rules for ResourceSlice {
+impl RestStrategy for ResourceSlice {
     // upstream: pkg/registry/resource/resourceslice/strategy.go PrepareForCreate
-    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
-        let spec = object.make("spec");
+    fn prepare_for_create(&self, object: &mut Value, at: &StrategyContext<'_>) {
+        let spec = object.ensure_object("spec");
         set_taint_times(spec, at.now);
         drop_disabled_fields(spec, &Value::Null);
     }
 
     // upstream: pkg/registry/resource/resourceslice/strategy.go PrepareForUpdate
-    fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
-        let spec = new.make("spec");
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, at: &StrategyContext<'_>) {
+        let spec = new.ensure_object("spec");
         set_taint_times(spec, at.now);
         drop_disabled_fields(spec, old.at("spec"));
     }
 
     // upstream: pkg/apis/resource/validation/validation.go ValidateResourceSlice
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_slice(object.at("spec"), &Value::Null, errors);
     }
 
     // upstream: pkg/apis/resource/validation/validation.go ValidateResourceSliceUpdate
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_slice(new.at("spec"), old.at("spec"), errors);
     }
 
@@ -75,22 +77,22 @@ impl Rules for ResourceSlice {
         false
     }
 
-    fn selectable(&self) -> &'static [Selectable] {
-        const FIELDS: &[Selectable] = &[
-            Selectable::rule("spec.nodeName", |slice| {
+    fn selectable_fields(&self) -> &'static [SelectableField] {
+        const FIELDS: &[SelectableField] = &[
+            SelectableField::rule("spec.nodeName", |slice| {
                 Cow::Borrowed(slice.at("spec").text("nodeName"))
             }),
-            Selectable::rule("spec.driver", |slice| {
+            SelectableField::rule("spec.driver", |slice| {
                 Cow::Borrowed(slice.at("spec").text("driver"))
             }),
-            Selectable::rule("spec.pool.name", |slice| {
-                Cow::Borrowed(slice.way("spec.pool").text("name"))
+            SelectableField::rule("spec.pool.name", |slice| {
+                Cow::Borrowed(slice.at_path("spec.pool").text("name"))
             }),
         ];
         FIELDS
     }
 
-    fn not_selectable(&self, field: &str) -> String {
+    fn unsupported_field_label(&self, field: &str) -> String {
         format!("field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: {field}")
     }
 
@@ -171,7 +173,7 @@ fn has_lists(device: &Value) -> bool {
 }
 
 // upstream: pkg/apis/resource/validation/validation.go validateResourceSliceSpec
-fn validate_slice(spec: &Value, old: &Value, errors: &mut Errors) {
+fn validate_slice(spec: &Value, old: &Value, errors: &mut ErrorList) {
     let at = Path::new("spec");
     validate_resource_slice_spec(spec, old, &at, errors);
     let field_path = at.child("devices");
@@ -189,7 +191,7 @@ fn validate_slice(spec: &Value, old: &Value, errors: &mut Errors) {
 }
 
 // upstream: pkg/apis/resource/validation/validation.go validateResourceSliceSpec, validateResourcePool
-fn validate_resource_slice_spec(spec: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_resource_slice_spec(spec: &Value, old: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     validate_csi_driver_name(spec.text("driver"), &at.child("driver"), errors);
     let pool = spec.at("pool");
     let field_path = at.child("pool");
@@ -231,7 +233,7 @@ fn validate_resource_slice_spec(spec: &Value, old: &Value, at: &Path<'_>, errors
 }
 
 // upstream: pkg/apis/resource/validation/validation.go validateResourceSliceSpec
-fn validate_devices(spec: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_devices(spec: &Value, old: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let devices = spec.items("devices");
     let is_rich =
         |device: &Value| device.has("taints") || device.has("consumesCounters") || has_lists(device);
@@ -262,7 +264,7 @@ fn validate_devices(spec: &Value, old: &Value, at: &Path<'_>, errors: &mut Error
 
 /// A slice is for one node, for nodes with some labels, for all nodes, or selects nodes per device.
 // upstream: pkg/apis/resource/validation/validation.go validateResourceSliceSpec
-fn validate_node_selection(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_node_selection(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     const EXACTLY_ONE: &str =
         "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required";
     let mut set_fields = Vec::new();
@@ -274,7 +276,12 @@ fn validate_node_selection(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         }
         Some(node) => {
             set_fields.push("`nodeName`");
-            field_checks::push_invalid(node, Rule::Subdomain.name(node), &at.child("nodeName"), errors);
+            field_checks::push_invalid(
+                node,
+                NameFormat::Subdomain.name(node),
+                &at.child("nodeName"),
+                errors,
+            );
         }
     }
     if spec.has("nodeSelector") {
@@ -286,7 +293,7 @@ fn validate_node_selection(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
             let detail = "must have exactly one node selector term";
             errors.push(Error::invalid(
                 &field_path.child("nodeSelectorTerms"),
-                Shown::Printed(node_selector::printed_terms(selector)),
+                BadValue::Printed(node_selector::printed_terms(selector)),
                 detail,
             ));
         }
@@ -329,7 +336,7 @@ mod tests {
     }
 
     fn errors(spec: &Value) -> Vec<String> {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         validate_slice(spec, &Value::Null, &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
@@ -369,7 +376,7 @@ mod tests {
     fn selects_by_node_driver_and_pool() {
         let object = json!({"spec": slice(&json!([]))});
         let values: Vec<_> = ResourceSlice
-            .selectable()
+            .selectable_fields()
             .iter()
             .map(|one| (one.field.as_ref(), one.get(&object)))
             .collect();

@@ -3,11 +3,11 @@
 
 use std::sync::{Arc, LazyLock};
 
-use k3_cel::{Decl, Environment, ObjectDecl, Opaque, Program, Shape, Type};
+use k3_cel::{DeclType, Environment, ObjectDeclType, OpaqueType, Program, Shape, Type};
 
 use crate::{
     field::{Error, Path},
-    rules::Errors,
+    strategy::ErrorList,
 };
 
 const MAX_DOMAIN_LENGTH: u64 = 63;
@@ -20,32 +20,32 @@ const COST_LIMIT: u64 = 1_000_000;
 
 /// The CEL environment: a device with its attributes and capacities by domain and name.
 static ENVIRONMENT: LazyLock<Environment> = LazyLock::new(|| {
-    let device = ObjectDecl::new("kubernetes.DRADevice")
-        .field("driver", Decl::new(Shape::String, MAX_DRIVER_LENGTH))
-        .field("allowMultipleAllocations", Decl::new(Shape::Bool, 1))
+    let device = ObjectDeclType::new("kubernetes.DRADevice")
+        .field("driver", DeclType::new(Shape::String, MAX_DRIVER_LENGTH))
+        .field("allowMultipleAllocations", DeclType::new(Shape::Bool, 1))
         .field(
             "attributes",
-            map_by_domain_and_name(Decl::new(Shape::Dyn, MAX_VALUE_LENGTH)),
+            map_by_domain_and_name(DeclType::new(Shape::Dyn, MAX_VALUE_LENGTH)),
         )
         .field(
             "capacity",
-            map_by_domain_and_name(Shape::Opaque(Opaque::Quantity).into()),
+            map_by_domain_and_name(Shape::Opaque(OpaqueType::Quantity).into()),
         );
     Environment::new()
-        .variable("device", Decl::object(device))
+        .variable("device", DeclType::object(device))
         .with_bindings()
 });
 
-fn map_by_domain_and_name(values: Decl) -> Decl {
-    let map = |key: u64, values: Decl| {
-        let keys = Decl::new(Shape::String, key);
-        Decl::new(Shape::Map(Arc::new(keys), Arc::new(values)), MAX_ENTRIES)
+fn map_by_domain_and_name(values: DeclType) -> DeclType {
+    let map = |key: u64, values: DeclType| {
+        let keys = DeclType::new(Shape::String, key);
+        DeclType::new(Shape::Map(Arc::new(keys), Arc::new(values)), MAX_ENTRIES)
     };
     map(MAX_DOMAIN_LENGTH, map(MAX_NAME_LENGTH, values))
 }
 
 // upstream: pkg/apis/resource/validation/validation.go validateCELExpression
-pub(super) fn validate_cel_expression(text: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_cel_expression(text: &str, at: &Path<'_>, errors: &mut ErrorList) {
     let program = match Program::compile(&ENVIRONMENT, text) {
         Ok(program) => program,
         Err(error) if error.is_instantiation() => {
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     fn messages(text: &str) -> Vec<String> {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         validate_cel_expression(text, &Path::new("expression"), &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }

@@ -7,7 +7,7 @@ use crate::{
     field::{Error, Path},
     kinds::field_checks,
     name,
-    rules::{Errors, Tree, TreeMut},
+    strategy::{ErrorList, Tree, TreeMut},
     time::Time,
 };
 
@@ -18,33 +18,38 @@ const OPERATORS: [&str; 2] = ["Equal", "Exists"];
 /// Sets `timeAdded` of a taint that has none.
 // upstream: pkg/apis/resource/v1/defaults.go SetDefaults_DeviceTaint
 pub(super) fn set_time_added(taint: &mut Value, now: Time) {
-    taint.fill("timeAdded", now.truncated().to_string());
+    taint.set_default("timeAdded", now.truncated().to_string());
 }
 
 /// Defaults the operator of the tolerations of a request or result.
 // upstream: staging/src/k8s.io/api/resource/v1/types.go DeviceToleration; the +default marker of the operator
 pub(super) fn set_defaults_tolerations(holder: &mut Value) {
     for toleration in holder.items_mut("tolerations") {
-        toleration.fill("operator", "Equal");
+        toleration.set_default("operator", "Equal");
     }
 }
 
 /// Hand-written validation of a taint.
 // upstream: pkg/apis/resource/validation/validation.go validateDeviceTaint
-pub(super) fn validate_device_taint(taint: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_device_taint(taint: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     field_checks::validate_qualified_name(taint.text("key"), &at.child("key"), errors);
     let value = taint.text("value");
-    field_checks::push_invalid(value, name::label_value(value), &at.child("value"), errors);
+    field_checks::push_invalid(
+        value,
+        name::validate_label_value(value),
+        &at.child("value"),
+        errors,
+    );
 }
 
 /// Declarative validation of a taint.
-pub(super) fn validate_declaratively_taint(taint: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_declaratively_taint(taint: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     declarative::validate_required_enum(taint, "effect", &EFFECTS, at, errors);
 }
 
 /// Hand-written validation of tolerations.
 // upstream: pkg/apis/resource/validation/validation.go validateDeviceToleration
-pub(super) fn validate_tolerations(holder: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_tolerations(holder: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("tolerations");
     for (index, toleration) in holder.items("tolerations").iter().enumerate() {
         let field_path = field_path.index(index);
@@ -55,14 +60,16 @@ pub(super) fn validate_tolerations(holder: &Value, at: &Path<'_>, errors: &mut E
                 let detail = "must be empty for operator `Exists`";
                 errors.push(Error::invalid(&field_path, value, detail));
             }
-            "Equal" => field_checks::push_invalid(value, name::label_value(value), &field_path, errors),
+            "Equal" => {
+                field_checks::push_invalid(value, name::validate_label_value(value), &field_path, errors)
+            }
             _ => {}
         }
     }
 }
 
 /// Declarative validation of tolerations.
-pub(super) fn validate_declaratively_tolerations(holder: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_declaratively_tolerations(holder: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("tolerations");
     for (index, toleration) in holder.items("tolerations").iter().enumerate() {
         let field_path = field_path.index(index);

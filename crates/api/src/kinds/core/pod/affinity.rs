@@ -8,9 +8,9 @@ use super::{error_list::ErrorListExt, options::PodValidationOptions};
 use crate::{
     field::Path,
     kinds::core::node_selector::{self, Values},
-    name::{dns1123_label, label_key},
-    rules::{Errors, Tree},
+    name::{validate_dns1123_label, validate_label_key},
     selector::label::{self, InvalidValues, UnknownOperators},
+    strategy::{ErrorList, Tree},
 };
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
@@ -21,7 +21,7 @@ pub(super) fn validate_affinity(
     affinity: &Value,
     options: &PodValidationOptions,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     if affinity.has("nodeAffinity") {
         validate_node_affinity(
@@ -54,7 +54,7 @@ pub(super) fn validate_affinity(
 }
 
 // upstream: pkg/apis/core/validation/validation.go validateWeightedPodAffinityTerms
-fn validate_weight(term: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_weight(term: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let weight = term.int("weight").unwrap_or_default();
     if !(1..=100).contains(&weight) {
         errors.invalid(&at.child("weight"), weight, "must be in the range 1-100");
@@ -66,7 +66,7 @@ fn validate_node_affinity(
     affinity: &Value,
     options: &PodValidationOptions,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     if affinity.has(REQUIRED) {
         let values = if options.allow_invalid_node_selector_values {
@@ -87,7 +87,7 @@ fn validate_node_affinity(
 }
 
 // upstream: pkg/apis/core/validation/validation.go validatePodAffinityTerm
-fn validate_pod_affinity_term(term: &Value, values: InvalidValues, at: &Path<'_>, errors: &mut Errors) {
+fn validate_pod_affinity_term(term: &Value, values: InvalidValues, at: &Path<'_>, errors: &mut ErrorList) {
     for name in ["labelSelector", "namespaceSelector"] {
         let field_path = at.child(name);
         errors.extend(label::validate(
@@ -98,20 +98,20 @@ fn validate_pod_affinity_term(term: &Value, values: InvalidValues, at: &Path<'_>
         ));
     }
     for name in term.texts("namespaces") {
-        errors.push_invalid(&at.child("namespace"), name, dns1123_label(name));
+        errors.push_invalid(&at.child("namespace"), name, validate_dns1123_label(name));
     }
     validate_label_keys(term, at, errors);
     let key = term.text("topologyKey");
     if key.is_empty() {
         errors.required(&at.child("topologyKey"), "can not be empty");
     }
-    errors.push_invalid(&at.child("topologyKey"), key, label_key(key));
+    errors.push_invalid(&at.child("topologyKey"), key, validate_label_key(key));
 }
 
 /// Validates matchLabelKeys and mismatchLabelKeys. The strategy merged them into the selector before, so a key that occurs twice
 /// there was in both.
 // upstream: pkg/apis/core/validation/validation.go ValidateMatchLabelKeysAndMismatchLabelKeys, validateLabelKeys
-pub(super) fn validate_label_keys(term: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_label_keys(term: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let selector = term.at("labelSelector");
     for name in ["matchLabelKeys", "mismatchLabelKeys"] {
         let list_at = at.child(name);
@@ -120,7 +120,7 @@ pub(super) fn validate_label_keys(term: &Value, at: &Path<'_>, errors: &mut Erro
             continue;
         }
         for (index, key) in term.texts(name).enumerate() {
-            errors.push_invalid(&list_at.index(index), key, label_key(key));
+            errors.push_invalid(&list_at.index(index), key, validate_label_key(key));
         }
     }
     let match_keys: Vec<&str> = term.texts("matchLabelKeys").collect();
@@ -161,7 +161,7 @@ pub(super) fn has_invalid_pod_values(affinity: &Value) -> bool {
     let invalid = |term: &Value| {
         ["labelSelector", "namespaceSelector"].into_iter().any(|name| {
             let values = InvalidValues::Refused;
-            !label::validate(&Path::NOWHERE, term.at(name), values, UnknownOperators::Refused).is_empty()
+            !label::validate(&Path::NIL, term.at(name), values, UnknownOperators::Refused).is_empty()
         })
     };
     ["podAffinity", "podAntiAffinity"].into_iter().any(|name| {
@@ -177,13 +177,13 @@ pub(super) fn has_invalid_pod_values(affinity: &Value) -> bool {
 /// Whether a required node selector has values that are invalid today.
 // upstream: pkg/api/pod/util.go hasInvalidLabelValueInRequiredNodeAffinity
 pub(super) fn has_invalid_node_values(affinity: &Value) -> bool {
-    let mut errors = Errors::new();
+    let mut errors = ErrorList::new();
     for term in affinity
         .at("nodeAffinity")
         .at(REQUIRED)
         .items("nodeSelectorTerms")
     {
-        node_selector::validate_term(term, Values::Checked, &Path::NOWHERE, &mut errors);
+        node_selector::validate_term(term, Values::Checked, &Path::NIL, &mut errors);
     }
     !errors.is_empty()
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{error_list::ErrorListExt, options::PodValidationOptions, profile, toleration};
 use crate::{
     field::Path,
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 /// Marks a mirror pod of a static pod.
@@ -23,7 +23,7 @@ pub(super) fn validate_pod_annotations(
     spec: &Value,
     options: &PodValidationOptions,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let annotations = metadata.at("annotations");
     if annotations.is_null() {
@@ -65,7 +65,7 @@ pub(super) fn validate_annotation_update(
     old: &Value,
     options: &PodValidationOptions,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let before = old.at("metadata").entries("annotations");
     let after = new.at("metadata").entries("annotations");

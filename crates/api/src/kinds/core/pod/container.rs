@@ -15,8 +15,8 @@ use super::{
 use crate::{
     field::{Error, Path},
     kinds::field_checks,
-    name::{dns1123_label, port_name, port_number},
-    rules::{Errors, Tree},
+    name::{validate_dns1123_label, validate_port_name, validate_port_number},
+    strategy::{ErrorList, Tree},
 };
 
 const PULL_POLICIES: [&str; 3] = ["Always", "IfNotPresent", "Never"];
@@ -57,7 +57,7 @@ impl PodContext<'_> {
     }
 
     // upstream: pkg/apis/core/validation/validation.go validateContainers
-    pub(super) fn validate_containers(&self, at: &Path<'_>, errors: &mut Errors) {
+    pub(super) fn validate_containers(&self, at: &Path<'_>, errors: &mut ErrorList) {
         let containers = self.spec.items("containers");
         if containers.is_empty() {
             return errors.required(at, "");
@@ -84,7 +84,7 @@ impl PodContext<'_> {
     }
 
     // upstream: pkg/apis/core/validation/validation.go validateInitContainers
-    pub(super) fn validate_init_containers(&self, at: &Path<'_>, errors: &mut Errors) {
+    pub(super) fn validate_init_containers(&self, at: &Path<'_>, errors: &mut ErrorList) {
         let containers = self.spec.items("initContainers");
         let repeated =
             field_checks::duplicate_flags(containers.iter().map(|container| container.text("name")));
@@ -124,7 +124,7 @@ impl PodContext<'_> {
     }
 
     // upstream: pkg/apis/core/validation/validation.go validateEphemeralContainers
-    pub(super) fn validate_ephemeral_containers(&self, at: &Path<'_>, errors: &mut Errors) {
+    pub(super) fn validate_ephemeral_containers(&self, at: &Path<'_>, errors: &mut ErrorList) {
         const DETAIL: &str = "cannot be set for an Ephemeral Container";
         let containers = self.spec.items("ephemeralContainers");
         let repeated =
@@ -167,10 +167,10 @@ impl PodContext<'_> {
     }
 
     /// Validates what all containers have in common.
-    fn validate(&self, container: &Value, at: &Path<'_>, errors: &mut Errors) {
+    fn validate(&self, container: &Value, at: &Path<'_>, errors: &mut ErrorList) {
         match container.text("name") {
             "" => errors.required(&at.child("name"), ""),
-            name => errors.push_invalid(&at.child("name"), name, dns1123_label(name)),
+            name => errors.push_invalid(&at.child("name"), name, validate_dns1123_label(name)),
         }
         if container.text("image").is_empty() {
             errors.required(&at.child("image"), "");
@@ -206,7 +206,7 @@ impl PodContext<'_> {
 
 /// Validates the image of a container in a pod; templates may leave it out.
 // upstream: pkg/apis/core/validation/validation.go validateContainerOnlyForPod
-pub(super) fn validate_image(container: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_image(container: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let image = container.text("image");
     if image.trim().len() != image.len() {
         errors.invalid(
@@ -218,13 +218,13 @@ pub(super) fn validate_image(container: &Value, at: &Path<'_>, errors: &mut Erro
 }
 
 // upstream: pkg/apis/core/validation/validation.go validateContainerPorts
-fn validate_container_ports(ports: &[Value], at: &Path<'_>, errors: &mut Errors) {
+fn validate_container_ports(ports: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
     let mut names: HashSet<&str> = HashSet::new();
     for (index, port) in ports.iter().enumerate() {
         let field_path = at.index(index);
         let name = port.text("name");
         if !name.is_empty() {
-            let msgs = port_name(name);
+            let msgs = validate_port_name(name);
             if !msgs.is_empty() {
                 errors.push_invalid(&field_path.child("name"), name, msgs);
             } else if !names.insert(name) {
@@ -235,7 +235,7 @@ fn validate_container_ports(ports: &[Value], at: &Path<'_>, errors: &mut Errors)
             0 if needed => errors.required(&field_path.child(field), ""),
             0 => {}
             number => {
-                for msg in port_number(number) {
+                for msg in validate_port_number(number) {
                     errors.invalid(&field_path.child(field), number, msg);
                 }
             }
@@ -248,7 +248,7 @@ fn validate_container_ports(ports: &[Value], at: &Path<'_>, errors: &mut Errors)
 
 /// A host port can be used once.
 // upstream: pkg/apis/core/validation/validation.go checkHostPortConflicts, AccumulateUniqueHostPorts
-fn check_host_port_conflicts(containers: &[Value], at: &Path<'_>, errors: &mut Errors) {
+fn check_host_port_conflicts(containers: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
     let mut used: HashSet<(&str, &str, i64)> = HashSet::new();
     for (index, container) in containers.iter().enumerate() {
         for (number, port) in container.items("ports").iter().enumerate() {

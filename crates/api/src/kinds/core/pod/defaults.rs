@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::resources;
 use crate::{
     kinds::core::{image, volume},
-    rules::{Tree, TreeMut},
+    strategy::{Tree, TreeMut},
 };
 
 /// The container lists of a spec in validation order.
@@ -15,7 +15,7 @@ const PROBES: [&str; 3] = ["livenessProbe", "readinessProbe", "startupProbe"];
 
 // upstream: pkg/apis/core/v1/defaults.go SetDefaults_Pod
 pub(super) fn set_defaults_pod(pod: &mut Value) {
-    let spec = pod.make("spec");
+    let spec = pod.ensure_object("spec");
     if spec
         .int("terminationGracePeriodSeconds")
         .is_some_and(|seconds| seconds < 0)
@@ -35,13 +35,13 @@ pub(super) fn set_defaults_pod(pod: &mut Value) {
             }
         }
     }
-    spec.fill("enableServiceLinks", true);
+    spec.set_default("enableServiceLinks", true);
     set_defaults_pod_spec(spec);
     set_defaults_pod_ips(pod);
 }
 
 pub(crate) fn set_defaults_pod_template(template: &mut Value) {
-    set_defaults_pod_spec(template.make("spec"));
+    set_defaults_pod_spec(template.ensure_object("spec"));
 }
 
 // upstream: pkg/apis/core/v1/defaults.go SetDefaults_PodSpec
@@ -60,8 +60,8 @@ pub(super) fn set_defaults_pod_spec(spec: &mut Value) {
     }
     fill_text(spec, "dnsPolicy", "ClusterFirst");
     fill_text(spec, "restartPolicy", "Always");
-    spec.fill("securityContext", json!({}));
-    spec.fill("terminationGracePeriodSeconds", 30);
+    spec.set_default("securityContext", json!({}));
+    spec.set_default("terminationGracePeriodSeconds", 30);
     fill_text(spec, "schedulerName", "default-scheduler");
     for volume in spec.items_mut("volumes") {
         volume::default_volume(volume);
@@ -100,9 +100,9 @@ fn default_requests_from_limits(container: &mut Value) {
     if limits.is_empty() {
         return;
     }
-    let requests = requirements.make("requests");
+    let requests = requirements.ensure_object("requests");
     for (name, amount) in limits {
-        requests.fill(&name, amount);
+        requests.set_default(&name, amount);
     }
 }
 
@@ -129,7 +129,7 @@ fn set_defaults_container(container: &mut Value) {
             fill_text(field, "apiVersion", "v1");
         }
         if let Some(file) = source.at_mut("fileKeyRef") {
-            file.fill("optional", false);
+            file.set_default("optional", false);
         }
     }
     if let Some(requirements) = container.at_mut("resources") {
@@ -145,7 +145,7 @@ fn set_defaults_container(container: &mut Value) {
         fill_number(probe, "failureThreshold", 3);
         set_defaults_http_get_action(probe);
         if let Some(grpc) = probe.at_mut("grpc") {
-            grpc.fill("service", "");
+            grpc.set_default("service", "");
         }
     }
     let Some(lifecycle) = container.at_mut("lifecycle") else {

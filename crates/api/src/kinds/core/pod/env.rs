@@ -8,8 +8,11 @@ use super::error_list::ErrorListExt;
 use crate::{
     field::Path,
     kinds::core::volume::{Place, object_field, resource_field},
-    name::{config_key, dns1123_label, dns1123_subdomain, relaxed_env_var_name},
-    rules::{Errors, Tree},
+    name::{
+        validate_config_key, validate_dns1123_label, validate_dns1123_subdomain,
+        validate_relaxed_env_var_name,
+    },
+    strategy::{ErrorList, Tree},
 };
 
 /// Pod fields that a variable can refer to, beside labels and annotations.
@@ -26,12 +29,16 @@ const FIELDS: [&str; 9] = [
 ];
 
 // upstream: pkg/apis/core/validation/validation.go ValidateEnv
-pub(super) fn validate_env(variables: &[Value], at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_env(variables: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
     for (index, variable) in variables.iter().enumerate() {
         let field_path = at.index(index);
         match variable.text("name") {
             "" => errors.required(&field_path.child("name"), ""),
-            name => errors.push_invalid(&field_path.child("name"), name, relaxed_env_var_name(name)),
+            name => errors.push_invalid(
+                &field_path.child("name"),
+                name,
+                validate_relaxed_env_var_name(name),
+            ),
         }
         if variable.has("valueFrom") {
             validate_env_var_source(variable, &field_path.child("valueFrom"), errors);
@@ -40,7 +47,7 @@ pub(super) fn validate_env(variables: &[Value], at: &Path<'_>, errors: &mut Erro
 }
 
 // upstream: pkg/apis/core/validation/validation.go validateEnvVarValueFrom
-fn validate_env_var_source(variable: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_env_var_source(variable: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let from = variable.at("valueFrom");
     let mut sources = 0;
     let mut has = |name: &str| {
@@ -73,24 +80,24 @@ fn validate_env_var_source(variable: &Value, at: &Path<'_>, errors: &mut Errors)
 }
 
 // upstream: pkg/apis/core/validation/validation.go validateConfigMapKeySelector, validateSecretKeySelector
-fn validate_key_selector(reference: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_key_selector(reference: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let name = reference.text("name");
-    errors.push_invalid(&at.child("name"), name, dns1123_subdomain(name));
+    errors.push_invalid(&at.child("name"), name, validate_dns1123_subdomain(name));
     match reference.text("key") {
         "" => errors.required(&at.child("key"), ""),
-        key => errors.push_invalid(&at.child("key"), key, config_key(key)),
+        key => errors.push_invalid(&at.child("key"), key, validate_config_key(key)),
     }
 }
 
 // upstream: pkg/apis/core/validation/validation.go validateFileKeySelector
-fn validate_file_key_selector(reference: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_file_key_selector(reference: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     match reference.text("key") {
         "" => errors.required(&at.child("key"), ""),
-        key => errors.push_invalid(&at.child("key"), key, relaxed_env_var_name(key)),
+        key => errors.push_invalid(&at.child("key"), key, validate_relaxed_env_var_name(key)),
     }
     match reference.text("volumeName") {
         "" => errors.required(&at.child("volumeName"), ""),
-        name => errors.push_invalid(&at.child("volumeName"), name, dns1123_label(name)),
+        name => errors.push_invalid(&at.child("volumeName"), name, validate_dns1123_label(name)),
     }
     match reference.text("path") {
         "" => errors.required(&at.child("path"), ""),
@@ -100,7 +107,7 @@ fn validate_file_key_selector(reference: &Value, at: &Path<'_>, errors: &mut Err
 
 /// A path must not contain `..`.
 // upstream: pkg/apis/core/validation/validation.go validatePathNoBacksteps
-pub(super) fn validate_path_no_backsteps(path: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_path_no_backsteps(path: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if path.split('/').any(|segment| segment == "..") {
         errors.invalid(at, path, "must not contain '..'");
     }
@@ -108,7 +115,7 @@ pub(super) fn validate_path_no_backsteps(path: &str, at: &Path<'_>, errors: &mut
 
 /// A path must be relative and must not contain `..`.
 // upstream: pkg/apis/core/validation/validation.go validateLocalDescendingPath
-pub(super) fn validate_local_descending_path(path: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_local_descending_path(path: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if path.starts_with('/') {
         errors.invalid(at, path, "must be a relative path");
     }
@@ -116,12 +123,16 @@ pub(super) fn validate_local_descending_path(path: &str, at: &Path<'_>, errors: 
 }
 
 // upstream: pkg/apis/core/validation/validation.go ValidateEnvFrom
-pub(super) fn validate_env_from(sources: &[Value], at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_env_from(sources: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
     for (index, from) in sources.iter().enumerate() {
         let field_path = at.index(index);
         let prefix = from.text("prefix");
         if !prefix.is_empty() {
-            errors.push_invalid(&field_path.child("prefix"), prefix, relaxed_env_var_name(prefix));
+            errors.push_invalid(
+                &field_path.child("prefix"),
+                prefix,
+                validate_relaxed_env_var_name(prefix),
+            );
         }
         let mut count = 0;
         for kind in ["configMapRef", "secretRef"] {
@@ -134,7 +145,7 @@ pub(super) fn validate_env_from(sources: &[Value], at: &Path<'_>, errors: &mut E
             match from.at(kind).text("name") {
                 "" => errors.required(&name_at, ""),
                 // A trailing dash is allowed, as in a name prefix.
-                name => errors.push_invalid(&name_at, name, crate::name::Rule::Subdomain.prefix(name)),
+                name => errors.push_invalid(&name_at, name, crate::name::NameFormat::Subdomain.prefix(name)),
             }
         }
         match count {
@@ -147,7 +158,7 @@ pub(super) fn validate_env_from(sources: &[Value], at: &Path<'_>, errors: &mut E
 
 /// Variables from files require an emptyDir volume.
 // upstream: pkg/apis/core/validation/validation.go validateFileKeyRefVolumes
-pub(super) fn validate_file_key_ref_volumes(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_file_key_ref_volumes(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     // Of several with one name, the last counts.
     let volumes = LazyCell::new(|| -> HashMap<&str, &Value> {
         let volumes = spec.items("volumes").iter();
@@ -157,7 +168,7 @@ pub(super) fn validate_file_key_ref_volumes(spec: &Value, at: &Path<'_>, errors:
         let list_at = at.child(list);
         for (index, container) in spec.items(list).iter().enumerate() {
             for (number, variable) in container.items("env").iter().enumerate() {
-                let reference = variable.way("valueFrom.fileKeyRef");
+                let reference = variable.at_path("valueFrom.fileKeyRef");
                 if reference.is_null() {
                     continue;
                 }

@@ -2,13 +2,13 @@
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/field/errors.go Invalid, Required, Forbidden, Duplicate, NotSupported
 
 use crate::{
-    field::{Error, Path, Shown},
-    name::Faults,
-    rules::Errors,
+    field::{BadValue, Error, Path},
+    name::ErrorMessages,
+    strategy::ErrorList,
 };
 
 pub(super) trait ErrorListExt {
-    fn invalid(&mut self, at: &Path<'_>, value: impl Into<Shown>, detail: impl Into<String>);
+    fn invalid(&mut self, at: &Path<'_>, value: impl Into<BadValue>, detail: impl Into<String>);
 
     fn required(&mut self, at: &Path<'_>, detail: &str);
 
@@ -19,7 +19,7 @@ pub(super) trait ErrorListExt {
     fn unsupported(&mut self, at: &Path<'_>, value: &str, supported: &[&str]);
 
     /// An `Invalid` error for each message of a name check.
-    fn push_invalid(&mut self, at: &Path<'_>, value: &str, msgs: Faults);
+    fn push_invalid(&mut self, at: &Path<'_>, value: &str, msgs: ErrorMessages);
 
     /// A required value that must be one of `supported`.
     fn required_enum(&mut self, at: &Path<'_>, value: &str, supported: &[&str]) {
@@ -38,8 +38,8 @@ pub(super) trait ErrorListExt {
     }
 }
 
-impl ErrorListExt for Errors {
-    fn invalid(&mut self, at: &Path<'_>, value: impl Into<Shown>, detail: impl Into<String>) {
+impl ErrorListExt for ErrorList {
+    fn invalid(&mut self, at: &Path<'_>, value: impl Into<BadValue>, detail: impl Into<String>) {
         self.push(Error::invalid(at, value, detail));
     }
 
@@ -59,7 +59,7 @@ impl ErrorListExt for Errors {
         self.push(Error::not_supported(at, value, supported));
     }
 
-    fn push_invalid(&mut self, at: &Path<'_>, value: &str, msgs: Faults) {
+    fn push_invalid(&mut self, at: &Path<'_>, value: &str, msgs: ErrorMessages) {
         self.extend(msgs.into_iter().map(|msg| Error::invalid(at, value, msg)));
     }
 }

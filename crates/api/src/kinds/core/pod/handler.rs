@@ -5,8 +5,8 @@ use serde_json::Value;
 use super::error_list::ErrorListExt;
 use crate::{
     field::Path,
-    name::{http_header_name, port_name, port_number},
-    rules::{Errors, Tree},
+    name::{validate_http_header_name, validate_port_name, validate_port_number},
+    strategy::{ErrorList, Tree},
 };
 
 const ONE_HANDLER: &str = "may not specify more than 1 handler type";
@@ -93,7 +93,7 @@ pub(super) fn validate_probes_and_lifecycle(
     os: &Value,
     grace: Option<i64>,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     if container.has("lifecycle") {
         let field_path = at.child("lifecycle");
@@ -141,7 +141,7 @@ pub(super) fn validate_probes_and_lifecycle(
 }
 
 // upstream: pkg/apis/core/validation/validation.go validateProbe, validateLivenessProbe, validateReadinessProbe, validateStartupProbe
-fn validate_probe(probe: &Value, grace: Option<i64>, at: &Path<'_>, errors: &mut Errors) {
+fn validate_probe(probe: &Value, grace: Option<i64>, at: &Path<'_>, errors: &mut ErrorList) {
     validate_handler(probe, &PROBE_ACTIONS, grace, at, errors);
     for name in [
         "initialDelaySeconds",
@@ -159,7 +159,13 @@ fn validate_probe(probe: &Value, grace: Option<i64>, at: &Path<'_>, errors: &mut
 }
 
 // upstream: pkg/apis/core/validation/validation.go validateHandler
-fn validate_handler(handler: &Value, kinds: &[&str], grace: Option<i64>, at: &Path<'_>, errors: &mut Errors) {
+fn validate_handler(
+    handler: &Value,
+    kinds: &[&str],
+    grace: Option<i64>,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let mut set_actions = kinds.iter().filter(|kind| handler.has(kind));
     let Some(first) = set_actions.next() else {
         return errors.required(at, "must specify a handler type");
@@ -196,7 +202,7 @@ fn validate_handler(handler: &Value, kinds: &[&str], grace: Option<i64>, at: &Pa
 }
 
 // upstream: pkg/apis/core/validation/validation.go validateHTTPGetAction
-fn validate_http_get_action(action: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_http_get_action(action: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if action.text("path").is_empty() {
         errors.required(&at.child("path"), "");
     }
@@ -207,7 +213,7 @@ fn validate_http_get_action(action: &Value, at: &Path<'_>, errors: &mut Errors) 
     }
     for header in action.items("httpHeaders") {
         let name = header.text("name");
-        errors.push_invalid(&at.child("httpHeaders"), name, http_header_name(name));
+        errors.push_invalid(&at.child("httpHeaders"), name, validate_http_header_name(name));
     }
     if !action.has("protocol") {
         return;
@@ -230,18 +236,18 @@ fn validate_http_get_action(action: &Value, at: &Path<'_>, errors: &mut Errors) 
 
 /// A port number or name.
 // upstream: pkg/apis/core/validation/validation.go ValidatePortNumOrName
-pub(super) fn validate_port_num_or_name(port: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_port_num_or_name(port: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if let Some(name) = port.as_str() {
-        return errors.push_invalid(at, name, port_name(name));
+        return errors.push_invalid(at, name, validate_port_name(name));
     }
     let number = port.as_i64().unwrap_or_default();
-    for msg in port_number(number) {
+    for msg in validate_port_number(number) {
         errors.invalid(at, number, msg);
     }
 }
 
 // upstream: pkg/apis/core/validation/validation.go validateStopSignal
-fn validate_stop_signal(signal: &str, os: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_stop_signal(signal: &str, os: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let supported: &[&str] = match os.text("name") {
         _ if os.is_null() => {
             return errors.forbidden(at, "may not be set for containers with empty `spec.os.name`");

@@ -5,8 +5,11 @@ use serde_json::Value;
 use super::{error_list::ErrorListExt, options::PodValidationOptions, profile::visit_containers};
 use crate::{
     field::{Error, Path},
-    name::{Strictness, dns1123_label, dns1123_subdomain, dns1123_subdomain_with_underscore, legacy_ip},
-    rules::{Errors, Tree},
+    name::{
+        Strictness, validate_dns1123_label, validate_dns1123_subdomain,
+        validate_dns1123_subdomain_with_underscore, validate_legacy_ip,
+    },
+    strategy::{ErrorList, Tree},
 };
 
 const MAX_NAMESERVERS: usize = 3;
@@ -20,7 +23,7 @@ pub(super) fn validate_host_network(
     spec: &Value,
     options: &PodValidationOptions,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     if !spec.flag("hostNetwork") {
         return;
@@ -47,7 +50,7 @@ pub(super) fn validate_host_users(
     spec: &Value,
     options: &PodValidationOptions,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     const DETAIL: &str = "when `hostUsers` is false";
     if spec.at("hostUsers").as_bool() != Some(false) {
@@ -72,7 +75,7 @@ pub(super) fn validate_host_users(
 
 /// Validates hostnameOverride.
 // upstream: pkg/apis/core/validation/validation.go validatePodHostName
-pub(super) fn validate_hostname_override(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_hostname_override(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let Some(name) = spec.at("hostnameOverride").as_str() else {
         return;
     };
@@ -86,24 +89,29 @@ pub(super) fn validate_hostname_override(spec: &Value, at: &Path<'_>, errors: &m
     if name.len() > MAX_HOSTNAME_LENGTH {
         errors.push(Error::too_long(&field_path, MAX_HOSTNAME_LENGTH));
     }
-    errors.push_invalid(&field_path, name, dns1123_subdomain(name));
+    errors.push_invalid(&field_path, name, validate_dns1123_subdomain(name));
 }
 
 // upstream: pkg/apis/core/validation/validation.go ValidateHostAliases
-pub(super) fn validate_host_aliases(aliases: &[Value], at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_host_aliases(aliases: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
     for (index, alias) in aliases.iter().enumerate() {
         let field_path = at.index(index);
         let address_at = field_path.child("ip");
-        errors.extend(legacy_ip(&address_at, alias.text("ip"), Strictness::Strict, &[]));
+        errors.extend(validate_legacy_ip(
+            &address_at,
+            alias.text("ip"),
+            Strictness::Strict,
+            &[],
+        ));
         let names_at = field_path.child("hostnames");
         for (number, name) in alias.texts("hostnames").enumerate() {
-            errors.push_invalid(&names_at.index(number), name, dns1123_subdomain(name));
+            errors.push_invalid(&names_at.index(number), name, validate_dns1123_subdomain(name));
         }
     }
 }
 
 // upstream: pkg/apis/core/validation/validation.go validatePodDNSConfig
-pub(super) fn validate_dns_config(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_dns_config(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let config = spec.at("dnsConfig");
     let servers_at = at.child("nameservers");
     let servers = config.items("nameservers");
@@ -121,7 +129,7 @@ pub(super) fn validate_dns_config(spec: &Value, at: &Path<'_>, errors: &mut Erro
         errors.invalid(&servers_at, config.at("nameservers"), detail);
     }
     for (index, server) in config.texts("nameservers").enumerate() {
-        errors.extend(legacy_ip(
+        errors.extend(validate_legacy_ip(
             &servers_at.index(index),
             server,
             Strictness::Strict,
@@ -144,7 +152,7 @@ pub(super) fn validate_dns_config(spec: &Value, at: &Path<'_>, errors: &mut Erro
     for (index, search) in config.texts("searches").enumerate() {
         if search != "." {
             let search = search.strip_suffix('.').unwrap_or(search);
-            let msgs = dns1123_subdomain_with_underscore(search);
+            let msgs = validate_dns1123_subdomain_with_underscore(search);
             errors.push_invalid(&searches_at.index(index), search, msgs);
         }
     }
@@ -158,11 +166,11 @@ pub(super) fn validate_dns_config(spec: &Value, at: &Path<'_>, errors: &mut Erro
 
 /// Validates hostname and subdomain.
 // upstream: pkg/apis/core/validation/validation.go ValidatePodSpec
-pub(super) fn validate_hostname_and_subdomain(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_hostname_and_subdomain(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     for field in ["hostname", "subdomain"] {
         let name = spec.text(field);
         if !name.is_empty() {
-            errors.push_invalid(&at.child(field), name, dns1123_label(name));
+            errors.push_invalid(&at.child(field), name, validate_dns1123_label(name));
         }
     }
 }

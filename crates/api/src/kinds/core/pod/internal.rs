@@ -10,22 +10,22 @@ use std::{collections::HashMap, sync::OnceLock};
 
 use serde_json::Value;
 
-use crate::{field::Shown, go, rules::Tree};
+use crate::{field::BadValue, go, strategy::Tree};
 
 const TABLE: &str = include_str!("internal.txt");
 
 /// A value of a type for an error, on one line.
-pub(crate) fn internal_value(ty: &str, value: &Value) -> Shown {
+pub(crate) fn internal_value(ty: &str, value: &Value) -> BadValue {
     let mut out = String::new();
     node(ty, value).compact(&mut out);
-    Shown::Printed(out)
+    BadValue::Printed(out)
 }
 
 /// A list of values of a type for an error; `null` if absent.
-pub(crate) fn internal_list_value(ty: &str, values: &[Value]) -> Shown {
+pub(crate) fn internal_list_value(ty: &str, values: &[Value]) -> BadValue {
     let mut out = String::new();
     list(ty, values).compact(&mut out);
-    Shown::Printed(out)
+    BadValue::Printed(out)
 }
 
 /// A value of a type, one line per field, for diffs.
@@ -253,7 +253,7 @@ mod tests {
         let profile = internal_value("SeccompProfile", &json!({"type": "Bogus"}));
         assert_eq!(
             profile,
-            Shown::Printed(r#"{"Type":"Bogus","LocalhostProfile":null}"#.into())
+            BadValue::Printed(r#"{"Type":"Bogus","LocalhostProfile":null}"#.into())
         );
         let pod = json!({"volumes": [{"name": "v", "emptyDir": {}}], "serviceAccount": "x"});
         let text = internal_lines("PodSpec", &pod);

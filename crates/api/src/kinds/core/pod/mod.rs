@@ -53,51 +53,59 @@ pub(crate) use self::{
     warnings::get_warnings_for_pod_template,
 };
 use crate::{
-    apply::{FieldSet, managed::Reset},
-    rules::{Circumstances, Column, Errors, Grace, Row, Rules, Selectable, Tree},
+    apply::{FieldSet, managed::ResetFields},
+    strategy::{
+        Column, ErrorList, GracefulDeletion, RestStrategy, Row, SelectableField, StrategyContext, Tree,
+    },
     time::Time,
 };
 
 pub(crate) struct Pod;
 
 // upstream: pkg/registry/core/pod/strategy.go podStrategy
-impl Rules for Pod {
+impl RestStrategy for Pod {
     // upstream: pkg/apis/core/v1/defaults.go SetDefaults_Pod
-    fn default(&self, object: &mut Value) {
+    fn set_defaults(&self, object: &mut Value) {
         defaults::set_defaults_pod(object);
     }
 
     // upstream: pkg/registry/core/pod/strategy.go PrepareForCreate
-    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
+    fn prepare_for_create(&self, object: &mut Value, at: &StrategyContext<'_>) {
         prepare::prepare_for_create(object, at.now);
     }
 
     // upstream: pkg/registry/core/pod/strategy.go PrepareForUpdate
-    fn prepare_update(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _at: &StrategyContext<'_>) {
         prepare::prepare_for_update(new, old);
     }
 
     // upstream: pkg/registry/core/pod/strategy.go podStatusStrategy
-    fn prepare_status(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _at: &StrategyContext<'_>) {
         prepare::prepare_status_for_update(new, old);
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidatePodCreate
-    fn validate(&self, object: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         spec::validate_pod_create(object, errors);
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidatePodUpdate
-    fn validate_update(&self, new: &Value, old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         update::validate_pod_update(new, old, errors);
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidatePodStatusUpdate
-    fn validate_status(&self, new: &Value, old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        old: &Value,
+        _at: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         status::validate_pod_status_update(new, old, errors);
     }
 
-    fn part(&self, subresource: &str) -> Option<&'static dyn Rules> {
+    fn subresource_strategy(&self, subresource: &str) -> Option<&'static dyn RestStrategy> {
         match subresource {
             "ephemeralcontainers" => Some(&subresources::EphemeralContainers),
             "resize" => Some(&subresources::Resize),
@@ -126,32 +134,32 @@ impl Rules for Pod {
         !equality::semantic_equal(new.at("spec"), old.at("spec"))
     }
 
-    fn reset(&self, subresource: &str) -> Option<Reset> {
+    fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
         match subresource {
-            "status" => Some(Reset::Fields(FieldSet::of_fields(&[
+            "status" => Some(ResetFields::Fields(FieldSet::of_fields(&[
                 &["spec"],
                 &["metadata", "deletionTimestamp"],
                 &["metadata", "ownerReferences"],
             ]))),
-            other => self.part(other)?.reset(other),
+            other => self.subresource_strategy(other)?.reset_fields(other),
         }
     }
 
     // upstream: pkg/registry/core/pod/strategy.go ToSelectableFields
-    fn selectable(&self) -> &'static [Selectable] {
+    fn selectable_fields(&self) -> &'static [SelectableField] {
         SELECTABLE
     }
 
     // upstream: pkg/registry/core/pod/strategy.go CheckGracefulDelete
-    fn grace(&self, object: &Value, asked: Option<i64>) -> Grace {
+    fn check_graceful_delete(&self, object: &Value, asked: Option<i64>) -> GracefulDeletion {
         let spec = object.at("spec");
         let status = object.at("status");
         // No kubelet runs it, so no time is needed to stop it.
         if spec.text("nodeName").is_empty() || matches!(status.text("phase"), "Failed" | "Succeeded") {
-            return Grace::Seconds(0);
+            return GracefulDeletion::Seconds(0);
         }
         let seconds = asked.or_else(|| spec.int("terminationGracePeriodSeconds"));
-        Grace::Seconds(match seconds.unwrap_or_default() {
+        GracefulDeletion::Seconds(match seconds.unwrap_or_default() {
             seconds if seconds < 0 => 1,
             seconds => seconds,
         })
@@ -174,18 +182,18 @@ impl Rules for Pod {
 /// A string field.
 macro_rules! text {
     ($field:literal, $part:literal, $name:literal) => {
-        Selectable::rule($field, |pod| Cow::Borrowed(pod.at($part).text($name)))
+        SelectableField::rule($field, |pod| Cow::Borrowed(pod.at($part).text($name)))
     };
 }
 
-const SELECTABLE: &[Selectable] = &[
+const SELECTABLE: &[SelectableField] = &[
     text!("spec.nodeName", "spec", "nodeName"),
     // The deprecated alias.
     text!("spec.host", "spec", "nodeName"),
     text!("spec.restartPolicy", "spec", "restartPolicy"),
     text!("spec.schedulerName", "spec", "schedulerName"),
     text!("spec.serviceAccountName", "spec", "serviceAccountName"),
-    Selectable::rule("spec.hostNetwork", |pod| {
+    SelectableField::rule("spec.hostNetwork", |pod| {
         Cow::Borrowed(if pod.at("spec").flag("hostNetwork") {
             "true"
         } else {
@@ -193,11 +201,11 @@ const SELECTABLE: &[Selectable] = &[
         })
     }),
     text!("status.phase", "status", "phase"),
-    Selectable::rule("status.podIP", |pod| {
+    SelectableField::rule("status.podIP", |pod| {
         let addresses = pod.at("status").items("podIPs");
         Cow::Borrowed(addresses.first().map_or("", |address| address.text("ip")))
     }),
     // Upstream lists it, but no pod has it.
-    Selectable::rule("status.podIPs", |_| Cow::Borrowed("")),
+    SelectableField::rule("status.podIPs", |_| Cow::Borrowed("")),
     text!("status.nominatedNodeName", "status", "nominatedNodeName"),
 ];

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     field::{Error, Path},
     kinds::field_checks,
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 const PROPAGATIONS: [&str; 3] = ["Bidirectional", "HostToContainer", "None"];
@@ -31,7 +31,7 @@ pub(super) fn validate_volume_mounts(
     container: &Value,
     volumes: &Volumes<'_>,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let mounts = container.items("volumeMounts");
     let devices = container.items("volumeDevices");
@@ -90,7 +90,7 @@ pub(super) fn validate_volume_mounts(
 }
 
 // upstream: pkg/apis/core/validation/validation.go validateMountPropagation
-fn validate_mount_propagation(mount: &Value, container: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_mount_propagation(mount: &Value, container: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let mode = mount.text("mountPropagation");
     if !PROPAGATIONS.contains(&mode) {
         errors.unsupported(at, mode, &PROPAGATIONS);
@@ -102,7 +102,7 @@ fn validate_mount_propagation(mount: &Value, container: &Value, at: &Path<'_>, e
 }
 
 // upstream: pkg/apis/core/validation/validation.go validateMountRecursiveReadOnly
-fn validate_recursive_read_only(mount: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_recursive_read_only(mount: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     match mount.text("recursiveReadOnly") {
         "Disabled" => {}
         "Enabled" | "IfPossible" => {
@@ -119,7 +119,7 @@ fn validate_recursive_read_only(mount: &Value, at: &Path<'_>, errors: &mut Error
 }
 
 // upstream: pkg/apis/core/validation/validation.go validateBindMountOptions
-fn validate_bind_mount_options(mount: &Value, volume: Option<&Value>, at: &Path<'_>, errors: &mut Errors) {
+fn validate_bind_mount_options(mount: &Value, volume: Option<&Value>, at: &Path<'_>, errors: &mut ErrorList) {
     let options = mount.items("bindMountOptions");
     let repeated = field_checks::duplicate_flags(options);
     for (index, option) in mount.texts("bindMountOptions").enumerate() {
@@ -141,7 +141,7 @@ pub(super) fn validate_volume_devices(
     container: &Value,
     volumes: &Volumes<'_>,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let mounts = container.items("volumeMounts");
     let mount_names = field_values(mounts, "name");
@@ -175,7 +175,7 @@ pub(super) fn validate_volume_devices(
         if paths.contains(path) {
             errors.invalid(&path_at, path, "must be unique");
         }
-        let mut steps = Errors::new();
+        let mut steps = ErrorList::new();
         validate_path_no_backsteps(path, &path_at, &mut steps);
         if steps.is_empty() {
             paths.insert(path);

@@ -9,7 +9,7 @@ use super::{
     resources::{self, HugePages},
     security, spread,
 };
-use crate::rules::Tree;
+use crate::strategy::Tree;
 
 /// Relaxed rules. By default none is relaxed.
 #[derive(Clone, Copy, Debug)]

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{go, rules::Tree};
+use crate::{go, strategy::Tree};
 
 /// Each file is compared with at most this many before it; others give no warning.
 const MAX_COMPARED: usize = 256;

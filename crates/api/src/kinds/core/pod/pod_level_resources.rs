@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     field::Path,
-    rules::{Errors, Tree, TreeMut},
+    strategy::{ErrorList, Tree, TreeMut},
 };
 
 /// Defaults the requests and limits of a pod that has some, from those of its containers.
@@ -59,7 +59,7 @@ pub(super) fn default_pod_level_resources(spec: &mut Value) {
         let limit = if request > *total { &request } else { total };
         limits.insert(name.clone(), limit.to_string().into());
     }
-    let whole = spec.make("resources");
+    let whole = spec.ensure_object("resources");
     if !limits.is_empty() {
         whole.set("limits", limits);
     }
@@ -74,7 +74,7 @@ pub(super) fn validate_pod_resources(
     claims: &[&str],
     at: &Path<'_>,
     options: &PodValidationOptions,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let whole = spec.at("resources");
     if whole.is_null() {
@@ -94,7 +94,7 @@ pub(super) fn validate_pod_resources(
 }
 
 // upstream: pkg/apis/core/validation/validation.go validatePodResourceConsistency
-fn validate_pod_resource_consistency(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_pod_resource_consistency(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let whole = spec.at("resources");
     for (of, only_pages, word) in [("requests", false, "requests"), ("limits", true, "limits")] {
         let list_at = at.child(of);
@@ -153,7 +153,7 @@ mod tests {
             "resources": {"requests": {"cpu": "1"}},
             "containers": [{"resources": {"requests": {"cpu": "2"}}}],
         });
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         let path = Path::new("spec");
         validate_pod_resources(
             &spec,

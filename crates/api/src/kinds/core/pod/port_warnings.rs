@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use super::profile::visit_containers;
-use crate::{field::Path, go, rules::Tree};
+use crate::{field::Path, go, strategy::Tree};
 
 // upstream: pkg/api/pod/warnings.go warningsForPodSpecAndMeta
 pub(super) fn warn_of_duplicate_ports(spec: &Value, at: &Path<'_>, messages: &mut Vec<String>) {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{disabled, pod_level_resources, profile, qos};
 use crate::{
-    rules::{Tree, TreeMut},
+    strategy::{Tree, TreeMut},
     time::Time,
 };
 
@@ -24,14 +24,14 @@ pub(super) fn prepare_for_create(pod: &mut Value, now: Time) {
             "reason": "SchedulingGated",
             "message": "Scheduling is blocked due to non-empty scheduling gates",
         });
-        pod.make("status").set("conditions", json!([condition]));
+        pod.ensure_object("status").set("conditions", json!([condition]));
     }
     apply_match_label_keys(pod);
     apply_apparmor_version_skew(pod);
-    let spec = pod.make("spec");
+    let spec = pod.ensure_object("spec");
     pod_level_resources::default_pod_level_resources(spec);
     let class = qos::compute_pod_qos(spec);
-    pod.make("status").set("qosClass", class);
+    pod.ensure_object("status").set("qosClass", class);
 }
 
 /// An update keeps the status.
@@ -45,7 +45,7 @@ pub(super) fn prepare_for_update(new: &mut Value, old: &Value) {
 /// Clients that do not know pod-level resources omit them; they are kept.
 pub(super) fn keep_pod_level_resources(new: &mut Value, old: &Value) {
     if !new.at("spec").has("resources") && old.at("spec").has("resources") {
-        new.make("spec").copy_from("resources", old.at("spec"));
+        new.ensure_object("spec").copy_from("resources", old.at("spec"));
     }
 }
 
@@ -53,10 +53,10 @@ pub(super) fn keep_pod_level_resources(new: &mut Value, old: &Value) {
 // upstream: pkg/registry/core/pod/strategy.go podStatusStrategy, preserveOldObservedGeneration
 pub(super) fn prepare_status_for_update(new: &mut Value, old: &Value) {
     new.copy_from("spec", old);
-    let metadata = new.make("metadata");
+    let metadata = new.ensure_object("metadata");
     metadata.remove("deletionTimestamp");
     metadata.copy_from("ownerReferences", old.at("metadata"));
-    let status = new.make("status");
+    let status = new.ensure_object("status");
     let before = old.at("status");
     for name in [
         "qosClass",
@@ -98,7 +98,7 @@ fn preserve_old_observed_generation(new: &mut Value, old: &Value) {
 // upstream: pkg/registry/core/pod/strategy.go applyMatchLabelKeysAndMismatchLabelKeys, applyMatchLabelKeys
 fn apply_match_label_keys(pod: &mut Value) {
     let labels = pod.at("metadata").at("labels").clone();
-    let spec = pod.make("spec");
+    let spec = pod.ensure_object("spec");
     if let Some(affinity) = spec.at_mut("affinity") {
         for name in ["podAffinity", "podAntiAffinity"] {
             let Some(terms) = affinity.at_mut(name) else {
@@ -135,7 +135,7 @@ fn apply_label_keys_to_label_selector(term: &mut Value, labels: &Value) {
     if added.is_empty() {
         return;
     }
-    let selector = term.make("labelSelector");
+    let selector = term.ensure_object("labelSelector");
     let mut all = selector.items("matchExpressions").to_vec();
     all.extend(added);
     selector.set("matchExpressions", all);
@@ -145,14 +145,14 @@ fn apply_label_keys_to_label_selector(term: &mut Value, labels: &Value) {
 // upstream: pkg/registry/core/pod/strategy.go applyAppArmorVersionSkew
 fn apply_apparmor_version_skew(pod: &mut Value) {
     let annotations = pod.at("metadata").at("annotations").clone();
-    let spec = pod.make("spec");
+    let spec = pod.ensure_object("spec");
     let any = annotations
         .as_object()
         .is_some_and(|all| all.keys().any(|key| key.starts_with(profile::APPARMOR)));
     if !any || spec.at("os").text("name") == "windows" {
         return;
     }
-    let of_pod = spec.way("securityContext.appArmorProfile").clone();
+    let of_pod = spec.at_path("securityContext.appArmorProfile").clone();
     for list in super::defaults::CONTAINERS {
         for container in spec.items_mut(list) {
             let key = format!("{}{}", profile::APPARMOR, container.text("name"));
@@ -166,7 +166,9 @@ fn apply_apparmor_version_skew(pod: &mut Value) {
                 continue;
             };
             if own != of_pod {
-                container.make("securityContext").set("appArmorProfile", own);
+                container
+                    .ensure_object("securityContext")
+                    .set("appArmorProfile", own);
             }
         }
     }
@@ -205,7 +207,7 @@ mod tests {
         }});
         prepare_status_for_update(&mut new, &old);
         let mut wanted = old.clone();
-        wanted.make("status").set(
+        wanted.ensure_object("status").set(
             "conditions",
             json!([condition(2), condition(3), {"type": "Other"}]),
         );

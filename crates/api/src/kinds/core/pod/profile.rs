@@ -8,7 +8,7 @@ use super::{defaults::CONTAINERS, env::validate_local_descending_path, error_lis
 use crate::{
     field::{Error, Path},
     go,
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 /// Annotation for all containers.
@@ -22,7 +22,7 @@ const TYPES: [&str; 3] = ["Localhost", "RuntimeDefault", "Unconfined"];
 const MAX_PROFILE_LENGTH: usize = 4095;
 
 // upstream: pkg/apis/core/validation/validation.go validateSeccompProfileField
-pub(super) fn validate_seccomp_profile(profile: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_seccomp_profile(profile: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if profile.is_null() {
         return;
     }
@@ -49,7 +49,7 @@ pub(super) fn validate_seccomp_profile(profile: &Value, at: &Path<'_>, errors: &
 }
 
 // upstream: pkg/apis/core/validation/validation.go ValidateAppArmorProfileField
-pub(super) fn validate_apparmor_profile(profile: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_apparmor_profile(profile: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     const NEEDED: &str = "must be set when AppArmor type is Localhost";
     if profile.is_null() {
         return;
@@ -98,7 +98,7 @@ pub(super) fn apparmor_field_for_annotation(annotation: &str) -> Option<Value> {
 
 /// Validates the profile annotations.
 // upstream: pkg/apis/core/validation/validation.go ValidateSeccompPodAnnotations, ValidateAppArmorPodAnnotations
-pub(super) fn validate_annotations(annotations: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_annotations(annotations: &Value, spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let Some(annotations) = annotations.as_object() else {
         return;
     };
@@ -134,7 +134,7 @@ pub(super) fn validate_annotations(annotations: &Value, spec: &Value, at: &Path<
 }
 
 // upstream: pkg/apis/core/validation/validation.go ValidateSeccompProfile
-fn validate_seccomp_annotation(profile: &str, at: &Path<'_>, errors: &mut Errors) {
+fn validate_seccomp_annotation(profile: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if matches!(profile, "runtime/default" | "docker/default" | "unconfined") {
         return;
     }
@@ -150,7 +150,7 @@ pub(super) fn validate_annotations_match_fields(
     metadata: &Value,
     spec: &Value,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let annotations = metadata.at("annotations");
     if annotations.is_null() {
@@ -159,7 +159,7 @@ pub(super) fn validate_annotations_match_fields(
     let annotated = |prefix: &str, name: &str| annotations.at(&format!("{prefix}{name}")).as_str();
     if let Some(annotation) = annotations.at(SECCOMP_POD).as_str() {
         let context_at = at.child("securityContext");
-        let profile = spec.way("securityContext.seccompProfile");
+        let profile = spec.at_path("securityContext.seccompProfile");
         validate_annotation_matches_field(
             annotation,
             profile,
@@ -171,7 +171,7 @@ pub(super) fn validate_annotations_match_fields(
     visit_containers(spec, at, |container, field_path| {
         if let Some(annotation) = annotated(SECCOMP_CONTAINER, container.text("name")) {
             let context_at = field_path.child("securityContext");
-            let profile = container.way("securityContext.seccompProfile");
+            let profile = container.at_path("securityContext.seccompProfile");
             validate_annotation_matches_field(
                 annotation,
                 profile,
@@ -187,9 +187,9 @@ pub(super) fn validate_annotations_match_fields(
     visit_containers(spec, at, |container, field_path| {
         if let Some(annotation) = annotated(APPARMOR, container.text("name")) {
             let context_at = field_path.child("securityContext");
-            let own = container.way("securityContext.appArmorProfile");
+            let own = container.at_path("securityContext.appArmorProfile");
             let profile = if own.is_null() {
-                spec.way("securityContext.appArmorProfile")
+                spec.at_path("securityContext.appArmorProfile")
             } else {
                 own
             };
@@ -225,7 +225,7 @@ fn validate_annotation_matches_field(
     profile: &Value,
     what: &str,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let type_matches = match profile.text("type") {
         "Unconfined" => annotation == "unconfined",
@@ -250,7 +250,7 @@ fn validate_annotation_matches_field(
 /// The `AppArmor` profile of an annotation, if it is valid.
 pub(super) fn valid_apparmor_field_for_annotation(annotation: &str) -> Option<Value> {
     let profile = apparmor_field_for_annotation(annotation)?;
-    let mut errors = Errors::new();
-    validate_apparmor_profile(&profile, &Path::NOWHERE, &mut errors);
+    let mut errors = ErrorList::new();
+    validate_apparmor_profile(&profile, &Path::NIL, &mut errors);
     errors.is_empty().then_some(profile)
 }

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::resources::{is_supported_pod_level_resource, quantity_or_zero};
-use crate::rules::Tree;
+use crate::strategy::Tree;
 
 const BURSTABLE: &str = "Burstable";
 const BEST_EFFORT: &str = "BestEffort";

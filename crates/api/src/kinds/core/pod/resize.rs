@@ -6,7 +6,7 @@ use super::{equality::semantic_equal, error_list::ErrorListExt, options::is_side
 use crate::{
     field::Path,
     kinds::status_meta,
-    rules::{Errors, Tree, TreeMut},
+    strategy::{ErrorList, Tree, TreeMut},
 };
 
 const LISTS: [&str; 2] = ["containers", "initContainers"];
@@ -45,7 +45,7 @@ pub(super) fn drop_non_resize_updates(new: &mut Value, old: &Value) {
 
 /// Validates a resize, beside the resulting spec.
 // upstream: pkg/apis/core/validation/validation.go ValidatePodResize
-pub(super) fn validate_pod_resize(new_pod: &Value, old_pod: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_pod_resize(new_pod: &Value, old_pod: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if !is_resize_supported(old_pod) {
         errors.forbidden(at, "Pod running on node without support for resize");
     }
@@ -84,7 +84,7 @@ pub(super) fn validate_pod_resize(new_pod: &Value, old_pod: &Value, at: &Path<'_
         .iter_mut()
         .zip(old.items("containers"))
     {
-        restore_cpu_and_memory(container.make("resources"), before.at("resources"));
+        restore_cpu_and_memory(container.ensure_object("resources"), before.at("resources"));
         if !semantic_equal(container, before) {
             errors.forbidden(at, ONLY_COMPUTE);
         }
@@ -100,14 +100,14 @@ pub(super) fn validate_pod_resize(new_pod: &Value, old_pod: &Value, at: &Path<'_
 }
 
 // upstream: pkg/apis/core/validation/validation.go ValidatePodResize
-fn validate_init_container_resize(masked: &mut Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_init_container_resize(masked: &mut Value, old: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let pairs = masked
         .items_mut("initContainers")
         .iter_mut()
         .zip(old.items("initContainers"));
     for (index, (container, before)) in pairs.enumerate() {
         let changed = !semantic_equal(container, before);
-        restore_cpu_and_memory(container.make("resources"), before.at("resources"));
+        restore_cpu_and_memory(container.ensure_object("resources"), before.at("resources"));
         if !semantic_equal(container, before) {
             let detail = "only cpu and memory resources for init or sidecar containers are mutable";
             errors.forbidden(&at.index(index), detail);
@@ -130,7 +130,7 @@ fn validate_pod_level_resize(
     new: &Value,
     old: &Value,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let after = new.at("resources");
     let before = old.at("resources");
@@ -148,7 +148,7 @@ fn validate_pod_level_resize(
             }
         }
     }
-    let resources = masked.make("resources");
+    let resources = masked.ensure_object("resources");
     restore_cpu_and_memory(resources, before);
     let empty = |list: &str| resources.entries(list).is_empty();
     if before.is_null() && empty("requests") && empty("limits") && resources.items("claims").is_empty() {
@@ -187,7 +187,7 @@ fn restore_cpu_and_memory(requirements: &mut Value, before: &Value) {
 }
 
 // upstream: pkg/apis/core/validation/validation.go validatePodResizeContainerOrdering
-fn validate_container_ordering(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) -> bool {
+fn validate_container_ordering(new: &Value, old: &Value, at: &Path<'_>, errors: &mut ErrorList) -> bool {
     let messages = errors.len();
     for list in LISTS {
         let after = new.items(list);

@@ -6,7 +6,7 @@ use super::{error_list::ErrorListExt, options::PodValidationOptions};
 use crate::{
     field::{Error, Path},
     kinds::field_checks,
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 const POLICIES: [&str; 3] = ["Always", "Never", "OnFailure"];
@@ -17,7 +17,7 @@ const MAX_EXIT_CODES: usize = 255;
 
 /// Validates the restart policy and restart rules of a container (KEP-5307).
 // upstream: pkg/apis/core/validation/validation.go validateContainerRestartPolicy
-pub(super) fn validate_restart_policy(container: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_restart_policy(container: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let rules = container.items("restartPolicyRules");
     let policy_at = at.child("restartPolicy");
     if !container.has("restartPolicy") {
@@ -64,7 +64,7 @@ pub(super) fn validate_restart_policy(container: &Value, at: &Path<'_>, errors: 
 
 /// The same for an init container, which may have rules only.
 // upstream: pkg/apis/core/validation/validation.go validateInitContainerRestartPolicy
-pub(super) fn validate_init_restart_policy(container: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_init_restart_policy(container: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if container.has("restartPolicy") {
         validate_restart_policy(container, at, errors);
     } else if !container.items("restartPolicyRules").is_empty() {
@@ -78,7 +78,7 @@ pub(super) fn validate_resize_policy(
     container: &Value,
     pod_policy: &str,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let policies = container.items("resizePolicy");
     let repeated = field_checks::duplicate_flags(policies.iter().map(|policy| policy.text("resourceName")));
@@ -106,7 +106,7 @@ pub(super) fn validate_init_resize_policy(
     container: &Value,
     options: &PodValidationOptions,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     if super::options::is_sidecar(container) || options.allow_init_restart_resize_policy {
         return;

@@ -12,8 +12,8 @@ use super::{
 use crate::{
     field::Path,
     kinds::field_checks,
-    name::in_range,
-    rules::{Errors, Tree},
+    name::validate_in_range,
+    strategy::{ErrorList, Tree},
 };
 
 /// The greatest user or group id.
@@ -39,9 +39,9 @@ const IPC_SYSCTLS: [&str; 10] = [
 ];
 
 /// A user or group id.
-pub(super) fn validate_id(value: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_id(value: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if let Some(number) = value.as_i64() {
-        for msg in in_range(number, 0, MAX_ID) {
+        for msg in validate_in_range(number, 0, MAX_ID) {
             errors.invalid(at, number, msg);
         }
     }
@@ -53,7 +53,7 @@ fn validate_optional_enum(
     name: &str,
     supported: &[&str],
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     if object.has(name) && !supported.contains(&object.text(name)) {
         errors.unsupported(&at.child(name), object.text(name), supported);
@@ -65,7 +65,7 @@ pub(super) fn validate_pod_security_context(
     spec: &Value,
     options: &PodValidationOptions,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let context = spec.at("securityContext");
     if context.is_null() {
@@ -115,7 +115,7 @@ pub(super) fn validate_security_context(
     spec: &Value,
     options: &PodValidationOptions,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let context = container.at("securityContext");
     if context.is_null() {
@@ -160,7 +160,7 @@ pub(super) fn validate_security_context(
 }
 
 // upstream: pkg/apis/core/validation/validation.go validateSysctls
-fn validate_sysctls(spec: &Value, options: &PodValidationOptions, at: &Path<'_>, errors: &mut Errors) {
+fn validate_sysctls(spec: &Value, options: &PodValidationOptions, at: &Path<'_>, errors: &mut ErrorList) {
     let settings = spec.at("securityContext").items("sysctls");
     let repeated = field_checks::duplicate_flags(settings.iter().map(|setting| setting.text("name")));
     for (index, setting) in settings.iter().enumerate() {

@@ -15,8 +15,8 @@ use crate::{
     field::{Error, Path},
     go,
     kinds::{core::volume, field_checks},
-    name::{self, dns1123_label, dns1123_subdomain, label_key},
-    rules::{Errors, Tree},
+    name::{self, validate_dns1123_label, validate_dns1123_subdomain, validate_label_key},
+    strategy::{ErrorList, Tree},
 };
 
 const RESTART_POLICIES: [&str; 3] = ["Always", "OnFailure", "Never"];
@@ -26,7 +26,7 @@ const PREEMPTION_POLICIES: [&str; 2] = ["PreemptLowerPriority", "Never"];
 const NAME_FIELDS: [&str; 2] = ["serviceAccountName", "nodeName"];
 
 // upstream: pkg/apis/core/validation/validation.go validatePodMetadataAndSpec
-pub(super) fn validate_pod(pod: &Value, options: &PodValidationOptions, errors: &mut Errors) {
+pub(super) fn validate_pod(pod: &Value, options: &PodValidationOptions, errors: &mut ErrorList) {
     let metadata = pod.at("metadata");
     let spec = pod.at("spec");
     let field_path = Path::new("metadata");
@@ -48,7 +48,7 @@ pub(super) fn validate_pod(pod: &Value, options: &PodValidationOptions, errors: 
 }
 
 // upstream: pkg/apis/core/validation/validation.go ValidatePodCreate
-pub(super) fn validate_pod_create(pod: &Value, errors: &mut Errors) {
+pub(super) fn validate_pod_create(pod: &Value, errors: &mut ErrorList) {
     validate_pod(pod, &PodValidationOptions::for_new_pod(), errors);
     let spec = pod.at("spec");
     let at = Path::new("spec");
@@ -69,7 +69,7 @@ pub(super) fn validate(
     metadata: &Value,
     at: &Path<'_>,
     options: &PodValidationOptions,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     if !spec.has("terminationGracePeriodSeconds") {
         errors.required(&at.child("terminationGracePeriodSeconds"), "");
@@ -107,7 +107,7 @@ pub(super) fn validate(
         &RESTART_POLICIES,
     );
     errors.required_enum(&at.child("dnsPolicy"), spec.text("dnsPolicy"), &DNS_POLICIES);
-    errors.extend(name::labels(
+    errors.extend(name::validate_labels(
         &at.child("nodeSelector"),
         spec.entries("nodeSelector"),
     ));
@@ -146,7 +146,7 @@ pub(super) fn validate(
 }
 
 // upstream: pkg/apis/core/validation/validation.go validatePodMetadataAndSpec
-fn reject_tokens_without_service_account(volumes: &[Value], at: &Path<'_>, errors: &mut Errors) {
+fn reject_tokens_without_service_account(volumes: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
     for (index, volume) in volumes.iter().enumerate() {
         let sources = volume.at("projected").items("sources").iter().enumerate();
         for (number, _) in sources.filter(|(_, source)| source.has("serviceAccountToken")) {
@@ -161,7 +161,7 @@ fn reject_tokens_without_service_account(volumes: &[Value], at: &Path<'_>, error
 }
 
 // upstream: pkg/apis/core/validation/validation.go validatePodResourceClaims, validatePodResourceClaim
-fn validate_resource_claims(claims: &[Value], metadata: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_resource_claims(claims: &[Value], metadata: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let repeated = field_checks::duplicate_flags(claims.iter().map(|claim| claim.text("name")));
     for (index, claim) in claims.iter().enumerate() {
         if metadata.at("annotations").has(annotations::MIRROR) {
@@ -176,7 +176,7 @@ fn validate_resource_claims(claims: &[Value], metadata: &Value, at: &Path<'_>, e
         } else if repeated[index] {
             errors.duplicate(&name_at, name);
         } else {
-            errors.push_invalid(&name_at, name, dns1123_label(name));
+            errors.push_invalid(&name_at, name, validate_dns1123_label(name));
         }
         let by_name = claim.at("resourceClaimName");
         let by_template = claim.at("resourceClaimTemplateName");
@@ -199,21 +199,21 @@ fn validate_resource_claims(claims: &[Value], metadata: &Value, at: &Path<'_>, e
             ("resourceClaimTemplateName", by_template),
         ] {
             if let Some(name) = value.as_str() {
-                errors.push_invalid(&field_path.child(field), name, dns1123_subdomain(name));
+                errors.push_invalid(&field_path.child(field), name, validate_dns1123_subdomain(name));
             }
         }
     }
 }
 
 // upstream: pkg/apis/core/validation/validation.go validateReadinessGates, validateSchedulingGates
-fn validate_gates(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_gates(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let list_at = at.child("readinessGates");
     for (index, gate) in spec.items("readinessGates").iter().enumerate() {
         let condition = gate.text("conditionType");
         errors.push_invalid(
             &list_at.index(index).child("conditionType"),
             condition,
-            label_key(condition),
+            validate_label_key(condition),
         );
     }
     let list_at = at.child("schedulingGates");
@@ -221,7 +221,7 @@ fn validate_gates(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let repeated = field_checks::duplicate_flags(gates.iter().map(|gate| gate.text("name")));
     for (index, gate) in gates.iter().enumerate() {
         let name = gate.text("name");
-        errors.push_invalid(&list_at.index(index), name, label_key(name));
+        errors.push_invalid(&list_at.index(index), name, validate_label_key(name));
         if repeated[index] {
             errors.duplicate(&list_at.index(index), name);
         }
@@ -229,11 +229,11 @@ fn validate_gates(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 // upstream: pkg/apis/core/validation/validation.go ValidatePodSpec
-fn validate_names(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_names(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     for field in NAME_FIELDS {
         let name = spec.text(field);
         if !name.is_empty() {
-            errors.push_invalid(&at.child(field), name, dns1123_subdomain(name));
+            errors.push_invalid(&at.child(field), name, validate_dns1123_subdomain(name));
         }
         let old = spec.text("serviceAccount");
         let new = spec.text("serviceAccountName");
@@ -243,7 +243,7 @@ fn validate_names(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         }
     }
     if let Some(seconds) = spec.int("activeDeadlineSeconds") {
-        for msg in name::in_range(seconds, 1, i64::from(i32::MAX)) {
+        for msg in name::validate_in_range(seconds, 1, i64::from(i32::MAX)) {
             errors.invalid(&at.child("activeDeadlineSeconds"), seconds, msg);
         }
     }
@@ -251,13 +251,21 @@ fn validate_names(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 // upstream: pkg/apis/core/validation/validation.go ValidatePodSpec
-fn validate_scheduling(spec: &Value, options: &PodValidationOptions, at: &Path<'_>, errors: &mut Errors) {
+fn validate_scheduling(spec: &Value, options: &PodValidationOptions, at: &Path<'_>, errors: &mut ErrorList) {
     let name = spec.text("priorityClassName");
     if !name.is_empty() {
-        errors.push_invalid(&at.child("priorityClassName"), name, dns1123_subdomain(name));
+        errors.push_invalid(
+            &at.child("priorityClassName"),
+            name,
+            validate_dns1123_subdomain(name),
+        );
     }
     if let Some(name) = spec.at("runtimeClassName").as_str() {
-        errors.push_invalid(&at.child("runtimeClassName"), name, dns1123_subdomain(name));
+        errors.push_invalid(
+            &at.child("runtimeClassName"),
+            name,
+            validate_dns1123_subdomain(name),
+        );
     }
     if spec.has("preemptionPolicy") {
         let policy = spec.text("preemptionPolicy");
@@ -272,7 +280,7 @@ fn validate_scheduling(spec: &Value, options: &PodValidationOptions, at: &Path<'
 }
 
 // upstream: pkg/apis/core/validation/validation.go validateSchedulingGroup
-fn validate_scheduling_group(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_scheduling_group(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let name_at = at.child("podGroupName");
     match spec.at("schedulingGroup").at("podGroupName").as_str() {
         None => errors.push(Error::invalid(
@@ -280,7 +288,7 @@ fn validate_scheduling_group(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
             Value::Null,
             "must specify one of: `podGroupName`",
         )),
-        Some(name) => errors.push_invalid(&name_at, name, dns1123_subdomain(name)),
+        Some(name) => errors.push_invalid(&name_at, name, validate_dns1123_subdomain(name)),
     }
     if !spec.items("evictionResponders").is_empty() {
         errors.forbidden(at, "may not be set when evictionResponders is set");

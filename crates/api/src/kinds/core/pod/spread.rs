@@ -8,9 +8,9 @@ use super::{affinity::validate_label_keys, error_list::ErrorListExt, options::Po
 use crate::{
     field::Path,
     kinds::field_checks,
-    name::label_key,
-    rules::{Errors, Tree},
+    name::validate_label_key,
     selector::label::{self, InvalidValues, UnknownOperators},
+    strategy::{ErrorList, Tree},
 };
 
 const ACTIONS: [&str; 2] = ["DoNotSchedule", "ScheduleAnyway"];
@@ -21,7 +21,7 @@ pub(super) fn validate_topology_spread_constraints(
     constraints: &[Value],
     options: &PodValidationOptions,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let pair_of = |constraint: &'_ Value| -> (String, String) {
         let pair = ["topologyKey", "whenUnsatisfiable"].map(|name| constraint.text(name).to_owned());
@@ -75,13 +75,13 @@ pub(super) fn validate_topology_spread_constraints(
     }
 }
 
-fn validate_positive(number: i64, at: &Path<'_>, errors: &mut Errors) {
+fn validate_positive(number: i64, at: &Path<'_>, errors: &mut ErrorList) {
     if number <= 0 {
         errors.invalid(at, number, "must be greater than zero");
     }
 }
 
-fn validate_selector(constraint: &Value, at: &Path<'_>) -> Errors {
+fn validate_selector(constraint: &Value, at: &Path<'_>) -> ErrorList {
     let values = InvalidValues::Refused;
     let unknown = UnknownOperators::Refused;
     label::validate(at, constraint.at("labelSelector"), values, unknown).into()
@@ -89,7 +89,7 @@ fn validate_selector(constraint: &Value, at: &Path<'_>) -> Errors {
 
 /// The legacy rules, from before matchLabelKeys were merged into the selector.
 // upstream: pkg/apis/core/validation/validation.go ValidateMatchLabelKeysInTopologySpread
-fn validate_legacy_label_keys(constraint: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_legacy_label_keys(constraint: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if constraint.items("matchLabelKeys").is_empty() {
         return;
     }
@@ -100,7 +100,7 @@ fn validate_legacy_label_keys(constraint: &Value, at: &Path<'_>, errors: &mut Er
     let expressions = selector.items("matchExpressions").iter();
     let selected: HashSet<&str> = expressions.map(|expression| expression.text("key")).collect();
     for (index, key) in constraint.texts("matchLabelKeys").enumerate() {
-        errors.push_invalid(&at.index(index), key, label_key(key));
+        errors.push_invalid(&at.index(index), key, validate_label_key(key));
         if selector.entries("matchLabels").contains_key(key) || selected.contains(key) {
             let detail = "exists in both matchLabelKeys and labelSelector";
             errors.invalid(&at.index(index), key, detail);
@@ -113,15 +113,15 @@ fn validate_legacy_label_keys(constraint: &Value, at: &Path<'_>, errors: &mut Er
 pub(super) fn has_invalid_selector(constraints: &[Value]) -> bool {
     constraints
         .iter()
-        .any(|constraint| !validate_selector(constraint, &Path::NOWHERE).is_empty())
+        .any(|constraint| !validate_selector(constraint, &Path::NIL).is_empty())
 }
 
 /// Whether matchLabelKeys are invalid today.
 // upstream: pkg/api/pod/util.go hasInvalidTopologySpreadConstrainMatchLabelKeys
 pub(super) fn has_invalid_keys(constraints: &[Value]) -> bool {
-    let mut errors = Errors::new();
+    let mut errors = ErrorList::new();
     for constraint in constraints {
-        validate_label_keys(constraint, &Path::NOWHERE, &mut errors);
+        validate_label_keys(constraint, &Path::NIL, &mut errors);
     }
     !errors.is_empty()
 }

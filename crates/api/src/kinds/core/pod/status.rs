@@ -11,8 +11,11 @@ use super::{
 use crate::{
     field::{Error, Path},
     kinds::field_checks,
-    name::{Strictness, dns1123_label, dns1123_subdomain, label_key, legacy_ip, parse_ip_sloppy},
-    rules::{Errors, Tree},
+    name::{
+        Strictness, parse_ip_sloppy, validate_dns1123_label, validate_dns1123_subdomain, validate_label_key,
+        validate_legacy_ip,
+    },
+    strategy::{ErrorList, Tree},
 };
 
 /// The status lists, and the container list of each.
@@ -27,7 +30,7 @@ const MAX_MESSAGE_LENGTH: usize = 1024;
 const NOT_NEGATIVE: &str = "must be a non-negative integer";
 
 // upstream: pkg/apis/core/validation/validation.go ValidatePodStatusUpdate
-pub(super) fn validate_pod_status_update(new: &Value, old: &Value, errors: &mut Errors) {
+pub(super) fn validate_pod_status_update(new: &Value, old: &Value, errors: &mut ErrorList) {
     let options = PodValidationOptions::for_pod_update(old);
     let metadata_at = Path::new("metadata");
     annotations::validate_annotation_update(new, old, &options, &metadata_at.child("annotations"), errors);
@@ -72,7 +75,7 @@ pub(super) fn validate_pod_status_update(new: &Value, old: &Value, errors: &mut 
 }
 
 // upstream: pkg/apis/core/validation/validation.go validatePodConditions
-fn validate_pod_conditions(conditions: &[Value], at: &Path<'_>, errors: &mut Errors) {
+fn validate_pod_conditions(conditions: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
     for (index, condition) in conditions.iter().enumerate() {
         let field_path = at.index(index);
         if let Some(generation) = condition.int("observedGeneration").filter(|number| *number < 0) {
@@ -80,7 +83,7 @@ fn validate_pod_conditions(conditions: &[Value], at: &Path<'_>, errors: &mut Err
         }
         let ty = condition.text("type");
         if !matches!(ty, "PodScheduled" | "Ready" | "Initialized") {
-            errors.push_invalid(&field_path.child("Type"), ty, label_key(ty));
+            errors.push_invalid(&field_path.child("Type"), ty, validate_label_key(ty));
         }
     }
 }
@@ -91,13 +94,13 @@ fn validate_nominated_node_name(
     before: &Value,
     old_spec: &Value,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let node = status.text("nominatedNodeName");
     if node.is_empty() || node == before.text("nominatedNodeName") {
         return;
     }
-    errors.push_invalid(at, node, dns1123_subdomain(node));
+    errors.push_invalid(at, node, validate_dns1123_subdomain(node));
     if !old_spec.text("nodeName").is_empty() {
         errors.forbidden(at, "may not be set on pods that are already bound to a node");
     }
@@ -111,7 +114,7 @@ fn validate_state_transitions(
     spec: &Value,
     containers: &str,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let ephemeral = containers == "ephemeralContainers";
     if !ephemeral && restart::may_restart_all(spec) {
@@ -151,7 +154,7 @@ fn by_name(items: &[Value]) -> HashMap<&str, &Value> {
 }
 
 // upstream: pkg/apis/core/validation/validation.go validatePodResourceClaimStatuses
-fn validate_resource_claim_statuses(status: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_resource_claim_statuses(status: &Value, spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let statuses = status.items("resourceClaimStatuses");
     let repeated = field_checks::duplicate_flags(statuses.iter().map(|status| status.text("name")));
     let spec_claims = by_name(spec.items("resourceClaims"));
@@ -169,14 +172,19 @@ fn validate_resource_claim_statuses(status: &Value, spec: &Value, at: &Path<'_>,
             errors.push_invalid(
                 &field_path.child("resourceClaimName"),
                 claim,
-                dns1123_subdomain(claim),
+                validate_dns1123_subdomain(claim),
             );
         }
     }
 }
 
 // upstream: pkg/apis/core/validation/validation.go validatePodExtendedResourceClaimStatus
-fn validate_extended_resource_claim_status(status: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_extended_resource_claim_status(
+    status: &Value,
+    spec: &Value,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let claim = status.at("extendedResourceClaimStatus");
     if claim.is_null() {
         return;
@@ -200,14 +208,14 @@ fn validate_extended_resource_claim_status(status: &Value, spec: &Value, at: &Pa
                     "must match the name of an entry in spec.initContainers.name or spec.containers.name";
                 errors.invalid(&field_path.child("containerName"), container, detail);
             }
-            Some(container) if !container.way("resources.requests").has(resource) => {
+            Some(container) if !container.at_path("resources.requests").has(resource) => {
                 let detail = "must match the extended resource name of an entry in \
                      spec.initContainers.resources.requests or spec.containers.resources.requests";
                 errors.invalid(&field_path.child("resourceName"), resource, detail);
             }
             Some(_) => {}
         }
-        errors.push_invalid(&at.child("requestName"), request, dns1123_label(request));
+        errors.push_invalid(&at.child("requestName"), request, validate_dns1123_label(request));
         if repeated[index] {
             errors.duplicate(&field_path.child("containerName"), container);
             errors.duplicate(&field_path.child("resourceName"), resource);
@@ -216,12 +224,16 @@ fn validate_extended_resource_claim_status(status: &Value, spec: &Value, at: &Pa
     }
     match claim.text("resourceClaimName") {
         "" => errors.required(&at.child("resourceClaimName"), ""),
-        name => errors.push_invalid(&at.child("resourceClaimName"), name, dns1123_subdomain(name)),
+        name => errors.push_invalid(
+            &at.child("resourceClaimName"),
+            name,
+            validate_dns1123_subdomain(name),
+        ),
     }
 }
 
 // upstream: pkg/apis/core/validation/validation.go validatePodIPs
-fn validate_pod_ips(status: &Value, before: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_pod_ips(status: &Value, before: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let pod_ip = status.text("podIP");
     let all = status.items("podIPs");
     let list_at = at.child("podIPs");
@@ -239,7 +251,7 @@ fn validate_pod_ips(status: &Value, before: &Value, at: &Path<'_>, errors: &mut 
 }
 
 // upstream: pkg/apis/core/validation/validation.go validateHostIPs
-fn validate_host_ips(status: &Value, before: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_host_ips(status: &Value, before: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let all = status.items("hostIPs");
     let Some(first) = all.first().map(|address| address.text("ip")) else {
         return;
@@ -252,12 +264,12 @@ fn validate_host_ips(status: &Value, before: &Value, at: &Path<'_>, errors: &mut
 
 /// Each address must be valid or an old one; of two there is one per family.
 // upstream: pkg/apis/core/validation/validation.go validatePodIPs, validateHostIPs
-fn validate_ips(all: &[Value], old: &[Value], ty: &str, at: &Path<'_>, errors: &mut Errors) {
+fn validate_ips(all: &[Value], old: &[Value], ty: &str, at: &Path<'_>, errors: &mut ErrorList) {
     let old: HashSet<&str> = old.iter().map(|address| address.text("ip")).collect();
     for (index, address) in all.iter().enumerate() {
         let ip = address.text("ip");
         if !old.contains(ip) {
-            errors.extend(legacy_ip(&at.index(index), ip, Strictness::Strict, &[]));
+            errors.extend(validate_legacy_ip(&at.index(index), ip, Strictness::Strict, &[]));
         }
     }
     if all.len() < 2 {
@@ -280,7 +292,7 @@ fn validate_ips(all: &[Value], old: &[Value], ty: &str, at: &Path<'_>, errors: &
 }
 
 // upstream: pkg/apis/core/validation/validation.go validateContainerStatusUsers
-fn validate_container_status_users(statuses: &[Value], os: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_container_status_users(statuses: &[Value], os: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     for (index, status) in statuses.iter().enumerate() {
         let user = status.at("user").at("linux");
         if user.is_null() {
@@ -317,7 +329,7 @@ fn validate_allocated_resources_status(
     list: &str,
     containers: &[Value],
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let by_name = by_name(containers);
     let mappings = extended_resource_mappings(status);
@@ -404,7 +416,7 @@ fn extended_resource_mappings(status: &Value) -> HashMap<(&str, String), Vec<&st
     mappings
 }
 
-fn validate_device_health(devices: &[Value], at: &Path<'_>, errors: &mut Errors) {
+fn validate_device_health(devices: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
     let repeated = field_checks::duplicate_flags(devices.iter().map(|device| device.text("resourceID")));
     for (index, device) in devices.iter().enumerate() {
         let field_path = at.index(index);

@@ -9,11 +9,11 @@ use super::{
     options::PodValidationOptions, prepare, qos, resize, spec,
 };
 use crate::{
-    apply::managed::{Reset, Step},
+    apply::managed::{PathElementMatcher, ResetFields},
     field::Path,
     go,
     kinds::{status_meta, unified_diff},
-    rules::{Circumstances, Errors, Rules, Tree, TreeMut},
+    strategy::{ErrorList, RestStrategy, StrategyContext, Tree, TreeMut},
 };
 
 pub(super) struct EphemeralContainers;
@@ -22,13 +22,13 @@ pub(super) struct Resize;
 
 // --- EphemeralContainers ---
 
-impl Rules for EphemeralContainers {
-    fn prepare_update(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
-        let containers = new.make("spec").remove("ephemeralContainers");
+impl RestStrategy for EphemeralContainers {
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _at: &StrategyContext<'_>) {
+        let containers = new.ensure_object("spec").remove("ephemeralContainers");
         new.copy_from("spec", old);
         new.copy_from("status", old);
         status_meta::reset_object_meta_for_status(new, old);
-        let spec = new.make("spec");
+        let spec = new.ensure_object("spec");
         match containers {
             Some(containers) => spec.set("ephemeralContainers", containers),
             None => drop(spec.remove("ephemeralContainers")),
@@ -36,7 +36,7 @@ impl Rules for EphemeralContainers {
         disabled::drop_disabled_pod_fields(new, old);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         if annotations::is_mirror_pod(old) {
             errors.clear();
             return errors.forbidden(&Path::new(""), "static pods do not support ephemeral containers");
@@ -80,23 +80,26 @@ impl Rules for EphemeralContainers {
         }
     }
 
-    fn reset(&self, _subresource: &str) -> Option<Reset> {
-        let path = vec![Step::Field("spec"), Step::Field("ephemeralContainers")];
-        Some(Reset::AllBut(vec![path]))
+    fn reset_fields(&self, _subresource: &str) -> Option<ResetFields> {
+        let path = vec![
+            PathElementMatcher::Field("spec"),
+            PathElementMatcher::Field("ephemeralContainers"),
+        ];
+        Some(ResetFields::AllBut(vec![path]))
     }
 }
 
 // --- Resize ---
 
-impl Rules for Resize {
-    fn prepare_update(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
+impl RestStrategy for Resize {
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _at: &StrategyContext<'_>) {
         resize::drop_non_resize_updates(new, old);
         prepare::keep_pod_level_resources(new, old);
-        super::pod_level_resources::default_pod_level_resources(new.make("spec"));
+        super::pod_level_resources::default_pod_level_resources(new.ensure_object("spec"));
         disabled::drop_disabled_pod_fields(new, old);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         let rejection = if annotations::is_mirror_pod(old) {
             Some("static pods cannot be resized")
         } else {
@@ -120,16 +123,16 @@ impl Rules for Resize {
         resize::validate_pod_resize(new, old, &at, errors);
     }
 
-    fn reset(&self, _subresource: &str) -> Option<Reset> {
+    fn reset_fields(&self, _subresource: &str) -> Option<ResetFields> {
         let path = |list, field| {
             vec![
-                Step::Field("spec"),
-                Step::Field(list),
-                Step::Any,
-                Step::Field(field),
+                PathElementMatcher::Field("spec"),
+                PathElementMatcher::Field(list),
+                PathElementMatcher::Any,
+                PathElementMatcher::Field(field),
             ]
         };
-        Some(Reset::AllBut(vec![
+        Some(ResetFields::AllBut(vec![
             path("containers", "resources"),
             path("containers", "resizePolicy"),
             path("initContainers", "resources"),

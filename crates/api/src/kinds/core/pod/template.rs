@@ -10,14 +10,14 @@ use crate::{
     field::Path,
     kinds::pod_template,
     name,
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut},
     time::Time,
 };
 
 pub(crate) struct PodTemplate;
 
 // upstream: pkg/apis/core/validation/validation.go ValidatePodTemplateSpec
-pub(crate) fn validate_new_pod_template_spec(template: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn validate_new_pod_template_spec(template: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     validate_pod_template_spec(template, &PodValidationOptions::default(), at, errors);
 }
 
@@ -27,13 +27,16 @@ pub(crate) fn validate_pod_template_spec(
     template: &Value,
     options: &PodValidationOptions,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let metadata = template.at("metadata");
     let pod = template.at("spec");
-    errors.extend(name::labels(&at.child("labels"), metadata.entries("labels")));
+    errors.extend(name::validate_labels(
+        &at.child("labels"),
+        metadata.entries("labels"),
+    ));
     let annotations_at = at.child("annotations");
-    errors.extend(name::annotations(
+    errors.extend(name::validate_annotations(
         &annotations_at,
         metadata.entries("annotations"),
     ));
@@ -50,28 +53,28 @@ pub(crate) fn validate_pod_template_spec(
 // --- PodTemplate ---
 
 // upstream: pkg/registry/core/podtemplate/strategy.go podTemplateStrategy
-impl Rules for PodTemplate {
-    fn default(&self, object: &mut Value) {
-        set_defaults_pod_template(object.make("template"));
+impl RestStrategy for PodTemplate {
+    fn set_defaults(&self, object: &mut Value) {
+        set_defaults_pod_template(object.ensure_object("template"));
     }
 
     // upstream: pkg/registry/core/podtemplate/strategy.go PrepareForCreate
-    fn prepare_create(&self, object: &mut Value, _at: &Circumstances<'_>) {
-        disabled::drop_disabled_template_fields(object.make("template"), &Value::Null);
+    fn prepare_for_create(&self, object: &mut Value, _at: &StrategyContext<'_>) {
+        disabled::drop_disabled_template_fields(object.ensure_object("template"), &Value::Null);
     }
 
     // upstream: pkg/registry/core/podtemplate/strategy.go PrepareForUpdate
-    fn prepare_update(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
-        disabled::drop_disabled_template_fields(new.make("template"), old.at("template"));
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _at: &StrategyContext<'_>) {
+        disabled::drop_disabled_template_fields(new.ensure_object("template"), old.at("template"));
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidatePodTemplate
-    fn validate(&self, object: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_new_pod_template_spec(object.at("template"), &Path::new("template"), errors);
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidatePodTemplateUpdate
-    fn validate_update(&self, new: &Value, old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         let options = PodValidationOptions::for_template_update(old.at("template"));
         validate_pod_template_spec(new.at("template"), &options, &Path::new("template"), errors);
     }
@@ -150,7 +153,7 @@ mod tests {
         let mut template =
             json!({"metadata": {"labels": {"a b": "c"}}, "spec": {"ephemeralContainers": [{}]}});
         set_defaults_pod_template(&mut template);
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         validate_new_pod_template_spec(&template, &Path::new("template"), &mut errors);
         let places: Vec<_> = errors.iter().map(|error| error.field.as_str()).collect();
         assert!(places.contains(&"template.labels") && places.contains(&"template.spec.containers"));

@@ -8,8 +8,8 @@ use super::{error_list::ErrorListExt, options::PodValidationOptions};
 use crate::{
     field::Path,
     go,
-    name::{decimal_integer, label_key, label_value},
-    rules::{Errors, Tree},
+    name::{validate_decimal_integer, validate_label_key, validate_label_value},
+    strategy::{ErrorList, Tree},
 };
 
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
@@ -19,7 +19,7 @@ pub(super) fn validate_tolerations(
     tolerations: &[Value],
     options: &PodValidationOptions,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     for (index, toleration) in tolerations.iter().enumerate() {
         validate_toleration(
@@ -32,27 +32,31 @@ pub(super) fn validate_tolerations(
 }
 
 /// Validates tolerations that a RuntimeClass adds to pods. They cannot compare numbers.
-pub(crate) fn validate_runtime_class_tolerations(tolerations: &[Value], at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn validate_runtime_class_tolerations(
+    tolerations: &[Value],
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     for (index, toleration) in tolerations.iter().enumerate() {
         validate_toleration(toleration, false, &at.index(index), errors);
     }
 }
 
 // upstream: pkg/apis/core/validation/validation.go validateTaintEffect
-fn validate_taint_effect(effect: &str, at: &Path<'_>, errors: &mut Errors) {
+fn validate_taint_effect(effect: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if !EFFECTS.contains(&effect) {
         errors.unsupported(at, effect, &EFFECTS);
     }
 }
 
 // upstream: pkg/apis/core/validation/validation.go ValidateTolerations
-fn validate_toleration(toleration: &Value, compares: bool, at: &Path<'_>, errors: &mut Errors) {
+fn validate_toleration(toleration: &Value, compares: bool, at: &Path<'_>, errors: &mut ErrorList) {
     let key = toleration.text("key");
     let operator = toleration.text("operator");
     let value = toleration.text("value");
     let effect = toleration.text("effect");
     if !key.is_empty() {
-        errors.push_invalid(&at.child("key"), key, label_key(key));
+        errors.push_invalid(&at.child("key"), key, validate_label_key(key));
     }
     let operator_at = at.child("operator");
     if key.is_empty() && operator != "Exists" {
@@ -66,7 +70,7 @@ fn validate_toleration(toleration: &Value, compares: bool, at: &Path<'_>, errors
     }
     match operator {
         "" | "Equal" => {
-            let msgs = label_value(value);
+            let msgs = validate_label_value(value);
             if !msgs.is_empty() {
                 errors.invalid(&operator_at, value, msgs.join(";"));
             }
@@ -81,7 +85,7 @@ fn validate_toleration(toleration: &Value, compares: bool, at: &Path<'_>, errors
             }
         }
         "Lt" | "Gt" if compares => {
-            errors.push_invalid(&at.child("value"), value, decimal_integer(value));
+            errors.push_invalid(&at.child("value"), value, validate_decimal_integer(value));
             if let Err(error) = value.parse::<i64>() {
                 use std::num::IntErrorKind::{NegOverflow, PosOverflow};
                 let why = match error.kind() {
@@ -107,7 +111,7 @@ pub(super) fn validate_only_added_tolerations(
     old: &Value,
     options: &PodValidationOptions,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let new = new.items("tolerations");
     let identity = |toleration: &'_ Value| {

@@ -11,8 +11,8 @@ use super::{
 use crate::{
     field::Path,
     kinds::unified_diff,
-    name::in_range,
-    rules::{Errors, Tree, TreeMut},
+    name::validate_in_range,
+    strategy::{ErrorList, Tree, TreeMut},
 };
 
 const IMMUTABLE_FIELDS: &str = "pod updates may not change fields other than \
@@ -25,7 +25,7 @@ const IMMUTABLE_FIELDS: &str = "pod updates may not change fields other than \
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 
 // upstream: pkg/apis/core/validation/validation.go ValidatePodUpdate
-pub(super) fn validate_pod_update(new: &Value, old: &Value, errors: &mut Errors) {
+pub(super) fn validate_pod_update(new: &Value, old: &Value, errors: &mut ErrorList) {
     let options = PodValidationOptions::for_pod_update(old);
     spec::validate_pod(new, &options, errors);
     let metadata_at = Path::new("metadata");
@@ -65,11 +65,11 @@ pub(super) fn validate_pod_update(new: &Value, old: &Value, errors: &mut Errors)
 
 /// activeDeadlineSeconds may be set, or decreased. Returns whether the rest is validated.
 // upstream: pkg/apis/core/validation/validation.go ValidatePodUpdate
-fn validate_deadline_update(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) -> bool {
+fn validate_deadline_update(new: &Value, old: &Value, at: &Path<'_>, errors: &mut ErrorList) -> bool {
     let name = "activeDeadlineSeconds";
     match (new.int(name), old.int(name)) {
         (Some(seconds), before) => {
-            let msgs = in_range(seconds, 0, i64::from(i32::MAX));
+            let msgs = validate_in_range(seconds, 0, i64::from(i32::MAX));
             if let Some(msg) = msgs.into_iter().next() {
                 errors.invalid(at, seconds, msg);
                 return false;
@@ -92,7 +92,7 @@ fn validate_deadline_update(new: &Value, old: &Value, at: &Path<'_>, errors: &mu
 }
 
 // upstream: pkg/apis/core/validation/validation.go validateOnlyDeletedSchedulingGates
-fn validate_only_deleted_scheduling_gates(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_only_deleted_scheduling_gates(new: &Value, old: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let before = old.items("schedulingGates").iter();
     let before: HashSet<&str> = before.map(|gate| gate.text("name")).collect();
     for (index, gate) in new.items("schedulingGates").iter().enumerate() {
@@ -106,7 +106,7 @@ fn validate_only_deleted_scheduling_gates(new: &Value, old: &Value, at: &Path<'_
 
 /// The new spec with the mutable fields as they were; any remaining difference is an error.
 // upstream: pkg/apis/core/validation/validation.go ValidatePodUpdate
-fn with_mutable_fields_restored(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) -> Value {
+fn with_mutable_fields_restored(new: &Value, old: &Value, at: &Path<'_>, errors: &mut ErrorList) -> Value {
     let mut masked = new.clone();
     for list in ["containers", "initContainers"] {
         for (container, before) in masked.items_mut(list).iter_mut().zip(old.items(list)) {
@@ -135,15 +135,15 @@ fn with_mutable_fields_restored(new: &Value, old: &Value, at: &Path<'_>, errors:
         }
         masked.copy_from("nodeSelector", old);
     }
-    let after = new.way("affinity.nodeAffinity");
-    let before = old.way("affinity.nodeAffinity");
+    let after = new.at_path("affinity.nodeAffinity");
+    let before = old.at_path("affinity.nodeAffinity");
     if after != before {
         let affinity_at = at.child("affinity");
         validate_node_affinity_mutation(after, before, &affinity_at.child("nodeAffinity"), errors);
         let others = masked.at("affinity").has("podAffinity") || masked.at("affinity").has("podAntiAffinity");
         if old.has("affinity") || others {
             masked
-                .make("affinity")
+                .ensure_object("affinity")
                 .copy_from("nodeAffinity", old.at("affinity"));
         } else {
             masked.remove("affinity");
@@ -153,7 +153,7 @@ fn with_mutable_fields_restored(new: &Value, old: &Value, at: &Path<'_>, errors:
 }
 
 // upstream: pkg/apis/core/validation/validation.go validateNodeAffinityMutation
-fn validate_node_affinity_mutation(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_node_affinity_mutation(new: &Value, old: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let before = old.at(REQUIRED).items("nodeSelectorTerms");
     let after = new.at(REQUIRED).items("nodeSelectorTerms");
     if before.is_empty() {
@@ -204,7 +204,7 @@ mod tests {
             super::super::defaults::set_defaults_pod(&mut pod);
             pod
         };
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         validate_pod_update(&complete(new), &complete(old), &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }

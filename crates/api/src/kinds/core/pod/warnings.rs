@@ -17,8 +17,8 @@ use crate::{
         core::{node_selector, persistent_volume_claim},
         field_checks,
     },
-    name::{dns1123_label, ip_warning, label_value},
-    rules::Tree,
+    name::{ip_warning, validate_dns1123_label, validate_label_value},
+    strategy::Tree,
 };
 
 const DEPRECATED_ANNOTATIONS: [(&str, &str); 3] = [
@@ -88,7 +88,7 @@ const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 pub(super) fn get_warnings_for_pod(pod: &Value) -> Vec<String> {
     let mut messages = Vec::new();
     warn_of_copied_apparmor_annotations(pod, &mut messages);
-    let msgs = dns1123_label(pod.at("metadata").text("name"));
+    let msgs = validate_dns1123_label(pod.at("metadata").text("name"));
     if !msgs.is_empty() {
         messages.push(format!(
             "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is \
@@ -96,7 +96,7 @@ pub(super) fn get_warnings_for_pod(pod: &Value) -> Vec<String> {
             msgs.join(" ")
         ));
     }
-    warn_about_spec_and_meta(pod, &Path::NOWHERE, WarnedObject::Pod, &mut messages);
+    warn_about_spec_and_meta(pod, &Path::NIL, WarnedObject::Pod, &mut messages);
     messages
 }
 
@@ -146,7 +146,7 @@ fn warn_of_copied_apparmor_annotations(pod: &Value, messages: &mut Vec<String>) 
         let Some(annotation) = annotations.at(&key).as_str() else {
             continue;
         };
-        let own = container.way("securityContext.appArmorProfile");
+        let own = container.at_path("securityContext.appArmorProfile");
         let moved = match valid_apparmor_field_for_annotation(annotation) {
             None => own.is_null(),
             Some(meant) => meant == *own,
@@ -241,7 +241,7 @@ fn warn_of_node_labels(spec: &Value, at: &Path<'_>, messages: &mut Vec<String>) 
     }
     let affinity_at = at.child("affinity");
     let node_at = affinity_at.child("nodeAffinity");
-    let nodes = spec.way("affinity.nodeAffinity");
+    let nodes = spec.at_path("affinity.nodeAffinity");
     let required_at = node_at.child(REQUIRED);
     let terms_at = required_at.child("nodeSelectorTerms");
     for (index, term) in nodes.at(REQUIRED).items("nodeSelectorTerms").iter().enumerate() {
@@ -277,7 +277,7 @@ fn warn_of_preferred_term(term: &Value, at: &Path<'_>, messages: &mut Vec<String
         messages.extend(node_selector::warning(expression, &field_path));
         let values_at = field_path.child("values");
         for (number, value) in expression.texts("values").enumerate() {
-            for msg in label_value(value) {
+            for msg in validate_label_value(value) {
                 messages.push(format!("{}: {value} is invalid, {msg}", values_at.index(number)));
             }
         }
@@ -290,7 +290,7 @@ fn warn_of_volumes(volumes: &[Value], at: &Path<'_>, messages: &mut Vec<String>)
         for (field, reported_field, message) in REMOVED_VOLUMES {
             // Claim warnings have the position of their field in the type.
             if field == "cephfs" {
-                let claim = volume.way("ephemeral.volumeClaimTemplate.spec");
+                let claim = volume.at_path("ephemeral.volumeClaimTemplate.spec");
                 let volume_at = field_path.child("ephemeral");
                 let template_at = volume_at.child("volumeClaimTemplate");
                 persistent_volume_claim::spec_warnings(claim, &template_at.child("spec"), messages);
@@ -366,7 +366,7 @@ fn warn_of_container_annotations(
         && !context.has("appArmorProfile")
         && let Some(annotation) = annotation
     {
-        let of_pod = spec.way("securityContext.appArmorProfile");
+        let of_pod = spec.at_path("securityContext.appArmorProfile");
         if of_pod.is_null() || apparmor_field_for_annotation(annotation).as_ref() != Some(of_pod) {
             messages.push(deprecated_apparmor_warning(&at.key(&key)));
         }
@@ -486,7 +486,7 @@ mod tests {
             {"key": "a", "path": "x"}, {"key": "b", "path": "x/y"},
         ]}}]}});
         assert_eq!(
-            get_warnings_for_pod_template(&template, &Path::NOWHERE, None),
+            get_warnings_for_pod_template(&template, &Path::NIL, None),
             ["volume \"v\" (ConfigMap \"m\"): overlapping paths: \"x/y\" with \"x\""]
         );
     }

@@ -5,8 +5,8 @@ use serde_json::Value;
 use super::{error_list::ErrorListExt, profile::visit_containers};
 use crate::{
     field::Path,
-    name::dns1123_subdomain,
-    rules::{Errors, Tree},
+    name::validate_dns1123_subdomain,
+    strategy::{ErrorList, Tree},
 };
 
 const NOT_FOR_WINDOWS: &str = "cannot be set for a windows pod";
@@ -45,7 +45,7 @@ const FORBIDDEN_CONTAINER_CONTEXT: [&str; 10] = [
 
 /// Validates a spec for its operating system.
 // upstream: pkg/apis/core/validation/validation.go validateOS
-pub(super) fn validate_os(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_os(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if !spec.has("os") {
         return;
     }
@@ -59,7 +59,7 @@ pub(super) fn validate_os(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 // upstream: pkg/apis/core/validation/validation.go validateLinux
-fn validate_linux(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_linux(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let mut validate_holder = |holder: &Value, holder_at: &Path<'_>| {
         if holder.at("securityContext").has("windowsOptions") {
             let context_at = holder_at.child("securityContext");
@@ -72,7 +72,7 @@ fn validate_linux(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 // upstream: pkg/apis/core/validation/validation.go validateWindows
-fn validate_windows(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_windows(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let context_at = at.child("securityContext");
     for name in FORBIDDEN_POD_CONTEXT {
         if spec.at("securityContext").has(name) {
@@ -101,14 +101,16 @@ fn validate_windows(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
 
 /// HostProcess containers require all containers to be such, and the host network.
 // upstream: pkg/apis/core/validation/validation.go validateWindowsHostProcessPod
-pub(super) fn validate_host_processes(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let of_pod = spec.way("securityContext.windowsOptions.hostProcess").as_bool();
+pub(super) fn validate_host_processes(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+    let of_pod = spec
+        .at_path("securityContext.windowsOptions.hostProcess")
+        .as_bool();
     let mut count = 0;
     let mut on_host = 0;
     visit_containers(spec, at, |container, field_path| {
         count += 1;
         let own = container
-            .way("securityContext.windowsOptions.hostProcess")
+            .at_path("securityContext.windowsOptions.hostProcess")
             .as_bool();
         if let (Some(of_pod), Some(own)) = (of_pod, own)
             && of_pod != own
@@ -136,9 +138,13 @@ pub(super) fn validate_host_processes(spec: &Value, at: &Path<'_>, errors: &mut 
 }
 
 // upstream: pkg/apis/core/validation/validation.go validateWindowsSecurityContextOptions
-pub(super) fn validate_windows_options(options: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_windows_options(options: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if let Some(name) = options.at("gmsaCredentialSpecName").as_str() {
-        errors.push_invalid(&at.child("gmsaCredentialSpecName"), name, dns1123_subdomain(name));
+        errors.push_invalid(
+            &at.child("gmsaCredentialSpecName"),
+            name,
+            validate_dns1123_subdomain(name),
+        );
     }
     if let Some(spec) = options.at("gmsaCredentialSpec").as_str() {
         let field_path = at.child("gmsaCredentialSpec");

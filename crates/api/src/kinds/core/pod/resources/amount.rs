@@ -9,7 +9,7 @@ use crate::{
     field::Path,
     kinds::field_checks::quantity_or_zero,
     quantity::{MILLI, Quantity},
-    rules::{Errors, TreeMut},
+    strategy::{ErrorList, TreeMut},
 };
 
 /// Rounds the quantities of a resource list up to milli-units, the finest the API keeps.
@@ -56,7 +56,7 @@ pub(crate) fn validate_resource_quantity_value(
     name: &str,
     amount: &Quantity,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     if amount.sign() == Ordering::Less {
         errors.invalid(at, amount.to_string(), "must be greater than or equal to 0");

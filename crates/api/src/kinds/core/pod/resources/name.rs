@@ -1,7 +1,7 @@
 //! Names of resources.
 
 use super::super::error_list::ErrorListExt;
-use crate::{field::Path, name, rules::Errors};
+use crate::{field::Path, name, strategy::ErrorList};
 
 const HUGEPAGES: &str = "hugepages-";
 const REQUESTS: &str = "requests.";
@@ -78,7 +78,7 @@ pub fn is_extended(resource: &str) -> bool {
     // Its quota name must be valid too.
     !is_native(resource)
         && !resource.starts_with(REQUESTS)
-        && name::label_key(&format!("{REQUESTS}{resource}")).is_empty()
+        && name::validate_label_key(&format!("{REQUESTS}{resource}")).is_empty()
 }
 
 /// Whether limits may exceed requests.
@@ -99,8 +99,8 @@ pub(in super::super) fn is_supported_pod_level_resource(name: &str) -> bool {
 
 /// Validates the name of a resource. Returns whether it is valid.
 // upstream: pkg/apis/core/validation/validation.go validateResourceName
-pub(crate) fn validate_resource_name(resource: &str, at: &Path<'_>, errors: &mut Errors) -> bool {
-    let msgs = name::label_key(resource);
+pub(crate) fn validate_resource_name(resource: &str, at: &Path<'_>, errors: &mut ErrorList) -> bool {
+    let msgs = name::validate_label_key(resource);
     if !msgs.is_empty() {
         errors.push_invalid(at, resource, msgs);
         return true;
@@ -117,7 +117,7 @@ pub(crate) fn validate_resource_name(resource: &str, at: &Path<'_>, errors: &mut
 }
 
 // upstream: pkg/apis/core/validation/validation.go ValidateContainerResourceName
-pub(crate) fn validate_container_resource_name(resource: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn validate_container_resource_name(resource: &str, at: &Path<'_>, errors: &mut ErrorList) {
     validate_resource_name(resource, at, errors);
     if !resource.contains('/') {
         if !is_standard_container(resource) {
@@ -129,7 +129,7 @@ pub(crate) fn validate_container_resource_name(resource: &str, at: &Path<'_>, er
 }
 
 // upstream: pkg/apis/core/validation/validation.go ValidateResourceQuotaResourceName
-pub(crate) fn validate_quota_resource_name(resource: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn validate_quota_resource_name(resource: &str, at: &Path<'_>, errors: &mut ErrorList) {
     validate_resource_name(resource, at, errors);
     if !resource.contains('/') && !is_standard_quota(resource) {
         errors.invalid(at, resource, "must be a standard resource for quota");
@@ -137,7 +137,7 @@ pub(crate) fn validate_quota_resource_name(resource: &str, at: &Path<'_>, errors
 }
 
 // upstream: pkg/apis/core/validation/validation.go validatePodResourceName
-pub(super) fn validate_pod_resource_name(resource: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_pod_resource_name(resource: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if !validate_resource_name(resource, at, errors) && !is_supported_pod_level_resource(resource) {
         errors.unsupported(at, resource, &["cpu", HUGEPAGES, "memory"]);
     }

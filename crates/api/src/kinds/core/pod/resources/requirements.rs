@@ -14,11 +14,11 @@ use super::{
     quantity_or_zero, validate_container_resource_name,
 };
 use crate::{
-    bound::{self, MOST_VALUE},
     field::{Error, Path},
-    name::dns1123_label,
+    limits::{self, MAX_VALUE_BYTES},
+    name::validate_dns1123_label,
     quantity::Quantity,
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 /// The owner of resource requirements.
@@ -41,7 +41,7 @@ pub(in super::super) enum HugePages {
 
 /// Validates pod overhead. Errors name the limits of a container.
 // upstream: pkg/apis/core/validation/validation.go validateOverhead
-pub(crate) fn validate_overhead(amounts: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn validate_overhead(amounts: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let requirements = json!({"limits": amounts});
     validate_requirements(
         &requirements,
@@ -60,7 +60,7 @@ pub(in super::super) fn validate_requirements(
     claims: &[&str],
     pages: HugePages,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let limits = requirements.entries("limits");
     let requests = requirements.entries("requests");
@@ -99,8 +99,8 @@ fn validate_entry(
     holder: ResourceOwner,
     pages: HugePages,
     at: &Path<'_>,
-    errors: &mut Errors,
-    between: impl FnOnce(&mut Errors),
+    errors: &mut ErrorList,
+    between: impl FnOnce(&mut ErrorList),
 ) {
     match holder {
         ResourceOwner::Container => validate_container_resource_name(name, at, errors),
@@ -121,7 +121,7 @@ fn validate_within_limit(
     limits: &Map<String, Value>,
     limits_at: &Path<'_>,
     requests_at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let Some(limit) = limits.get(name).map(quantity_or_zero) else {
         if !is_overcommit_allowed(name) {
@@ -140,7 +140,7 @@ fn validate_within_limit(
 
 /// Claims must be those of the pod, each once, as a whole or by requests.
 // upstream: pkg/apis/core/validation/validation.go validateResourceClaimNames
-fn validate_claim_names(claims: &[Value], pod_claims: &[&str], at: &Path<'_>, errors: &mut Errors) {
+fn validate_claim_names(claims: &[Value], pod_claims: &[&str], at: &Path<'_>, errors: &mut ErrorList) {
     let mut seen: HashSet<(&str, &str)> = HashSet::new();
     // How often each claim was named.
     let mut times: HashMap<&str, usize> = HashMap::new();
@@ -150,7 +150,7 @@ fn validate_claim_names(claims: &[Value], pod_claims: &[&str], at: &Path<'_>, er
         let mut pod_claims = pod_claims.to_vec();
         pod_claims.sort_unstable();
         pod_claims.dedup();
-        bound::cut_owned(pod_claims.join(", "), MOST_VALUE)
+        limits::cut_owned(pod_claims.join(", "), MAX_VALUE_BYTES)
     });
     for (index, claim) in claims.iter().enumerate() {
         let field_path = at.index(index);
@@ -164,7 +164,11 @@ fn validate_claim_names(claims: &[Value], pod_claims: &[&str], at: &Path<'_>, er
             errors.duplicate(&field_path, name);
         } else {
             if !request.is_empty() {
-                errors.push_invalid(&field_path.child("request"), request, dns1123_label(request));
+                errors.push_invalid(
+                    &field_path.child("request"),
+                    request,
+                    validate_dns1123_label(request),
+                );
             }
             if seen.contains(&(name, request)) {
                 errors.duplicate(&field_path, &format!("{name}/{request}"));
@@ -199,7 +203,7 @@ mod tests {
     use super::*;
 
     fn requirement_messages(requirements: &Value) -> Vec<String> {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         let holder = ResourceOwner::Container;
         let at = Path::new("resources");
         validate_requirements(requirements, holder, &["a"], HugePages::Whole, &at, &mut errors);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::{name::is_supported_pod_level_resource, quantity_or_zero};
-use crate::{quantity::Quantity, rules::Tree};
+use crate::{quantity::Quantity, strategy::Tree};
 
 /// Quantities by resource name.
 pub type Totals = BTreeMap<String, Quantity>;
