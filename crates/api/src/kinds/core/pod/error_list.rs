@@ -1,4 +1,5 @@
-//! Telling what is wrong, in few words.
+//! Shorthands that add field errors to a list.
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/field/errors.go Invalid, Required, Forbidden, Duplicate, NotSupported
 
 use crate::{
     field::{BadValue, Error, Path},
@@ -6,28 +7,22 @@ use crate::{
     strategy::ErrorList,
 };
 
-/// A list of errors to add to.
-pub(super) trait Report {
-    /// A value that is malformed or out of bounds.
+pub(super) trait ErrorListExt {
     fn invalid(&mut self, at: &Path<'_>, value: impl Into<BadValue>, detail: impl Into<String>);
 
-    /// A value that must be given.
     fn required(&mut self, at: &Path<'_>, detail: &str);
 
-    /// A value that may not stand here.
     fn forbidden(&mut self, at: &Path<'_>, detail: impl Into<String>);
 
-    /// A value that may stand here once only.
     fn duplicate(&mut self, at: &Path<'_>, value: &str);
 
-    /// A value that is none of the supported ones.
     fn unsupported(&mut self, at: &Path<'_>, value: &str, supported: &[&str]);
 
-    /// A text and all that is wrong with it.
+    /// An `Invalid` error for each message of a name check.
     fn push_invalid(&mut self, at: &Path<'_>, value: &str, msgs: ErrorMessages);
 
-    /// A word that must be given and be one of some.
-    fn word(&mut self, at: &Path<'_>, value: &str, supported: &[&str]) {
+    /// A required value that must be one of `supported`.
+    fn required_enum(&mut self, at: &Path<'_>, value: &str, supported: &[&str]) {
         if value.is_empty() {
             self.required(at, "");
         } else if !supported.contains(&value) {
@@ -35,7 +30,7 @@ pub(super) trait Report {
         }
     }
 
-    /// A number that must not be below zero.
+    /// An integer that must not be negative.
     fn not_negative(&mut self, at: &Path<'_>, number: i64) {
         if number < 0 {
             self.invalid(at, number, "must be greater than or equal to 0");
@@ -43,7 +38,7 @@ pub(super) trait Report {
     }
 }
 
-impl Report for ErrorList {
+impl ErrorListExt for ErrorList {
     fn invalid(&mut self, at: &Path<'_>, value: impl Into<BadValue>, detail: impl Into<String>) {
         self.push(Error::invalid(at, value, detail));
     }

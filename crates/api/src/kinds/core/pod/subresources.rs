@@ -1,12 +1,12 @@
-//! The parts of a pod that change on paths of their own: containers that look into it, and what it asks for.
+//! The `ephemeralcontainers` and `resize` subresources of pods.
 
 use std::collections::HashMap;
 
 use serde_json::Value;
 
 use super::{
-    annotations, disabled, equality::same, internal, options::Options, prepare, qos, report::Report, resize,
-    spec,
+    annotations, disabled, equality::semantic_equal, error_list::ErrorListExt, internal,
+    options::PodValidationOptions, prepare, qos, resize, spec,
 };
 use crate::{
     apply::managed::{PathElementMatcher, ResetFields},
@@ -33,22 +33,28 @@ impl RestStrategy for EphemeralContainers {
             Some(containers) => spec.set("ephemeralContainers", containers),
             None => drop(spec.remove("ephemeralContainers")),
         }
-        disabled::drop_from_pod(new, old);
+        disabled::drop_disabled_pod_fields(new, old);
     }
 
     fn validate_update(&self, new: &Value, old: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
-        if annotations::is_mirror(old) {
+        if annotations::is_mirror_pod(old) {
             errors.clear();
             return errors.forbidden(&Path::new(""), "static pods do not support ephemeral containers");
         }
-        let options = Options::pod_update(old);
+        let options = PodValidationOptions::for_pod_update(old);
         spec::validate_pod(new, &options, errors);
         let metadata_at = Path::new("metadata");
-        annotations::validate_update(new, old, &options, &metadata_at.child("annotations"), errors);
+        annotations::validate_annotation_update(
+            new,
+            old,
+            &options,
+            &metadata_at.child("annotations"),
+            errors,
+        );
         let spec_at = Path::new("spec");
         let at = spec_at.child("ephemeralContainers");
         let after = new.at("spec").items("ephemeralContainers").iter();
-        // Of several by one name, the last.
+        // Of several with one name, the last counts.
         let after: HashMap<&str, &Value> = after
             .map(|container| (container.text("name"), container))
             .collect();
@@ -62,8 +68,8 @@ impl RestStrategy for EphemeralContainers {
                     let detail = format!("existing ephemeral containers {name} may not be removed\n");
                     errors.forbidden(&at, detail);
                 }
-                Some(after) if !same(after, before) => {
-                    let lines = |container| internal::lines("EphemeralContainer", container);
+                Some(after) if !semantic_equal(after, before) => {
+                    let lines = |container| internal::internal_lines("EphemeralContainer", container);
                     let difference = unified_diff::unified_diff(&lines(before), &lines(after));
                     let detail =
                         format!("existing ephemeral containers {name} may not be changed\n{difference}");
@@ -75,11 +81,11 @@ impl RestStrategy for EphemeralContainers {
     }
 
     fn reset_fields(&self, _subresource: &str) -> Option<ResetFields> {
-        let way = vec![
+        let path = vec![
             PathElementMatcher::Field("spec"),
             PathElementMatcher::Field("ephemeralContainers"),
         ];
-        Some(ResetFields::AllBut(vec![way]))
+        Some(ResetFields::AllBut(vec![path]))
     }
 }
 
@@ -87,38 +93,38 @@ impl RestStrategy for EphemeralContainers {
 
 impl RestStrategy for Resize {
     fn prepare_for_update(&self, new: &mut Value, old: &Value, _at: &StrategyContext<'_>) {
-        resize::drop_other_changes(new, old);
-        prepare::keep_whole_resources(new, old);
-        super::whole::complete(new.ensure_object("spec"));
-        disabled::drop_from_pod(new, old);
+        resize::drop_non_resize_updates(new, old);
+        prepare::keep_pod_level_resources(new, old);
+        super::pod_level_resources::default_pod_level_resources(new.ensure_object("spec"));
+        disabled::drop_disabled_pod_fields(new, old);
     }
 
     fn validate_update(&self, new: &Value, old: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
-        let refused = if annotations::is_mirror(old) {
+        let rejection = if annotations::is_mirror_pod(old) {
             Some("static pods cannot be resized")
         } else {
             let windows = old.at("spec").at("os").text("name") == "windows";
             windows.then_some("windows pods cannot be resized")
         };
-        if let Some(detail) = refused {
+        if let Some(detail) = rejection {
             errors.clear();
             return errors.forbidden(&Path::new(""), detail);
         }
-        spec::validate_pod(new, &Options::pod_update(old), errors);
+        spec::validate_pod(new, &PodValidationOptions::for_pod_update(old), errors);
         let at = Path::new("spec");
         let before = match old.at("status").text("qosClass") {
-            "" => qos::class(old.at("spec")),
+            "" => qos::compute_pod_qos(old.at("spec")),
             class => class,
         };
-        if before != qos::class(new.at("spec")) {
+        if before != qos::compute_pod_qos(new.at("spec")) {
             let class = new.at("status").text("qosClass");
             errors.invalid(&at, class, "Pod QOS Class may not change as a result of resizing");
         }
-        resize::validate(new, old, &at, errors);
+        resize::validate_pod_resize(new, old, &at, errors);
     }
 
     fn reset_fields(&self, _subresource: &str) -> Option<ResetFields> {
-        let way = |list, field| {
+        let path = |list, field| {
             vec![
                 PathElementMatcher::Field("spec"),
                 PathElementMatcher::Field(list),
@@ -127,10 +133,10 @@ impl RestStrategy for Resize {
             ]
         };
         Some(ResetFields::AllBut(vec![
-            way("containers", "resources"),
-            way("containers", "resizePolicy"),
-            way("initContainers", "resources"),
-            way("initContainers", "resizePolicy"),
+            path("containers", "resources"),
+            path("containers", "resizePolicy"),
+            path("initContainers", "resources"),
+            path("initContainers", "resizePolicy"),
         ]))
     }
 }

@@ -1,12 +1,12 @@
-//! Custom resource definitions.
+//! CustomResourceDefinition: strategy and validation outside of the spec.
 
 use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
 use super::{
-    approval, bundle,
-    conversion::{self, Demands},
+    approval, ca_bundle,
+    conversion::{self, ConversionValidationOptions},
     format, names, spec,
 };
 use crate::{
@@ -58,7 +58,7 @@ impl RestStrategy for CustomResourceDefinition {
             webhook_client::set_defaults_service_reference(config);
         }
         if object.at("status").items("storedVersions").is_empty() {
-            store(object);
+            add_stored_version(object);
         }
     }
 
@@ -66,16 +66,16 @@ impl RestStrategy for CustomResourceDefinition {
     fn prepare_for_create(&self, object: &mut Value, at: &StrategyContext<'_>) {
         let zero = at.kind.ty.zero();
         object.set("status", zero.get("status").cloned().unwrap_or_default());
-        store(object);
+        add_stored_version(object);
     }
 
     // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go PrepareForUpdate
     fn prepare_for_update(&self, new: &mut Value, old: &Value, _at: &StrategyContext<'_>) {
         new.copy_from("status", old);
-        store(new);
+        add_stored_version(new);
     }
 
-    /// The metadata of such a write counts, as clients know it.
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go statusStrategy; metadata of a status write is kept
     // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go statusStrategy
     fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _at: &StrategyContext<'_>) {
         new.copy_from("spec", old);
@@ -87,13 +87,13 @@ impl RestStrategy for CustomResourceDefinition {
 
     // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceDefinition
     fn validate(&self, object: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
-        judge_name(object, errors);
-        let demands = Demands {
+        validate_name(object, errors);
+        let options = ConversionValidationOptions {
             known_version: true,
             certificates: false,
         };
-        spec::validate(object.at("spec"), None, demands, errors);
-        judge_rest(object, None, errors);
+        spec::validate_definition_spec(object.at("spec"), None, options, errors);
+        validate_status_and_approval(object, None, errors);
     }
 
     // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceDefinitionUpdate
@@ -104,13 +104,13 @@ impl RestStrategy for CustomResourceDefinition {
             .at("conversion")
             .at_path("webhook.clientConfig")
             .at("caBundle");
-        let demands = Demands {
-            known_version: conversion::is_known(before.at("conversion")),
-            certificates: established && !bundle::is_bad(old_bundle),
+        let options = ConversionValidationOptions {
+            known_version: conversion::has_known_review_version_or_empty(before.at("conversion")),
+            certificates: established && !ca_bundle::is_invalid_ca_bundle(old_bundle),
         };
-        spec::validate(new.at("spec"), Some(before), demands, errors);
-        judge_change(new.at("spec"), before, established, errors);
-        judge_rest(new, Some(old), errors);
+        spec::validate_definition_spec(new.at("spec"), Some(before), options, errors);
+        validate_spec_update(new.at("spec"), before, established, errors);
+        validate_status_and_approval(new, Some(old), errors);
     }
 
     // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceDefinitionStatus
@@ -121,18 +121,18 @@ impl RestStrategy for CustomResourceDefinition {
         _at: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
-        judge_status(new, errors);
+        validate_status_names(new, errors);
     }
 
     // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
-        let known: HashSet<String> = old
+        let old_warnings: HashSet<String> = old
             .map(|old| format::warnings(old.at("spec")))
             .into_iter()
             .flatten()
             .collect();
         let mut warnings = format::warnings(new.at("spec"));
-        warnings.retain(|warning| !known.contains(warning));
+        warnings.retain(|warning| !old_warnings.contains(warning));
         warnings
     }
 
@@ -177,8 +177,9 @@ impl RestStrategy for CustomResourceDefinition {
     }
 }
 
-/// The version that objects are stored in belongs to those they may be stored in.
-fn store(object: &mut Value) {
+/// Adds the storage version to `status.storedVersions`.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go PrepareForCreate, PrepareForUpdate
+fn add_stored_version(object: &mut Value) {
     let versions = object.at("spec").items("versions");
     let Some(storage) = versions.iter().find(|version| version.flag("storage")) else {
         return;
@@ -199,21 +200,23 @@ fn is_established(object: &Value) -> bool {
         .any(|one| one.text("type") == "Established" && one.text("status") == "True")
 }
 
-fn judge_name(object: &Value, errors: &mut ErrorList) {
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceDefinition
+fn validate_name(object: &Value, errors: &mut ErrorList) {
     let metadata = object.at("metadata");
     let spec = object.at("spec");
-    let wanted = format!("{}.{}", spec.at("names").text("plural"), spec.text("group"));
+    let expected = format!("{}.{}", spec.at("names").text("plural"), spec.text("group"));
     let at = Path::new("metadata");
     for field in ["generateName", "name"] {
-        let given = metadata.text(field);
-        if !given.is_empty() && given != wanted {
+        let name = metadata.text(field);
+        if !name.is_empty() && name != expected {
             let detail = "must be spec.names.plural+\".\"+spec.group";
-            errors.push(Error::invalid(&at.child(field), given, detail));
+            errors.push(Error::invalid(&at.child(field), name, detail));
         }
     }
 }
 
-fn judge_change(new: &Value, old: &Value, established: bool, errors: &mut ErrorList) {
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go validateCustomResourceDefinitionSpecUpdate
+fn validate_spec_update(new: &Value, old: &Value, established: bool, errors: &mut ErrorList) {
     let at = Path::new("spec");
     let names_at = at.child("names");
     let mut same = |new: &Value, old: &Value, field: &str, at: &Path<'_>| {
@@ -231,19 +234,20 @@ fn judge_change(new: &Value, old: &Value, established: bool, errors: &mut ErrorL
     same(names, old_names, "plural", &names_at);
 }
 
-fn judge_status(object: &Value, errors: &mut ErrorList) {
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceDefinitionStatus
+fn validate_status_names(object: &Value, errors: &mut ErrorList) {
     let at = Path::new("status");
-    names::validate(
+    names::validate_names(
         object.at("status").at("acceptedNames"),
         &at.child("acceptedNames"),
         errors,
     );
 }
 
-fn judge_rest(new: &Value, old: Option<&Value>, errors: &mut ErrorList) {
-    judge_status(new, errors);
-    judge_stored(new, errors);
-    approval::validate(new, old, errors);
+fn validate_status_and_approval(new: &Value, old: Option<&Value>, errors: &mut ErrorList) {
+    validate_status_names(new, errors);
+    validate_stored_versions(new, errors);
+    approval::validate_api_approval(new, old, errors);
     let preserves = |object: &Value| object.at("spec").flag("preserveUnknownFields");
     if preserves(new) && !old.is_some_and(preserves) {
         let at = Path::new("spec");
@@ -257,8 +261,9 @@ fn judge_rest(new: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     }
 }
 
-/// Objects that are stored in a version need it to be read again.
-fn judge_stored(object: &Value, errors: &mut ErrorList) {
+/// Versions in `status.storedVersions` must remain in the spec, so that stored objects can be decoded.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceDefinitionStoredVersions
+fn validate_stored_versions(object: &Value, errors: &mut ErrorList) {
     let status = Path::new("status");
     let at = status.child("storedVersions");
     let stored = object.at("status").at("storedVersions");
@@ -272,7 +277,7 @@ fn judge_stored(object: &Value, errors: &mut ErrorList) {
         return;
     }
     let versions = object.at("spec").items("versions");
-    let known: HashSet<&str> = versions.iter().map(|version| version.text("name")).collect();
+    let spec_versions: HashSet<&str> = versions.iter().map(|version| version.text("name")).collect();
     let stored_names: HashSet<&str> = names.iter().copied().collect();
     for version in versions.iter().filter(|version| version.flag("storage")) {
         let name = version.text("name");
@@ -282,7 +287,7 @@ fn judge_stored(object: &Value, errors: &mut ErrorList) {
         }
     }
     for (index, name) in names.iter().enumerate() {
-        if !known.contains(name) {
+        if !spec_versions.contains(name) {
             let detail = format!(
                 "missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions \
                  until a storage migration ensures no data remains persisted in {name} and removes {name} from \

@@ -1,53 +1,53 @@
-//! A definition in the form in which it is judged: what all versions have in common stands beside them.
+//! The internal form of a definition: fields that are equal in all versions are hoisted to the top level, and errors name them
+//! there.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1/conversion.go Convert_v1_CustomResourceDefinitionSpec_To_apiextensions_CustomResourceDefinitionSpec
 
 use serde_json::Value;
 
 use crate::strategy::{Tree, TreeMut};
 
-/// The fields of a version that stand beside the versions if all have the same.
-const SHARED: [&str; 4] = [
+/// Fields of a version that are hoisted if all versions have the same.
+const HOISTED_FIELDS: [&str; 4] = [
     "schema",
     "subresources",
     "additionalPrinterColumns",
     "selectableFields",
 ];
 
-/// A definition in that form.
-pub(super) struct Form<'d> {
+pub(super) struct InternalSpec<'d> {
     /// The spec as it was sent.
     pub(super) spec: &'d Value,
-    /// What all versions have in common.
-    pub(super) common: Parts<'d>,
+    /// The hoisted fields.
+    pub(super) common: HoistedFields<'d>,
     /// The versions.
     pub(super) versions: Vec<Version<'d>>,
 }
 
-/// A version.
 pub(super) struct Version<'d> {
     /// As it was sent.
     pub(super) whole: &'d Value,
-    /// What it has for itself alone.
-    pub(super) own: Parts<'d>,
+    /// Its own fields that are not hoisted.
+    pub(super) own: HoistedFields<'d>,
 }
 
-/// What versions may share; `null` where it stands elsewhere or nowhere.
+/// Fields that can be hoisted; `null` where absent or elsewhere.
 #[derive(Clone, Copy)]
-pub(super) struct Parts<'d> {
-    /// The holder of the schema.
+pub(super) struct HoistedFields<'d> {
+    /// `schema`
     pub(super) schema: &'d Value,
-    /// Status and scale.
+    /// `subresources`
     pub(super) subresources: &'d Value,
-    /// The columns of tables.
+    /// `additionalPrinterColumns`
     pub(super) columns: &'d Value,
-    /// The fields that lists can be narrowed by.
+    /// `selectableFields`
     pub(super) selectable: &'d Value,
 }
 
 // --- Form ---
 
-impl<'d> Form<'d> {
-    /// The form of a spec.
-    pub(super) fn of(spec: &'d Value) -> Self {
+impl<'d> InternalSpec<'d> {
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1/conversion.go Convert_v1_CustomResourceDefinitionSpec_To_apiextensions_CustomResourceDefinitionSpec
+    pub(super) fn from_spec(spec: &'d Value) -> Self {
         let versions = spec.items("versions");
         let nothing = Value::Null.at("");
         let shared = |name: &str| {
@@ -57,7 +57,7 @@ impl<'d> Form<'d> {
                 .all(|version| version.at(name) == first)
                 .then_some(first)
         };
-        let [schema, subresources, columns, selectable] = SHARED.map(shared);
+        let [schema, subresources, columns, selectable] = HOISTED_FIELDS.map(shared);
         let own = |version: &'d Value, name: &str, shared: Option<&Value>| {
             if shared.is_some() {
                 nothing
@@ -65,9 +65,9 @@ impl<'d> Form<'d> {
                 version.at(name)
             }
         };
-        Form {
+        InternalSpec {
             spec,
-            common: Parts {
+            common: HoistedFields {
                 schema: schema.unwrap_or(nothing),
                 subresources: subresources.unwrap_or(nothing),
                 columns: columns.unwrap_or(nothing),
@@ -77,19 +77,19 @@ impl<'d> Form<'d> {
                 .iter()
                 .map(|version| Version {
                     whole: version,
-                    own: Parts {
-                        schema: own(version, SHARED[0], schema),
-                        subresources: own(version, SHARED[1], subresources),
-                        columns: own(version, SHARED[2], columns),
-                        selectable: own(version, SHARED[3], selectable),
+                    own: HoistedFields {
+                        schema: own(version, HOISTED_FIELDS[0], schema),
+                        subresources: own(version, HOISTED_FIELDS[1], subresources),
+                        columns: own(version, HOISTED_FIELDS[2], columns),
+                        selectable: own(version, HOISTED_FIELDS[3], selectable),
                     },
                 })
                 .collect(),
         }
     }
 
-    /// The versions as an error shows them: what they share is not there.
-    pub(super) fn shown_versions(&self) -> Value {
+    /// The versions as errors show them: without the hoisted fields.
+    pub(super) fn versions_value(&self) -> Value {
         if !self.spec.has("versions") {
             return Value::Null;
         }
@@ -98,8 +98,8 @@ impl<'d> Form<'d> {
             .map(|version| {
                 let mut whole = version.whole.clone();
                 let own = version.own;
-                let parts = [own.schema, own.subresources, own.columns, own.selectable];
-                for (name, part) in SHARED.iter().zip(parts) {
+                let fields = [own.schema, own.subresources, own.columns, own.selectable];
+                for (name, part) in HOISTED_FIELDS.iter().zip(fields) {
                     if part.is_null() {
                         whole.remove(name);
                     }
@@ -109,17 +109,19 @@ impl<'d> Form<'d> {
             .collect()
     }
 
-    /// Whether the status of this version has a path of its own.
+    /// Whether this version has the status subresource.
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go hasStatusEnabled
     pub(super) fn has_status(&self, version: &Version<'_>) -> bool {
         let each = self
             .versions
             .iter()
             .any(|version| !version.own.subresources.is_null());
-        let parts = if each { version.own } else { self.common };
-        parts.has_status()
+        let fields = if each { version.own } else { self.common };
+        fields.has_status()
     }
 
-    /// Whether that is so for any version.
+    /// Whether any version has it.
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go hasAnyStatusEnabled
     pub(super) fn has_any_status(&self) -> bool {
         self.common.has_status() || self.versions.iter().any(|version| version.own.has_status())
     }
@@ -137,7 +139,7 @@ impl<'d> Form<'d> {
 
 // --- Parts ---
 
-impl Parts<'_> {
+impl HoistedFields<'_> {
     fn has_status(&self) -> bool {
         self.subresources.has("status")
     }
@@ -150,17 +152,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_all_versions_have_in_common_stands_beside_them() {
+    fn hoists_fields_that_all_versions_share() {
         let spec = json!({"versions": [
             {"name": "a", "schema": {"x": 1}, "subresources": {"status": {}}},
             {"name": "b", "schema": {"x": 1}},
         ]});
-        let form = Form::of(&spec);
+        let form = InternalSpec::from_spec(&spec);
         assert_eq!(form.common.schema, &json!({"x": 1}));
         assert!(form.common.subresources.is_null() && form.has_any_status());
         assert!(form.has_status(&form.versions[0]) && !form.has_status(&form.versions[1]));
         assert_eq!(
-            form.shown_versions(),
+            form.versions_value(),
             json!([{"name": "a", "subresources": {"status": {}}}, {"name": "b"}])
         );
     }

@@ -1,23 +1,23 @@
-//! Ports that more than one container defines, or one more than once.
+//! Warnings of ports that are defined more than once.
 
 use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::profile::visit;
+use super::profile::visit_containers;
 use crate::{field::Path, go, strategy::Tree};
 
-/// What the user should be told about the ports of a spec.
-pub(super) fn warnings(spec: &Value, at: &Path<'_>, messages: &mut Vec<String>) {
+// upstream: pkg/api/pod/warnings.go warningsForPodSpecAndMeta
+pub(super) fn warn_of_duplicate_ports(spec: &Value, at: &Path<'_>, messages: &mut Vec<String>) {
     let mut all: Vec<(&Value, String)> = Vec::new();
-    visit(spec, at, |container, field_path| {
+    visit_containers(spec, at, |container, field_path| {
         let list_at = field_path.child("ports");
         for (index, port) in container.items("ports").iter().enumerate() {
             let port_at = list_at.index(index);
             if !port.text("hostIP").is_empty() && host_port(port) == 0 {
                 messages.push(format!(
                     "{port_at}: hostIP set without hostPort: {}",
-                    printed(port)
+                    port_go_syntax(port)
                 ));
             }
             for (other, other_at) in &all {
@@ -65,8 +65,8 @@ fn collision(port: &Value, other: &Value) -> Option<&'static str> {
     }
 }
 
-/// A port as `%+v` prints it.
-fn printed(port: &Value) -> String {
+/// A port as Go's `%+v` prints it.
+fn port_go_syntax(port: &Value) -> String {
     format!(
         "{{Name:{} HostPort:{} ContainerPort:{} Protocol:{} HostIP:{}}}",
         port.text("name"),

@@ -1,4 +1,4 @@
-//! Names of drivers, pools, attributes, and of requests in a claim.
+//! Names of drivers, pools and attributes, and references to requests of a claim.
 
 use std::{
     borrow::Cow,
@@ -14,35 +14,35 @@ use crate::{
     strategy::{ErrorList, Tree},
 };
 
-/// The longest pool name, and the longest domain and name of an attribute.
-const POOL: usize = 253;
-const DOMAIN: usize = 63;
-const IDENTIFIER: usize = 32;
-/// The longest key of an attribute that is shown whole.
-pub(super) const KEY: usize = DOMAIN + 1 + IDENTIFIER;
+const MAX_POOL_NAME: usize = 253;
+const MAX_DOMAIN: usize = 63;
+const MAX_IDENTIFIER: usize = 32;
+/// The longest key of an attribute that errors show whole.
+pub(super) const MAX_KEY: usize = MAX_DOMAIN + 1 + MAX_IDENTIFIER;
 
-/// The name of a pool, judged by hand: domain names parted by slashes.
-pub(super) fn pool(pool: &str, at: &Path<'_>, errors: &mut ErrorList) {
+/// Hand-written validation of a pool name: DNS subdomains separated by slashes.
+// upstream: pkg/apis/resource/validation/validation.go validatePoolName
+pub(super) fn validate_pool_name(pool: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if pool.is_empty() {
         errors.push(Error::required(at, ""));
         return;
     }
-    if pool.len() > POOL {
-        errors.push(Error::too_long(at, POOL));
+    if pool.len() > MAX_POOL_NAME {
+        errors.push(Error::too_long(at, MAX_POOL_NAME));
     }
     for part in pool.split('/') {
         field_checks::validate_dns1123_subdomain(part, at, errors);
     }
 }
 
-/// The name of a pool, as the types declare it.
-pub(super) fn declared_pool(pool: &str, at: &Path<'_>, errors: &mut ErrorList) {
+/// Declarative validation of a pool name.
+pub(super) fn validate_declaratively_pool_name(pool: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if pool.is_empty() {
         errors.push(Error::required(at, ""));
         return;
     }
-    if pool.len() > POOL {
-        errors.push(Error::too_long(at, POOL));
+    if pool.len() > MAX_POOL_NAME {
+        errors.push(Error::too_long(at, MAX_POOL_NAME));
     }
     for (index, part) in pool.split('/').enumerate() {
         if part.is_empty() {
@@ -56,22 +56,23 @@ pub(super) fn declared_pool(pool: &str, at: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// The name of a driver, as the types declare it.
-pub(super) fn declared_driver(driver: &str, at: &Path<'_>, errors: &mut ErrorList) {
+/// Declarative validation of a driver name.
+pub(super) fn validate_declaratively_driver_name(driver: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if driver.is_empty() {
         errors.push(Error::required(at, ""));
         return;
     }
     field_checks::validate_dns1123_subdomain_caseless(driver, at, errors);
-    if driver.chars().count() > DOMAIN {
-        errors.push(Error::too_long_characters(at, DOMAIN));
+    if driver.chars().count() > MAX_DOMAIN {
+        errors.push(Error::too_long_characters(at, MAX_DOMAIN));
     }
 }
 
-/// The key of an attribute or capacity, judged by hand: an identifier, with or without the domain of a driver.
-pub(super) fn qualified(key: &str, at: &Path<'_>, errors: &mut ErrorList) {
+/// Hand-written validation of the key of an attribute or capacity: a C identifier, with an optional domain.
+// upstream: pkg/apis/resource/validation/validation.go validateQualifiedName
+pub(super) fn validate_qualified_name(key: &str, at: &Path<'_>, errors: &mut ErrorList) {
     match key.split_once('/') {
-        None => identifier(key, at, errors),
+        None => validate_c_identifier(key, at, errors),
         Some((domain, name)) if !name.contains('/') => {
             match domain {
                 "" => errors.push(Error::invalid(at, "", "the domain must not be empty")),
@@ -79,23 +80,23 @@ pub(super) fn qualified(key: &str, at: &Path<'_>, errors: &mut ErrorList) {
             }
             match name {
                 "" => errors.push(Error::invalid(at, "", "the name must not be empty")),
-                name => identifier(name, at, errors),
+                name => validate_c_identifier(name, at, errors),
             }
         }
         Some(_) => {}
     }
 }
 
-/// The name of an attribute with its domain, as the types declare it.
-pub(super) fn declared_full(full: &str, at: &Path<'_>, errors: &mut ErrorList) {
+/// Declarative validation of a fully qualified attribute name.
+pub(super) fn validate_declaratively_attribute_name(full: &str, at: &Path<'_>, errors: &mut ErrorList) {
     match full.split_once('/') {
-        None => identifier(full, at, errors),
+        None => validate_c_identifier(full, at, errors),
         Some((domain, name)) if !name.contains('/') => {
             match domain {
                 "" => errors.push(Error::invalid(at, "", "prefix must not be empty")),
                 domain => {
-                    if domain.len() > DOMAIN {
-                        errors.push(Error::too_long(at, DOMAIN));
+                    if domain.len() > MAX_DOMAIN {
+                        errors.push(Error::too_long(at, MAX_DOMAIN));
                     }
                     for msg in name::validate_dns1123_subdomain(domain) {
                         errors.push(Error::invalid(at, domain, format!("prefix: {msg}")));
@@ -104,7 +105,7 @@ pub(super) fn declared_full(full: &str, at: &Path<'_>, errors: &mut ErrorList) {
             }
             match name {
                 "" => errors.push(Error::invalid(at, "", "name must not be empty")),
-                name => identifier(name, at, errors),
+                name => validate_c_identifier(name, at, errors),
             }
         }
         Some(_) => {}
@@ -115,15 +116,16 @@ pub(super) fn declared_full(full: &str, at: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn identifier(name: &str, at: &Path<'_>, errors: &mut ErrorList) {
-    if name.len() > IDENTIFIER {
-        errors.push(Error::too_long(at, IDENTIFIER));
+// upstream: pkg/apis/resource/validation/validation.go validateCIdentifier
+fn validate_c_identifier(name: &str, at: &Path<'_>, errors: &mut ErrorList) {
+    if name.len() > MAX_IDENTIFIER {
+        errors.push(Error::too_long(at, MAX_IDENTIFIER));
     }
     field_checks::push_invalid(name, name::validate_c_identifier(name), at, errors);
 }
 
-/// The identity of a share, as the types declare it.
-pub(super) fn declared_uuid(value: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+/// Declarative validation of a share id, which is a UUID.
+pub(super) fn validate_declaratively_share_id(value: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let Some(uuid) = value.as_str() else { return };
     let is_valid = uuid.len() == 36
         && uuid.bytes().enumerate().all(|(index, byte)| match index {
@@ -136,34 +138,37 @@ pub(super) fn declared_uuid(value: &Value, at: &Path<'_>, errors: &mut ErrorList
     }
 }
 
-/// The names that requests of a claim go by: a request, or a request and one of its alternatives.
-pub(super) struct Requests<'v>(HashMap<&'v str, HashSet<&'v str>>);
+/// Names of the requests of a claim, with their subrequests.
+// upstream: pkg/apis/resource/validation/validation.go requestNames
+pub(super) struct RequestNames<'v>(HashMap<&'v str, HashSet<&'v str>>);
 
-impl<'v> Requests<'v> {
-    /// The names of these requests. Of several by one name, the last counts.
+impl<'v> RequestNames<'v> {
+    /// Gathers the names. Of several equal ones the last counts.
+    // upstream: pkg/apis/resource/validation/validation.go gatherRequestNames
     pub(super) fn new(requests: &'v [Value]) -> Self {
         let named = requests.iter().map(|request| {
             let alternatives = request.items("firstAvailable").iter();
             let alternatives = alternatives.map(|alternative| alternative.text("name"));
             (request.text("name"), alternatives.collect())
         });
-        Requests(named.collect())
+        RequestNames(named.collect())
     }
 
     fn has(&self, request: &str, alternative: Option<&str>) -> bool {
-        let found = self.0.get(request);
-        found.is_some_and(|alternatives| alternative.is_none_or(|name| alternatives.contains(name)))
+        let alternatives = self.0.get(request);
+        alternatives.is_some_and(|alternatives| alternative.is_none_or(|name| alternatives.contains(name)))
     }
 
-    /// What is wrong with a reference to a request.
-    pub(super) fn judge(&self, reference: &str, at: &Path<'_>, errors: &mut ErrorList) {
-        const KNOWN: &str = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
+    /// Validates a reference to a request.
+    // upstream: pkg/apis/resource/validation/validation.go validateRequestNameRef
+    pub(super) fn validate_reference(&self, reference: &str, at: &Path<'_>, errors: &mut ErrorList) {
+        const UNKNOWN_REQUEST: &str = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
         let (request, alternative) = match reference.split_once('/') {
             Some((request, alternative)) => (request, Some(alternative)),
             None => (reference, None),
         };
         if alternative.is_some_and(|name| name.contains('/')) {
-            errors.push(Error::invalid(at, reference, KNOWN));
+            errors.push(Error::invalid(at, reference, UNKNOWN_REQUEST));
             return;
         }
         field_checks::validate_dns1123_label(request, at, errors);
@@ -171,24 +176,25 @@ impl<'v> Requests<'v> {
             field_checks::validate_dns1123_label(name, at, errors);
         }
         if !self.has(request, alternative) {
-            errors.push(Error::invalid(at, reference, KNOWN));
+            errors.push(Error::invalid(at, reference, UNKNOWN_REQUEST));
         }
     }
 
-    /// What is wrong with a list of references, unless it is too long, which others tell.
-    pub(super) fn judge_all(&self, tree: &Value, at: &Path<'_>, errors: &mut ErrorList) {
-        if tree.items("requests").len() > super::claim::REQUESTS {
+    /// Validates a list of references, unless it is too long, which is reported elsewhere.
+    pub(super) fn validate_references(&self, tree: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+        if tree.items("requests").len() > super::claim::MAX_REQUESTS {
             return;
         }
         let field_path = at.child("requests");
         for (index, reference) in tree.texts("requests").enumerate() {
-            self.judge(reference, &field_path.index(index), errors);
+            self.validate_reference(reference, &field_path.index(index), errors);
         }
     }
 }
 
-/// A key as the path of an error shows it: too long ones lose their middle.
-pub(super) fn shortened(key: &str, most: usize) -> Cow<'_, str> {
+/// A key in a field path: the middle of a long one is cut out.
+// upstream: pkg/apis/resource/validation/validation.go truncateIfTooLong
+pub(super) fn truncate_if_too_long(key: &str, most: usize) -> Cow<'_, str> {
     let most = most.max(16);
     if key.len() <= most {
         return Cow::Borrowed(key);
@@ -211,12 +217,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_and_their_alternatives_are_known_by_name() {
+    fn validates_references_to_requests_and_subrequests() {
         let requests = json!([{"name": "a"}, {"name": "b", "firstAvailable": [{"name": "c"}]}]);
-        let requests = Requests::new(requests.as_array().unwrap());
+        let requests = RequestNames::new(requests.as_array().unwrap());
         let msgs = |reference: &str| {
             let mut errors = ErrorList::new();
-            requests.judge(reference, &Path::new("r"), &mut errors);
+            requests.validate_reference(reference, &Path::new("r"), &mut errors);
             errors.len()
         };
         for (reference, count) in [("a", 0), ("b/c", 0), ("b", 0), ("a/c", 1), ("x", 1), ("b/c/d", 1)] {
@@ -225,8 +231,11 @@ mod tests {
     }
 
     #[test]
-    fn long_keys_lose_their_middle() {
-        assert_eq!(shortened("abcdefghijklmnopqrstuvwxyz", 16), "abcdefg...uvwxyz");
-        assert_eq!(shortened("abc", 2), "abc");
+    fn truncates_long_keys() {
+        assert_eq!(
+            truncate_if_too_long("abcdefghijklmnopqrstuvwxyz", 16),
+            "abcdefg...uvwxyz"
+        );
+        assert_eq!(truncate_if_too_long("abc", 2), "abc");
     }
 }

@@ -1,33 +1,34 @@
-//! Files of one volume that stand in each other's way.
+//! Warnings of files of one volume that overlap.
 
 use serde_json::Value;
 
 use crate::{go, strategy::Tree};
 
-/// Files are compared with so many before them: the rest goes without a warning.
+/// Each file is compared with at most this many before it; others give no warning.
 const MAX_COMPARED: usize = 256;
 
-/// Warnings of one volume. The headers of an answer have room for fewer.
+/// Warnings per volume. Response headers have room for fewer.
 const MAX_OVERLAPS: usize = 256;
 
-/// A file, and where it comes from.
-struct File {
+/// A file and its source.
+// upstream: pkg/api/pod/warnings.go pathAndSource
+struct VirtualPath {
     path: String,
     source: String,
 }
 
-/// What the user should be told about the files of volumes.
-pub(super) fn warnings(volumes: &[Value], warnings: &mut Vec<String>) {
+// upstream: pkg/api/pod/warnings.go warningsForOverlappingVirtualPaths
+pub(super) fn warn_of_overlapping_paths(volumes: &[Value], warnings: &mut Vec<String>) {
     for volume in volumes {
         for kind in ["configMap", "secret", "downwardAPI"] {
             let source = volume.at(kind);
-            for overlap in overlaps(items(source, "")) {
+            for overlap in check_for_overlap(item_paths(source, "")) {
                 let described = match kind {
                     "configMap" => format!("ConfigMap {}", go::quote(source.text("name"))),
                     "secret" => format!("Secret {}", go::quote(source.text("secretName"))),
                     _ => "DownwardAPI".to_owned(),
                 };
-                warnings.push(messages(volume, &described, &overlap));
+                warnings.push(warning(volume, &described, &overlap));
             }
         }
         let mut files = Vec::new();
@@ -36,37 +37,37 @@ pub(super) fn warnings(volumes: &[Value], warnings: &mut Vec<String>) {
                 let name = go::quote(volume.text("name"));
                 warnings.push(format!("volume {name} (Projected) has no sources provided"));
             }
-            files.extend(projected(source));
+            files.extend(projected_paths(source));
         }
-        for overlap in overlaps(files) {
-            warnings.push(messages(volume, "Projected", &overlap));
+        for overlap in check_for_overlap(files) {
+            warnings.push(warning(volume, "Projected", &overlap));
         }
     }
 }
 
-fn messages(volume: &Value, described: &str, overlap: &str) -> String {
+fn warning(volume: &Value, described: &str, overlap: &str) -> String {
     let name = go::quote(volume.text("name"));
     format!("volume {name} ({described}): overlapping paths: {overlap}")
 }
 
-fn items(source: &Value, described: &str) -> Vec<File> {
-    let file = |item: &Value| File::new(item.text("path"), described);
+fn item_paths(source: &Value, described: &str) -> Vec<VirtualPath> {
+    let file = |item: &Value| VirtualPath::new(item.text("path"), described);
     source.items("items").iter().map(file).collect()
 }
 
-fn projected(source: &Value) -> Vec<File> {
+fn projected_paths(source: &Value) -> Vec<VirtualPath> {
     let named = |kind: &str, name: &str| format!("{kind} {}", go::quote(name));
     for (field, kind) in [("configMap", "ConfigMap"), ("secret", "Secret")] {
         if source.at(field).has("items") {
-            return items(source.at(field), &named(kind, source.at(field).text("name")));
+            return item_paths(source.at(field), &named(kind, source.at(field).text("name")));
         }
     }
     if source.at("downwardAPI").has("items") {
-        return items(source.at("downwardAPI"), "DownwardAPI");
+        return item_paths(source.at("downwardAPI"), "DownwardAPI");
     }
     if source.has("serviceAccountToken") {
         let path = source.at("serviceAccountToken").text("path");
-        return vec![File::new(path, "ServiceAccountToken")];
+        return vec![VirtualPath::new(path, "ServiceAccountToken")];
     }
     if source.has("clusterTrustBundle") {
         let bundle = source.at("clusterTrustBundle");
@@ -74,7 +75,10 @@ fn projected(source: &Value) -> Vec<File> {
             .at("name")
             .as_str()
             .unwrap_or_else(|| bundle.text("signerName"));
-        return vec![File::new(bundle.text("path"), &named("ClusterTrustBundle", name))];
+        return vec![VirtualPath::new(
+            bundle.text("path"),
+            &named("ClusterTrustBundle", name),
+        )];
     }
     let certificate = source.at("podCertificate");
     [
@@ -84,16 +88,17 @@ fn projected(source: &Value) -> Vec<File> {
     ]
     .into_iter()
     .filter(|(field, _)| !certificate.text(field).is_empty())
-    .map(|(field, described)| File::new(certificate.text(field), described))
+    .map(|(field, described)| VirtualPath::new(certificate.text(field), described))
     .collect()
 }
 
-/// Each file that collides with one before it, and that one.
-fn overlaps(files: Vec<File>) -> Vec<String> {
+/// Each file that overlaps with one before it, and that one.
+// upstream: pkg/api/pod/warnings.go checkForOverlap
+fn check_for_overlap(files: Vec<VirtualPath>) -> Vec<String> {
     let mut messages = Vec::new();
-    let mut before: Vec<File> = Vec::new();
+    let mut before: Vec<VirtualPath> = Vec::new();
     for file in files {
-        let others = before.iter().filter(|other| file.collides(other));
+        let others = before.iter().filter(|other| file.overlaps(other));
         messages.extend(others.map(|other| format!("{file} with {other}")));
         if messages.len() >= MAX_OVERLAPS {
             break;
@@ -105,16 +110,16 @@ fn overlaps(files: Vec<File>) -> Vec<String> {
     messages
 }
 
-impl File {
+impl VirtualPath {
     fn new(path: &str, source: &str) -> Self {
-        File {
+        VirtualPath {
             path: path.trim_end_matches('/').to_owned(),
             source: source.to_owned(),
         }
     }
 
-    /// Whether they are the same file, or one would be a directory of the other.
-    fn collides(&self, other: &File) -> bool {
+    /// Whether they are the same file, or one is a directory of the other.
+    fn overlaps(&self, other: &VirtualPath) -> bool {
         let below = |a: &str, b: &str| a.strip_prefix(b).is_some_and(|rest| rest.starts_with('/'));
         !self.path.is_empty()
             && !other.path.is_empty()
@@ -122,7 +127,7 @@ impl File {
     }
 }
 
-impl std::fmt::Display for File {
+impl std::fmt::Display for VirtualPath {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&go::quote(&self.path))?;
         if self.source.is_empty() {

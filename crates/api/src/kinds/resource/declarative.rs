@@ -1,4 +1,5 @@
-//! What the types themselves declare of lists, maps and enumerations.
+//! Declarative validation of lists, sets and enumerations.
+// upstream: pkg/apis/resource/validation/validation.go validateSlice, validateSet; the +k8s: tags of the types give the same rules
 
 use serde_json::Value;
 
@@ -8,16 +9,27 @@ use crate::{
     strategy::{ErrorList, Tree},
 };
 
-/// Whether a list has no more items than it may; tells if it has.
-pub(super) fn few(items: &[Value], most: usize, at: &Path<'_>, errors: &mut ErrorList) -> bool {
+/// Whether a list is within its limit; reports it if not.
+pub(super) fn validate_max_items(
+    items: &[Value],
+    most: usize,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) -> bool {
     if items.len() > most {
         errors.push(Error::too_many(at, Some(items.len()), most));
     }
     items.len() <= most
 }
 
-/// Items of a list are told apart by some of their fields; errors show them whole.
-pub(super) fn unique(items: &[Value], keys: &[&str], ty: &str, at: &Path<'_>, errors: &mut ErrorList) {
+/// Rejects items with equal key fields; errors show the whole item.
+pub(super) fn validate_unique(
+    items: &[Value],
+    keys: &[&str],
+    ty: &str,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let key = |item: &'_ Value| keys.iter().map(|key| item.at(key).clone()).collect::<Vec<_>>();
     let repeated = field_checks::duplicate_flags(items.iter().map(key));
     for (index, item) in items.iter().enumerate() {
@@ -30,24 +42,24 @@ pub(super) fn unique(items: &[Value], keys: &[&str], ty: &str, at: &Path<'_>, er
     }
 }
 
-/// A list of texts has not too many, and each once.
-pub(super) fn set(tree: &Value, name: &str, most: usize, at: &Path<'_>, errors: &mut ErrorList) {
+/// A list of strings within its limit and without duplicates.
+pub(super) fn validate_set(tree: &Value, name: &str, most: usize, at: &Path<'_>, errors: &mut ErrorList) {
     let items = tree.items(name);
     let field_path = at.child(name);
-    if !few(items, most, &field_path, errors) {
+    if !validate_max_items(items, most, &field_path, errors) {
         return;
     }
     let repeated = field_checks::duplicate_flags(items);
     for (index, item) in items.iter().enumerate() {
         if repeated[index] {
-            let shown = BadValue::Text(item.as_str().unwrap_or_default().to_owned());
-            errors.push(Error::duplicate(&field_path.index(index), shown));
+            let value = BadValue::Text(item.as_str().unwrap_or_default().to_owned());
+            errors.push(Error::duplicate(&field_path.index(index), value));
         }
     }
 }
 
-/// A text that must be there, and be one of a few.
-pub(super) fn required_of(
+/// A required string that must be one of `supported`.
+pub(super) fn validate_required_enum(
     tree: &Value,
     name: &str,
     supported: &[&str],
@@ -60,8 +72,8 @@ pub(super) fn required_of(
     }
 }
 
-/// A text that is one of a few if it is there.
-pub(super) fn optional_of(
+/// A string that must be one of `supported` if it is set.
+pub(super) fn validate_optional_enum(
     tree: &Value,
     name: &str,
     supported: &[&str],

@@ -15,7 +15,7 @@ fn circumstances(user: &User) -> StrategyContext<'_> {
 }
 
 /// A definition with these versions.
-fn definition(versions: &Value) -> Value {
+fn crd(versions: &Value) -> Value {
     let mut object = json!({
         "metadata": {"name": "as.b.c", "resourceVersion": "1"},
         "spec": {
@@ -31,12 +31,12 @@ fn version(name: &str, storage: bool, schema: &Value) -> Value {
     json!({"name": name, "served": true, "storage": storage, "schema": {"openAPIV3Schema": schema}})
 }
 
-fn created(object: &mut Value) -> Vec<String> {
+fn create_messages(object: &mut Value) -> Vec<String> {
     let user = User::default();
     causes(create(object, &circumstances(&user)).err())
 }
 
-fn updated(new: &mut Value, old: &Value) -> Vec<String> {
+fn update_messages(new: &mut Value, old: &Value) -> Vec<String> {
     let user = User::default();
     causes(update(new, old, Part::Object, &circumstances(&user)).err())
 }
@@ -54,13 +54,13 @@ fn causes(status: Option<crate::status::Status>) -> Vec<String> {
 }
 
 #[test]
-fn names_conversion_and_stored_versions_are_filled_in() {
+fn defaults_names_conversion_and_stored_versions() {
     let plain = json!({"type": "object"});
-    let mut object = definition(&json!([
+    let mut object = crd(&json!([
         version("v1", false, &plain),
         version("v2", true, &plain)
     ]));
-    assert_eq!(created(&mut object), [] as [&str; 0]);
+    assert_eq!(create_messages(&mut object), [] as [&str; 0]);
     assert_eq!(
         object["spec"]["names"],
         json!({"plural": "as", "singular": "a", "kind": "A", "listKind": "AList"})
@@ -72,22 +72,22 @@ fn names_conversion_and_stored_versions_are_filled_in() {
 }
 
 #[test]
-fn what_versions_share_is_told_at_the_place_beside_them() {
+fn reports_shared_version_fields_at_the_top_level() {
     let bad = json!({"type": "object", "properties": {"spec": {}}});
     let detail = "type: Required value: must not be empty for specified object fields";
-    let mut one = definition(&json!([version("v1", true, &bad)]));
+    let mut one = crd(&json!([version("v1", true, &bad)]));
     assert_eq!(
-        created(&mut one),
+        create_messages(&mut one),
         [format!(
             "spec.validation.openAPIV3Schema.properties[spec].{detail}"
         )]
     );
-    let mut two = definition(&json!([
+    let mut two = crd(&json!([
         version("v1", true, &bad),
         version("v2", false, &json!({"type": "object"}))
     ]));
     assert_eq!(
-        created(&mut two),
+        create_messages(&mut two),
         [format!(
             "spec.versions[0].schema.openAPIV3Schema.properties[spec].{detail}"
         )]
@@ -95,15 +95,15 @@ fn what_versions_share_is_told_at_the_place_beside_them() {
 }
 
 #[test]
-fn a_version_that_objects_are_stored_in_stays() {
+fn rejects_removal_of_stored_versions() {
     let plain = json!({"type": "object"});
-    let mut old = definition(&json!([
+    let mut old = crd(&json!([
         version("v1", true, &plain),
         version("v2", false, &plain)
     ]));
-    created(&mut old);
-    let mut new = definition(&json!([version("v2", true, &plain)]));
-    let messages = updated(&mut new, &old);
+    create_messages(&mut old);
+    let mut new = crd(&json!([version("v2", true, &plain)]));
+    let messages = update_messages(&mut new, &old);
     assert_eq!(messages.len(), 1);
     assert!(
         messages[0]
@@ -113,17 +113,17 @@ fn a_version_that_objects_are_stored_in_stays() {
 }
 
 #[test]
-fn what_is_stored_by_cannot_change_and_once_served_neither_the_scope() {
+fn rejects_changes_of_group_plural_and_established_scope() {
     let plain = json!({"type": "object"});
-    let mut old = definition(&json!([version("v1", true, &plain)]));
-    created(&mut old);
+    let mut old = crd(&json!([version("v1", true, &plain)]));
+    create_messages(&mut old);
     let mut new = old.clone();
     new["spec"]["scope"] = json!("Cluster");
-    assert_eq!(updated(&mut new.clone(), &old), [] as [&str; 0]);
+    assert_eq!(update_messages(&mut new.clone(), &old), [] as [&str; 0]);
     old["status"]["conditions"] = json!([{"type": "Established", "status": "True"}]);
     new["spec"]["group"] = json!("b.d");
     assert_eq!(
-        updated(&mut new, &old),
+        update_messages(&mut new, &old),
         [
             "spec.scope: Invalid value: \"Cluster\": field is immutable",
             "spec.group: Invalid value: \"b.d\": field is immutable",
@@ -132,12 +132,12 @@ fn what_is_stored_by_cannot_change_and_once_served_neither_the_scope() {
 }
 
 #[test]
-fn an_object_whose_status_is_judged_apart_says_little_of_the_whole() {
+fn limits_root_schema_with_status_subresource() {
     let schema = json!({"type": "object", "maxProperties": 3});
     let mut version = version("v1", true, &schema);
     version["subresources"] = json!({"status": {}});
-    let mut object = definition(&json!([version]));
-    let messages = created(&mut object);
+    let mut object = crd(&json!([version]));
+    let messages = create_messages(&mut object);
     assert_eq!(messages.len(), 1);
     assert!(messages[0].starts_with(
         "spec.validation.openAPIV3Schema: Invalid value: {\"ID\":\"\",\"Schema\":\"\",\"Ref\":null,"
@@ -146,14 +146,14 @@ fn an_object_whose_status_is_judged_apart_says_little_of_the_whole() {
 }
 
 #[test]
-fn lists_say_how_their_items_are_told_apart() {
+fn validates_list_types_and_map_keys() {
     let list = |more: &Value| {
         let mut list =
             json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"]});
         for (name, value) in more.as_object().unwrap() {
             list.set(name, value.clone());
         }
-        definition(&json!([version(
+        crd(&json!([version(
             "v1",
             true,
             &json!({"type": "object", "properties": {"l": list}})
@@ -161,11 +161,11 @@ fn lists_say_how_their_items_are_told_apart() {
     };
     let good =
         json!({"items": {"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}}}});
-    assert_eq!(created(&mut list(&good)), [] as [&str; 0]);
+    assert_eq!(create_messages(&mut list(&good)), [] as [&str; 0]);
     let field_path = "spec.validation.openAPIV3Schema.properties[l]";
     let optional = json!({"items": {"type": "object", "properties": {"k": {"type": "string"}}}});
     assert_eq!(
-        created(&mut list(&optional)),
+        create_messages(&mut list(&optional)),
         [format!(
             "{field_path}.items.properties[k].default: Required value: this property is in x-kubernetes-list-map-keys, so it \
              must have a default or be a required property"
@@ -173,7 +173,7 @@ fn lists_say_how_their_items_are_told_apart() {
     );
     let scalar = json!({"items": {"type": "string"}});
     assert_eq!(
-        created(&mut list(&scalar)),
+        create_messages(&mut list(&scalar)),
         [format!(
             "{field_path}.items.type: Invalid value: \"string\": must be object if parent array's x-kubernetes-list-type is map"
         )]
@@ -181,14 +181,14 @@ fn lists_say_how_their_items_are_told_apart() {
 }
 
 #[test]
-fn lists_are_narrowed_by_single_values_outside_the_metadata() {
+fn validates_selectable_fields() {
     let schema = json!({"type": "object", "properties": {
         "spec": {"type": "object", "properties": {"a": {"type": "string"}, "o": {"type": "object"}}},
     }});
     let mut version = version("v1", true, &schema);
     version["selectableFields"] = json!([{"jsonPath": ".spec.a"}, {"jsonPath": ".spec.a"}, {"jsonPath": ".spec.o"}, {"jsonPath": ".x"}]);
-    let mut object = definition(&json!([version]));
-    let messages = created(&mut object);
+    let mut object = crd(&json!([version]));
+    let messages = create_messages(&mut object);
     assert_eq!(
         messages[0],
         "spec.selectableFields[1].jsonPath: Duplicate value: \".spec.a\""
@@ -205,20 +205,20 @@ fn lists_are_narrowed_by_single_values_outside_the_metadata() {
 }
 
 #[test]
-fn an_object_that_is_one_value_has_no_old_fields() {
+fn rejects_old_self_below_atomic_objects() {
     let object = |map_type: &str| {
         let field = json!({"type": "string", "x-kubernetes-validations": [{"rule": "self == oldSelf"}]});
         let whole = json!({"type": "object", "x-kubernetes-map-type": map_type, "properties": {"f": field}});
-        definition(&json!([version(
+        crd(&json!([version(
             "v1",
             true,
             &json!({"type": "object", "properties": {"o": whole}})
         )]))
     };
-    assert_eq!(created(&mut object("granular")), [] as [&str; 0]);
+    assert_eq!(create_messages(&mut object("granular")), [] as [&str; 0]);
     let field_path = "spec.validation.openAPIV3Schema.properties[o]";
     assert_eq!(
-        created(&mut object("atomic")),
+        create_messages(&mut object("atomic")),
         [format!(
             "{field_path}.properties[f].x-kubernetes-validations[0].rule: Invalid value: \"self == oldSelf\": oldSelf cannot be \
              used on the uncorrelatable portion of the schema within {field_path}"
@@ -227,24 +227,24 @@ fn an_object_that_is_one_value_has_no_old_fields() {
 }
 
 #[test]
-fn what_is_wrong_with_metadata_is_told_as_often_as_it_is_found() {
-    let mut old = definition(&json!([version("v1", true, &json!({"type": "object"}))]));
-    created(&mut old);
+fn reports_metadata_errors_repeatedly() {
+    let mut old = crd(&json!([version("v1", true, &json!({"type": "object"}))]));
+    create_messages(&mut old);
     let mut new = old.clone();
     new["metadata"]["ownerReferences"] = json!([{"apiVersion": "v1", "kind": "A", "name": "a"}]);
     let messages = "metadata.ownerReferences[0].uid: Required value: must not be empty";
-    assert_eq!(updated(&mut new, &old), [messages; 3]);
+    assert_eq!(update_messages(&mut new, &old), [messages; 3]);
 }
 
 #[test]
-fn a_constant_without_a_value_is_told_as_what_keeps_the_program_from_being_made() {
+fn reports_constant_evaluation_errors() {
     let rule = json!({"rule": "self.find('(') == ''"});
     let message = json!({"rule": "self == ''", "messageExpression": "self.find('(')"});
     let schema = json!({"type": "object", "properties": {
         "s": {"type": "string", "maxLength": 9, "x-kubernetes-validations": [rule, message]},
     }});
-    let mut object = definition(&json!([version("v1", true, &schema)]));
-    let messages = created(&mut object);
+    let mut object = crd(&json!([version("v1", true, &schema)]));
+    let messages = create_messages(&mut object);
     let msg = "instantiation failed: error parsing regexp: missing closing ): `(`";
     assert_eq!(messages.len(), 2);
     assert!(

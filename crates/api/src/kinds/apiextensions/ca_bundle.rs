@@ -1,4 +1,4 @@
-//! Bundles of certificates that a webhook is trusted by.
+//! CA bundles of conversion webhooks.
 
 use k3_pki::{Certificate, pem_blocks};
 use serde_json::Value;
@@ -9,23 +9,24 @@ use crate::{
     strategy::ErrorList,
 };
 
-/// What is wrong with a bundle. One certificate that can be read is enough.
-pub(super) fn validate(bundle: &Value, at: &Path<'_>, errors: &mut ErrorList) {
-    if let Some(msg) = msg(bundle.as_str().unwrap_or_default()) {
+/// Validates a bundle: one certificate that can be parsed is enough.
+// upstream: staging/src/k8s.io/apiserver/pkg/util/webhook/validation.go ValidateCABundle
+pub(super) fn validate_ca_bundle(bundle: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+    if let Some(msg) = invalid_ca_bundle_message(bundle.as_str().unwrap_or_default()) {
         let detail = format!("unable to load root certificates: {msg}");
         errors.push(Error::invalid(at, bundle, detail));
     }
 }
 
-/// Whether there is a bundle with something wrong.
-pub fn is_bad(bundle: &Value) -> bool {
+/// Whether the bundle is set and invalid.
+pub fn is_invalid_ca_bundle(bundle: &Value) -> bool {
     bundle
         .as_str()
-        .is_some_and(|text| !text.is_empty() && msg(text).is_some())
+        .is_some_and(|text| !text.is_empty() && invalid_ca_bundle_message(text).is_some())
 }
 
 // upstream: staging/src/k8s.io/client-go/transport/transport.go createErrorParsingCAData
-fn msg(text: &str) -> Option<String> {
+fn invalid_ca_bundle_message(text: &str) -> Option<String> {
     let blocks = pem_blocks(&base64::decode(text).unwrap_or_default());
     if blocks.is_empty() {
         return Some("unable to parse bytes as PEM block".to_owned());

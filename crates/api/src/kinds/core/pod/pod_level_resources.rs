@@ -1,45 +1,52 @@
-//! What a pod as a whole asks for, beside what its containers do.
+//! Pod-level resources (KEP-2837).
 
 use serde_json::Value;
 
 use super::{
-    options::{Options, containers},
-    report::Report,
-    resources::{self, Holder, is_hugepages, overcommits, quantity_or_zero, suits_pod, totals},
+    error_list::ErrorListExt,
+    options::{PodValidationOptions, containers},
+    resources::{
+        self, ResourceOwner, is_hugepages, is_overcommit_allowed, is_supported_pod_level_resource,
+        quantity_or_zero, totals,
+    },
 };
 use crate::{
     field::Path,
     strategy::{ErrorList, Tree, TreeMut},
 };
 
-/// Completes the requests and limits of a pod that has some, from those of its containers.
-pub(super) fn complete(spec: &mut Value) {
-    let asked = spec.at("resources");
-    if asked.entries("requests").is_empty() && asked.entries("limits").is_empty() {
+/// Defaults the requests and limits of a pod that has some, from those of its containers.
+// upstream: pkg/api/pod/util.go DefaultPodLevelResources, defaultPodLevelLimits, defaultPodLevelRequests
+pub(super) fn default_pod_level_resources(spec: &mut Value) {
+    let resources = spec.at("resources");
+    if resources.entries("requests").is_empty() && resources.entries("limits").is_empty() {
         return;
     }
     let container_limits = totals(spec, "limits");
     let container_requests = totals(spec, "requests");
-    let mut limits = asked.entries("limits").clone();
-    let mut requests = asked.entries("requests").clone();
+    let mut limits = resources.entries("limits").clone();
+    let mut requests = resources.entries("requests").clone();
     for (name, total) in &container_limits {
         if is_hugepages(name) && !requests.contains_key(name) && !limits.contains_key(name) {
             limits.insert(name.clone(), total.to_string().into());
         }
     }
     for (name, total) in &container_requests {
-        if suits_pod(name) && overcommits(name) && !requests.contains_key(name) {
+        if is_supported_pod_level_resource(name)
+            && is_overcommit_allowed(name)
+            && !requests.contains_key(name)
+        {
             requests.insert(name.clone(), total.to_string().into());
         }
     }
     for (name, limit) in &limits {
-        if suits_pod(name) && !requests.contains_key(name) {
+        if is_supported_pod_level_resource(name) && !requests.contains_key(name) {
             requests.insert(name.clone(), limit.clone());
         }
     }
-    // Where every container is limited, so is the pod: by as much as they are, or as it asks for.
+    // Where every container has a limit, so has the pod: the sum of theirs, or its request if that is greater.
     for (name, asked) in &requests {
-        if !suits_pod(name)
+        if !is_supported_pod_level_resource(name)
             || limits.contains_key(name)
             || !containers(spec).all(|c| c.at("resources").at("limits").has(name))
         {
@@ -48,8 +55,8 @@ pub(super) fn complete(spec: &mut Value) {
         let Some(total) = container_limits.get(name) else {
             continue;
         };
-        let asked = quantity_or_zero(asked);
-        let limit = if asked > *total { &asked } else { total };
+        let request = quantity_or_zero(asked);
+        let limit = if request > *total { &request } else { total };
         limits.insert(name.clone(), limit.to_string().into());
     }
     let whole = spec.ensure_object("resources");
@@ -61,12 +68,12 @@ pub(super) fn complete(spec: &mut Value) {
     }
 }
 
-/// What is wrong with what a pod as a whole asks for.
-pub(super) fn validate(
+// upstream: pkg/apis/core/validation/validation.go validatePodResources, validatePodResourceRequirements
+pub(super) fn validate_pod_resources(
     spec: &Value,
     claims: &[&str],
     at: &Path<'_>,
-    options: &Options,
+    options: &PodValidationOptions,
     errors: &mut ErrorList,
 ) {
     let whole = spec.at("resources");
@@ -82,11 +89,12 @@ pub(super) fn validate(
             "claims may not be set for Resources at pod-level",
         );
     }
-    resources::validate_requirements(whole, Holder::Pod, claims, options.pages, at, errors);
-    at_least_the_containers(spec, at, errors);
+    resources::validate_requirements(whole, ResourceOwner::Pod, claims, options.pages, at, errors);
+    validate_pod_resource_consistency(spec, at, errors);
 }
 
-fn at_least_the_containers(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+// upstream: pkg/apis/core/validation/validation.go validatePodResourceConsistency
+fn validate_pod_resource_consistency(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let whole = spec.at("resources");
     for (of, only_pages, word) in [("requests", false, "requests"), ("limits", true, "limits")] {
         let list_at = at.child(of);
@@ -125,14 +133,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_comes_from_the_containers() {
+    fn defaults_from_containers() {
         let mut spec = json!({
             "resources": {"limits": {"cpu": "4"}},
             "containers": [
                 {"resources": {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "2Gi"}}},
             ],
         });
-        complete(&mut spec);
+        default_pod_level_resources(&mut spec);
         assert_eq!(
             spec.at("resources"),
             &json!({"limits": {"cpu": "4", "memory": "2Gi"}, "requests": {"cpu": "1", "memory": "1Gi"}})
@@ -140,14 +148,20 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_asks_for_as_much_as_its_containers() {
+    fn rejects_requests_below_those_of_containers() {
         let spec = json!({
             "resources": {"requests": {"cpu": "1"}},
             "containers": [{"resources": {"requests": {"cpu": "2"}}}],
         });
         let mut errors = ErrorList::new();
         let path = Path::new("spec");
-        validate(&spec, &[], &path.child("resources"), &Options::pod(), &mut errors);
+        validate_pod_resources(
+            &spec,
+            &[],
+            &path.child("resources"),
+            &PodValidationOptions::for_new_pod(),
+            &mut errors,
+        );
         assert_eq!(
             errors.first().map(ToString::to_string).as_deref(),
             Some(
