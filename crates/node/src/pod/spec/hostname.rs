@@ -33,7 +33,7 @@ impl PodHostname {
                 "HostnameOverride",
                 &host,
                 "subdomain",
-                name::dns1123_subdomain(&host),
+                name::validate_dns1123_subdomain(&host),
             )?;
             let host = truncate_hostname(&host);
             return Ok(PodHostname {
@@ -44,13 +44,18 @@ impl PodHostname {
         }
         let mut host = pod.metadata.name.clone().unwrap_or_default();
         if let Some(hostname) = spec.hostname.filter(|hostname| !hostname.is_empty()) {
-            validate("Hostname", &hostname, "label", name::dns1123_label(&hostname))?;
+            validate(
+                "Hostname",
+                &hostname,
+                "label",
+                name::validate_dns1123_label(&hostname),
+            )?;
             host = hostname;
         }
         let host = truncate_hostname(&host);
         let mut domain = String::new();
         if let Some(sub) = spec.subdomain.filter(|sub| !sub.is_empty()) {
-            validate("Subdomain", &sub, "label", name::dns1123_label(&sub))?;
+            validate("Subdomain", &sub, "label", name::validate_dns1123_label(&sub))?;
             let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
             domain = format!("{sub}.{namespace}.svc.{cluster_domain}");
         }
