@@ -202,21 +202,21 @@ fn patched(step: &Value, kind: &Kind, old: Value, body: &[u8]) -> Option<Value> 
 
 /// Gives a service what it needs, without looking who else has it.
 fn give(new: &mut Value, old: Option<&Value>) -> Result<(), Status> {
-    let ranges = service::Ranges::default();
+    let ranges = service::ServiceIpFamilies::default();
     match old {
-        None => service::settle_new(new, ranges)?,
-        Some(old) => service::settle_change(new, old, ranges)?,
+        None => service::default_on_create(new, ranges)?,
+        Some(old) => service::default_on_update(new, old, ranges)?,
     }
-    for address in service::addresses(Some(new), old).take {
-        let given = address.wanted.unwrap_or_else(|| "10.96.0.99".to_owned());
-        service::put_address(new, address.index, &given);
+    for address in service::cluster_ip_changes(Some(new), old).take {
+        let given = address.requested.unwrap_or_else(|| "10.96.0.99".to_owned());
+        service::set_cluster_ip(new, address.index, &given);
     }
-    let ports = service::node_ports(Some(new), old)?;
+    let ports = service::node_port_changes(Some(new), old)?;
     for (index, want) in ports.take {
         let number = match want {
-            service::Want::Number(number) => number,
-            service::Want::Any => 30099,
-            service::Want::SameAs(other) => {
+            service::NodePortRequest::Number(number) => number,
+            service::NodePortRequest::Any => 30099,
+            service::NodePortRequest::SameAs(other) => {
                 let ports = new.at("spec").items("ports");
                 ports
                     .get(other)
@@ -224,10 +224,10 @@ fn give(new: &mut Value, old: Option<&Value>) -> Result<(), Status> {
                     .unwrap_or_default()
             }
         };
-        service::put_node_port(new, index, number);
+        service::set_node_port(new, index, number);
     }
-    if let Some(service::Want::Any) = ports.health {
-        service::put_health_port(new, 30098);
+    if let Some(service::NodePortRequest::Any) = ports.health {
+        service::set_health_check_node_port(new, 30098);
     }
     Ok(())
 }
