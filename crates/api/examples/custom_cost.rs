@@ -35,18 +35,18 @@ fn main() {
     for crd in &crds {
         let name = crd.at("metadata").text("name");
         let size = crd.to_string().len() >> 10;
-        let ((), judging) = timed(|| judge(crd));
+        let ((), validating) = timed(|| validate_definition(crd));
         let (definition, reading) = timed(|| Definition::read(crd));
         let (_, publishing) = timed(|| (published::v3(crd, "v1"), published::v2(crd, "v1")));
         println!(
-            "{name}: {size} KiB, judged in {judging:?}, read in {reading:?}, published in {publishing:?}"
+            "{name}: {size} KiB, judged in {validating:?}, read in {reading:?}, published in {publishing:?}"
         );
         drop(definition);
     }
 }
 
 /// What a server does before it stores a definition.
-fn judge(crd: &Value) {
+fn validate_definition(crd: &Value) {
     let Some(kind) = builtin().kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition") else {
         return;
     };

@@ -152,12 +152,12 @@ struct Bounded {
 
 impl fmt::Write for Bounded {
     fn write_str(&mut self, part: &str) -> fmt::Result {
-        let room = self.most - self.text.len();
-        if part.len() <= room {
+        let remaining = self.most - self.text.len();
+        if part.len() <= remaining {
             self.text.push_str(part);
             return Ok(());
         }
-        self.text.push_str(&part[..part.floor_char_boundary(room)]);
+        self.text.push_str(&part[..part.floor_char_boundary(remaining)]);
         Err(fmt::Error)
     }
 }

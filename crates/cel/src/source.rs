@@ -51,12 +51,12 @@ impl CompileError {
     pub(crate) fn new(source: &Source, mut issues: Vec<Issue>) -> Self {
         let total = issues.len();
         issues.truncate(MOST_ERRORS);
-        let mut placed: Vec<_> = issues
+        let mut located: Vec<_> = issues
             .iter()
-            .map(|issue| (source.place(issue.offset), issue))
+            .map(|issue| (source.location(issue.offset), issue))
             .collect();
-        placed.sort_by_key(|(place, _)| *place);
-        let mut shown: Vec<String> = placed
+        located.sort_by_key(|(location, _)| *location);
+        let mut shown: Vec<String> = located
             .into_iter()
             .map(|((line, column), issue)| source.show(line, column, &issue.message))
             .collect();
@@ -92,7 +92,7 @@ impl Source {
     }
 
     /// Line and column, the first from one, the second from nothing.
-    fn place(&self, offset: Option<u32>) -> (i64, i64) {
+    fn location(&self, offset: Option<u32>) -> (i64, i64) {
         let Some(offset) = offset else {
             return (-1, -1);
         };

@@ -183,7 +183,7 @@ fn what_rules_cost() {
 }
 
 #[test]
-fn nothing_goes_on_above_the_limit() {
+fn stops_above_the_cost_limit() {
     let decl = list(Shape::Int, 100);
     let value = json!((0..100).collect::<Vec<_>>());
     let run = |rule: &str, limit| {

@@ -35,8 +35,8 @@ fn described(text: &'static str) -> Option<&'static str> {
 fn find(name: &str) -> Option<&'static str> {
     let types = types();
     let of = |entry: &&'static str| entry.split_once('\t').map_or("", |(known, _)| known);
-    let place = types.binary_search_by_key(&name, of).ok()?;
-    Some(types[place])
+    let position = types.binary_search_by_key(&name, of).ok()?;
+    Some(types[position])
 }
 
 /// The table, cut at the types.
@@ -60,7 +60,7 @@ mod tests {
     const POD: &str = "io.k8s.api.core.v1.Pod";
 
     #[test]
-    fn types_and_fields_have_words_of_their_own() {
+    fn describes_types_and_fields() {
         let kind = of_type(POD).unwrap();
         assert!(kind.starts_with("Pod is a collection of containers"), "{kind}");
         let field = of_field(POD, "spec").unwrap();

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use k3_cel::{DeclType, Environment, ListKind, ObjectDeclType, OpaqueType, Shape};
 
 pub use self::{
-    check::{ExpressionWarning, GroupVersionKind, MatchedResource, PolicyTypes, check, kinds},
+    check::{ExpressionWarning, GroupVersionKind, MatchedResource, PolicyTypes, type_check, types_to_check},
     declare::{declared, declared_custom},
 };
 

@@ -56,7 +56,8 @@ fn compare_numbers(left: &Number, right: &Number) -> Ordering {
     if let (Some(left), Some(right)) = (left.as_u64(), right.as_u64()) {
         return left.cmp(&right);
     }
-    let (left, right) = (left.as_f64().unwrap_or(0.0), right.as_f64().unwrap_or(0.0));
+    let left = left.as_f64().unwrap_or(0.0);
+    let right = right.as_f64().unwrap_or(0.0);
     left.partial_cmp(&right).unwrap_or(Ordering::Equal)
 }
 
@@ -70,7 +71,8 @@ fn compare_lists(left: &[Value], right: &[Value]) -> Ordering {
 }
 
 fn compare_objects(left: &Map<String, Value>, right: &Map<String, Value>) -> Ordering {
-    let (left, right) = (sorted(left), sorted(right));
+    let left = sorted(left);
+    let right = sorted(right);
     let differing = left
         .iter()
         .zip(&right)

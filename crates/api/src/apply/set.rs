@@ -322,17 +322,17 @@ impl<'a> FieldSet<'a> {
     ) -> bool {
         for node in self.nodes.iter().filter(|node| node.member) {
             prefix.push(node.element.clone());
-            let goes_on = see(prefix);
+            let continues = see(prefix);
             prefix.pop();
-            if !goes_on {
+            if !continues {
                 return false;
             }
         }
         for node in self.nodes.iter().filter(|node| !node.below.is_empty()) {
             prefix.push(node.element.clone());
-            let goes_on = node.below.visit_level(prefix, see);
+            let continues = node.below.visit_level(prefix, see);
             prefix.pop();
-            if !goes_on {
+            if !continues {
                 return false;
             }
         }

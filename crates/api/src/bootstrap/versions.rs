@@ -10,8 +10,8 @@ const TABLE: &str = include_str!("versions.table");
 /// their rules see to that.
 pub fn api_services() -> impl Iterator<Item = Value> {
     entries(TABLE, "version").map(|entry| {
-        let [group, version, group_priority, version_priority] = entry.words[..] else {
-            malformed(&entry.words)
+        let [group, version, group_priority, version_priority] = entry.tokens[..] else {
+            malformed(&entry.tokens)
         };
         let mut spec = json!({
             "version": version,

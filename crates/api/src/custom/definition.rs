@@ -191,7 +191,8 @@ fn deprecation(version: &Value, spec: &Value) -> String {
     if version.has("deprecationWarning") {
         return version.text("deprecationWarning").to_owned();
     }
-    let (group, kind) = (spec.text("group"), spec.at("names").text("kind"));
+    let group = spec.text("group");
+    let kind = spec.at("names").text("kind");
     let name = version.text("name");
     let newer = spec
         .items("versions")

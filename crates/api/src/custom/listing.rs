@@ -23,7 +23,7 @@ pub(crate) fn validate(value: &Value, node: &Node, at: &Path<'_>, errors: &mut E
             }
         }
         Value::Array(items) => {
-            if node.says(Flag::Set) {
+            if node.has_flag(Flag::Set) {
                 for index in repeated(items.iter().map(key_text)) {
                     errors.push(Error::duplicate(&at.index(index), &items[index]));
                 }

@@ -130,7 +130,7 @@ impl Node {
     }
 
     /// Whether it says something.
-    pub(crate) fn says(&self, flag: Flag) -> bool {
+    pub(crate) fn has_flag(&self, flag: Flag) -> bool {
         self.flags & bit(flag) != 0
     }
 
@@ -160,8 +160,8 @@ impl Node {
     pub(crate) fn additional(&self) -> Additional<'_> {
         match &self.additional {
             Some(node) => Additional::Node(node),
-            None if !self.says(Flag::Additional) => Additional::Unsaid,
-            None if self.says(Flag::NoAdditional) => Additional::Nothing,
+            None if !self.has_flag(Flag::Additional) => Additional::Unsaid,
+            None if self.has_flag(Flag::NoAdditional) => Additional::Nothing,
             None => Additional::Any,
         }
     }
@@ -215,13 +215,13 @@ impl Node {
     /// Whether it or one below says this.
     fn inherits(&self, flag: Flag) -> bool {
         let junctors = self.extras().and_then(|extras| extras.junctors.as_deref());
-        self.says(flag)
-            || self.properties().any(|(_, node)| node.says(flag))
-            || self.items().is_some_and(|node| node.says(flag))
-            || self.additional.as_ref().is_some_and(|node| node.says(flag))
+        self.has_flag(flag)
+            || self.properties().any(|(_, node)| node.has_flag(flag))
+            || self.items().is_some_and(|node| node.has_flag(flag))
+            || self.additional.as_ref().is_some_and(|node| node.has_flag(flag))
             || junctors.is_some_and(|junctors| {
                 let lists = [&junctors.all_of, &junctors.any_of, &junctors.one_of];
-                lists.iter().any(|list| list.iter().any(|node| node.says(flag)))
+                lists.iter().any(|list| list.iter().any(|node| node.has_flag(flag)))
             })
     }
 }
@@ -250,7 +250,7 @@ impl Reading {
             node.set(flag, schema.flag(name));
         }
         let below = Reading {
-            open: self.open || node.says(Flag::Preserve),
+            open: self.open || node.has_flag(Flag::Preserve),
         };
         node.properties = schema
             .entries("properties")

@@ -55,13 +55,13 @@ struct Pruning<'u> {
 impl Pruning<'_> {
     fn level(&mut self, value: &mut Value, node: Option<&Node>, whole: bool, keep: Keep) {
         let keep = match node {
-            Some(node) if node.says(Flag::Preserve) => Keep::All,
+            Some(node) if node.has_flag(Flag::Preserve) => Keep::All,
             None if keep == Keep::All => return,
             _ => keep,
         };
         match value {
             Value::Object(fields) => {
-                let embedded = whole || node.is_some_and(|node| node.says(Flag::Embedded));
+                let embedded = whole || node.is_some_and(|node| node.has_flag(Flag::Embedded));
                 fields.retain(|name, value| {
                     if embedded && is_of_all(name) {
                         return true;
@@ -139,7 +139,7 @@ pub(super) fn prune_nulls(value: &mut Value, node: Option<&Node>) {
         Value::Object(fields) => fields.retain(|name, value| {
             let node = node.and_then(|node| node.field(name));
             if value.is_null() {
-                return node.is_none_or(|node| node.says(Flag::Nullable) || node.fallback().is_some());
+                return node.is_none_or(|node| node.has_flag(Flag::Nullable) || node.fallback().is_some());
             }
             prune_nulls(value, node);
             true

@@ -8,7 +8,7 @@ use super::node::Node;
 use crate::strategy::Tree;
 
 /// What people read, and what no object is judged by.
-const WORDS: [&str; 4] = ["description", "title", "example", "externalDocs"];
+const DOCUMENTATION_KEYS: [&str; 4] = ["description", "title", "example", "externalDocs"];
 
 /// A schema.
 pub(super) struct Schema {
@@ -54,7 +54,7 @@ fn bare(schema: &Value) -> Value {
     let Value::Object(fields) = schema else {
         return schema.clone();
     };
-    let kept = fields.iter().filter(|(name, _)| !WORDS.contains(&name.as_str()));
+    let kept = fields.iter().filter(|(name, _)| !DOCUMENTATION_KEYS.contains(&name.as_str()));
     let fields: Map<_, _> = kept
         .map(|(name, value)| {
             let value = match (name.as_str(), value) {

@@ -125,8 +125,8 @@ impl CustomResourceStrategy {
             unknown.extend(prune::prune(object, node));
             self.prune_nulls(object);
         }
-        let inside = meta::coerce(object, node, false, malformed, &Path::NIL);
-        unknown.extend(inside.map_err(|error| error.to_string())?);
+        let unknown_embedded = meta::coerce(object, node, false, malformed, &Path::NIL);
+        unknown.extend(unknown_embedded.map_err(|error| error.to_string())?);
         if source == Source::Storage
             && let Some(metadata) = object.at_mut("metadata")
             && metadata.int("generation").unwrap_or_default() == 0
@@ -166,7 +166,7 @@ impl CustomResourceStrategy {
     }
 
     /// What is wrong with the parts that the schema names objects or lists of their own kind.
-    fn validate_inside(&self, object: &Value, errors: &mut ErrorList) {
+    fn validate_embedded(&self, object: &Value, errors: &mut ErrorList) {
         let Value::Object(fields) = object else {
             return;
         };
@@ -264,7 +264,7 @@ impl RestStrategy for CustomResourceStrategy {
                 scale.validate_status(object, errors);
             }
         }
-        self.validate_inside(object, errors);
+        self.validate_embedded(object, errors);
         errors.extend(self.repeated(object));
         self.ask(object, None, errors);
     }
@@ -278,7 +278,7 @@ impl RestStrategy for CustomResourceStrategy {
                 scale.validate_status(new, errors);
             }
         }
-        self.validate_inside(new, errors);
+        self.validate_embedded(new, errors);
         if self.repeated(old).is_empty() {
             errors.extend(self.repeated(new));
         }
@@ -396,10 +396,10 @@ fn is_blocking(error: &Error) -> bool {
 }
 
 fn finalizer_warnings(finalizer: &str) -> Vec<String> {
-    let tell = |words: &str| format!("metadata.finalizers: {}: {words}", go::quote(finalizer));
+    let warning = |message: &str| format!("metadata.finalizers: {}: {message}", go::quote(finalizer));
     let mut warnings: Vec<_> = name::validate_label_key(finalizer)
         .iter()
-        .map(|fault| tell(fault))
+        .map(|message| warning(message))
         .collect();
     if !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer) {
         let path = if finalizer.contains('.') {
@@ -407,7 +407,7 @@ fn finalizer_warnings(finalizer: &str) -> Vec<String> {
         } else {
             ""
         };
-        warnings.push(tell(&format!(
+        warnings.push(warning(&format!(
             "prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with other finalizer writers"
         )));
     }

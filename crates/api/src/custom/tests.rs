@@ -52,7 +52,7 @@ pub(super) fn at<R>(ask: impl FnOnce(&StrategyContext<'_>) -> R) -> R {
     })
 }
 
-pub(super) fn told(errors: &ErrorList) -> Vec<String> {
+pub(super) fn messages(errors: &ErrorList) -> Vec<String> {
     errors.iter().map(ToString::to_string).collect()
 }
 
@@ -65,20 +65,21 @@ fn wrong(schema: Value, spec: Value) -> Vec<String> {
             .strategy
             .validate(&object(spec), at, &mut errors);
     });
-    told(&errors)
+    messages(&errors)
 }
 
 fn wrong_update(schema: Value, new: Value, old: Value) -> Vec<String> {
     let definition = definition(schema, Value::Null);
     let mut errors = ErrorList::new();
-    let (new, old) = (object(new), object(old));
+    let new = object(new);
+    let old = object(old);
     at(|at| {
         definition
             .storage()
             .strategy
             .validate_update(&new, &old, at, &mut errors);
     });
-    told(&errors)
+    messages(&errors)
 }
 
 fn fields(fields: Value) -> Value {
@@ -370,7 +371,7 @@ fn a_status_with_a_path_of_its_own_is_written_there_alone() {
     let mut errors = ErrorList::new();
     at(|at| rules.validate_status_update(&status, &old, at, &mut errors));
     assert_eq!(
-        told(&errors),
+        messages(&errors),
         ["status.n: Invalid value: 9: n in body should be less than or equal to 5"]
     );
     at(|at| rules.prepare_for_update(&mut new, &old, at));
@@ -385,7 +386,7 @@ fn another_kind_is_told_alone() {
     let mut gadget = object(json!({}));
     gadget.set("kind", "Gadget");
     at(|at| definition.storage().strategy.validate(&gadget, at, &mut errors));
-    assert_eq!(told(&errors), ["kind: Invalid value: \"Gadget\": must be Widget"]);
+    assert_eq!(messages(&errors), ["kind: Invalid value: \"Gadget\": must be Widget"]);
 }
 
 fn scaled() -> Definition {
@@ -412,7 +413,7 @@ fn a_scale_is_found_and_set_by_its_paths() {
     let mut errors = ErrorList::new();
     at(|at| version.strategy.validate(&widget, at, &mut errors));
     assert_eq!(
-        told(&errors),
+        messages(&errors),
         [".spec.replicas: Invalid value: -1: should be a non-negative integer"]
     );
     let bare = object(json!({}));
@@ -556,7 +557,8 @@ fn a_rule_about_what_did_not_change_is_a_warning() {
         ["spec.c: Invalid value: 2: not 2"]
     );
     let definition = definition(schema, Value::Null);
-    let (new, old) = (object(json!({"a": "bad", "b": "2"})), object(old));
+    let new = object(json!({"a": "bad", "b": "2"}));
+    let old = object(old);
     assert_eq!(
         definition.storage().strategy.warnings(&new, Some(&old)),
         ["spec.a: Invalid value: \"bad\": failed rule: self == 'good'"]
@@ -643,7 +645,8 @@ proptest! {
         let definition = definition(schema, json!({"subresources": {"status": {}, "scale": {
             "specReplicasPath": ".spec.x", "statusReplicasPath": ".status.x.name"}}}));
         let rules = &definition.storage().strategy;
-        let (mut new, mut old) = (object(new), object(old));
+        let mut new = object(new);
+        let mut old = object(old);
         for object in [&mut new, &mut old] {
             if rules.coerce(object, Source::Request).is_ok() {
                 // What was brought into form is in form.

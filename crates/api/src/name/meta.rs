@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::{
     ErrorMessages,
     address::validate_ip,
-    dns::{label_faults, label1035_faults, subdomain_faults},
+    dns::{label_messages, label1035_messages, subdomain_messages},
     key::{
         validate_label_key, validate_label_value, validate_path_segment_name, validate_path_segment_prefix,
     },
@@ -41,13 +41,13 @@ pub fn validate_labels(at: &Path<'_>, labels: &Map<String, Value>) -> Vec<Error>
         errors.extend(
             validate_label_key(key)
                 .into_iter()
-                .map(|fault| Error::invalid(at, key, fault)),
+                .map(|message| Error::invalid(at, key, message)),
         );
         if let Some(value) = value.as_str() {
             errors.extend(
                 validate_label_value(value)
                     .into_iter()
-                    .map(|fault| Error::invalid(at, value, fault)),
+                    .map(|message| Error::invalid(at, value, message)),
             );
         }
     }
@@ -62,7 +62,7 @@ pub fn validate_annotations(at: &Path<'_>, annotations: &Map<String, Value>) -> 
         errors.extend(
             validate_label_key(&key.to_lowercase())
                 .into_iter()
-                .map(|fault| Error::invalid(at, key, fault)),
+                .map(|message| Error::invalid(at, key, message)),
         );
         bytes += key.len() + value.as_str().map_or(0, str::len);
     }
@@ -79,7 +79,7 @@ pub fn validate_finalizers(at: &Path<'_>, finalizers: &[&str]) -> Vec<Error> {
         errors.extend(
             validate_label_key(name)
                 .into_iter()
-                .map(|fault| Error::invalid(at, *name, fault)),
+                .map(|message| Error::invalid(at, *name, message)),
         );
     }
     if finalizers.contains(&ORPHAN) && finalizers.contains(&FOREGROUND) {
@@ -120,9 +120,9 @@ impl NameFormat {
 
     fn dns(self, name: &[u8]) -> ErrorMessages {
         match self {
-            NameFormat::Label => label_faults(name),
-            NameFormat::Label1035 => label1035_faults(name),
-            _ => subdomain_faults(name),
+            NameFormat::Label => label_messages(name),
+            NameFormat::Label1035 => label1035_messages(name),
+            _ => subdomain_messages(name),
         }
     }
 }

@@ -162,7 +162,8 @@ fn read_entry(
     limits: &mut Limits,
 ) -> Result<(String, Value), ProtobufDecodeError> {
     let mut reader = Reader::new(bytes);
-    let (mut key, mut value) = (String::new(), None);
+    let mut key = String::new();
+    let mut value = None;
     while let Some(tag) = reader.tag(field.name)? {
         match tag.number {
             1 => {
@@ -253,7 +254,9 @@ fn read_schema_or(
     limits: &mut Limits,
 ) -> Result<Value, ProtobufDecodeError> {
     let mut reader = Reader::new(bytes);
-    let (mut allows, mut schema_value, mut list) = (false, None, Vec::new());
+    let mut allows = false;
+    let mut schema_value = None;
+    let mut list = Vec::new();
     while let Some(tag) = reader.tag(name)? {
         match (ty, tag.number) {
             (Type::SchemaOrBool, 1) => {

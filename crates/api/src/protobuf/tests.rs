@@ -197,8 +197,8 @@ fn every_list_has_its_metadata_first_and_its_items_second() {
 fn what_is_no_envelope_is_refused_in_known_words() {
     assert_eq!(unwrap(b"").unwrap_err().to_string(), "empty data");
     assert_eq!(unwrap(b"k8s\0").unwrap_err().to_string(), "empty body");
-    let words = "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]";
-    assert_eq!(unwrap(b"{}").unwrap_err().to_string(), words);
+    let expected = "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]";
+    assert_eq!(unwrap(b"{}").unwrap_err().to_string(), expected);
 }
 
 #[test]
@@ -313,10 +313,10 @@ proptest! {
     #[test]
     fn any_bytes_are_read_or_refused((ty, value) in object(), flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4)) {
         let mut written = encode_message(&value, ty).unwrap();
-        for (place, byte) in flips {
+        for (position, byte) in flips {
             if !written.is_empty() {
-                let place = place.index(written.len());
-                written[place] = byte;
+                let position = position.index(written.len());
+                written[position] = byte;
             }
         }
         let _ = decode_message(&written, ty);

@@ -12,17 +12,17 @@ use serde_json::{Map, Value, json};
 pub(crate) fn object() -> impl Strategy<Value = (StructRef, Value)> {
     let kinds: Vec<StructRef> = schema().structs().filter(|of| of.get().is_kind).collect();
     (0..kinds.len(), any::<u64>()).prop_map(move |(choice, seed)| {
-        let mut dice = Dice(seed | 1);
-        (kinds[choice], Value::Object(dice.object(kinds[choice].get(), 5)))
+        let mut rng = Rng(seed | 1);
+        (kinds[choice], Value::Object(rng.object(kinds[choice].get(), 5)))
     })
 }
 
 /// Small random numbers from a seed.
-struct Dice(u64);
+struct Rng(u64);
 
 // --- Dice ---
 
-impl Dice {
+impl Rng {
     fn roll(&mut self, sides: u32) -> u32 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;

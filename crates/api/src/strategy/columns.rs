@@ -75,8 +75,8 @@ pub fn named_row(object: &Value, now: Time, between: impl IntoIterator<Item = Va
 
 impl Description {
     /// In these words.
-    pub const fn text(words: &'static str) -> Self {
-        Description::Text(Cow::Borrowed(words))
+    pub const fn text(text: &'static str) -> Self {
+        Description::Text(Cow::Borrowed(text))
     }
 }
 

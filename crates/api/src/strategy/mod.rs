@@ -171,7 +171,7 @@ pub trait RestStrategy: Send + Sync {
     /// Whether the change from `old` to `new` (both prepared) is one of what the user asks for, and so raises the
     /// generation. Most kinds: anything but metadata and status.
     fn raises_generation(&self, new: &Value, old: &Value) -> bool {
-        flow::differs_beside_status(new, old)
+        flow::differs_outside_status(new, old)
     }
 
     /// Whether a PUT of an object that does not exist creates it.

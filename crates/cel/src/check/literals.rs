@@ -28,7 +28,7 @@ pub(super) fn check(checked: &Checked) -> Vec<Issue> {
                 inner |= &**function == "format";
                 call(checked, function, args, &mut issues);
                 if let ("format", Some(target), [arg]) = (&**function, target, &args[..]) {
-                    places(checked, node.offset, *target, *arg, &mut issues);
+                    check_format_arguments(checked, node.offset, *target, *arg, &mut issues);
                 }
             }
             Kind::List { items, optional } if !formatted => list(checked, items, optional, &mut issues),
@@ -67,7 +67,7 @@ fn call(checked: &Checked, function: &str, args: &[Id], issues: &mut Vec<Issue>)
 }
 
 /// Whether the values of a constant list can stand in the places of a constant format.
-fn places(checked: &Checked, offset: u32, format: Id, values: Id, issues: &mut Vec<Issue>) {
+fn check_format_arguments(checked: &Checked, offset: u32, format: Id, values: Id, issues: &mut Vec<Issue>) {
     let (Kind::Literal(Literal::String(format)), Kind::List { items, .. }) =
         (checked.ast.kind(format), checked.ast.kind(values))
     else {
@@ -84,10 +84,10 @@ fn places(checked: &Checked, offset: u32, format: Id, values: Id, issues: &mut V
                 return;
             }
             Ok(Piece::Text(_)) => {}
-            Ok(Piece::Place(clause)) => {
+            Ok(Piece::Clause(clause)) => {
                 let item = items[filled];
                 filled += 1;
-                if let Some(why) = formatting::refusal(clause, &checked.types[item as usize]) {
+                if let Some(why) = formatting::mismatch(clause, &checked.types[item as usize]) {
                     let offset = Some(checked.ast.node(item).offset);
                     issues.push(Issue {
                         offset,
@@ -120,7 +120,8 @@ fn each_like_first(checked: &Checked, ids: &[Id], optional: &[bool], once: bool,
         (other, _) => other.clone(),
     };
     for (at, id) in ids.iter().enumerate().skip(1) {
-        let (first, found) = (ty(0), ty(at));
+        let first = ty(0);
+        let found = ty(at);
         if first != found {
             let message = format!("expected type '{}' but found '{}'", first.short(), found.short());
             issues.push(Issue {

@@ -137,7 +137,9 @@ impl Checker<'_> {
                 self.ident(id, &name)
             }
             Kind::Select { operand, field, test } => {
-                let (operand, field, test) = (*operand, Arc::clone(field), *test);
+                let operand = *operand;
+                let field = Arc::clone(field);
+                let test = *test;
                 self.select(id, operand, &field, test)
             }
             Kind::Call { .. } => self.call(id),
@@ -146,8 +148,8 @@ impl Checker<'_> {
             Kind::Struct { .. } => self.message(id),
             Kind::Comprehension(_) => self.comprehension(id),
         };
-        let mut room = LARGEST_TYPE;
-        if !fits_in(&ty, &mut room) {
+        let mut remaining = LARGEST_TYPE;
+        if !fits_in(&ty, &mut remaining) {
             self.issue_at(id, "type is too large".to_owned());
             ty = Type::Error;
         }
@@ -304,7 +306,9 @@ impl Checker<'_> {
         else {
             return Type::Error;
         };
-        let (name, target, args) = (Arc::clone(function), *target, args.clone());
+        let name = Arc::clone(function);
+        let target = *target;
+        let args = args.clone();
         if &*name == "_?._" {
             return self.optional_field(id, &args);
         }
@@ -447,14 +451,14 @@ pub(crate) fn type_named(name: &str, patch_types: bool) -> Option<Type> {
     })
 }
 
-fn fits_in(ty: &Type, room: &mut u32) -> bool {
-    if *room == 0 {
+fn fits_in(ty: &Type, remaining: &mut u32) -> bool {
+    if *remaining == 0 {
         return false;
     }
-    *room -= 1;
+    *remaining -= 1;
     match ty {
-        Type::List(inner) | Type::Optional(inner) | Type::Type(Some(inner)) => fits_in(inner, room),
-        Type::Map(keys, values) => fits_in(keys, room) && fits_in(values, room),
+        Type::List(inner) | Type::Optional(inner) | Type::Type(Some(inner)) => fits_in(inner, remaining),
+        Type::Map(keys, values) => fits_in(keys, remaining) && fits_in(values, remaining),
         _ => true,
     }
 }

@@ -268,7 +268,8 @@ fn replaced(size: CostEstimate, old: CostEstimate, new: CostEstimate) -> CostEst
         let count = (size as f64 / by as f64).ceil() as u64;
         count
     };
-    let (mut count, mut kept) = (CostEstimate::NOTHING, CostEstimate::NOTHING);
+    let mut count = CostEstimate::NOTHING;
+    let mut kept = CostEstimate::NOTHING;
     if old.min == 0 {
         count.max = size.max.saturating_add(1);
         kept.max = size.max;

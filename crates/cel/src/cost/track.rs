@@ -134,7 +134,7 @@ fn standard(overload: &str, args: &[Value<'_>]) -> u64 {
 /// How large a value is, for costs.
 fn size(value: &Value<'_>) -> u64 {
     let size = match value {
-        Value::Opaque(thing) => thing.size(),
+        Value::Opaque(opaque) => opaque.size(),
         Value::Optional(Some(inner)) => return size(inner),
         other => other.size(),
     };

@@ -4,11 +4,11 @@
 //! values until something needs what is not there: `false && error` is false.
 
 mod fold;
-mod place;
+mod attribute;
 
 use std::sync::Arc;
 
-use self::place::Place;
+use self::attribute::Attribute;
 use crate::{
     bindings::Bindings,
     cost::track,
@@ -82,11 +82,11 @@ impl<'p, 'b, 'a> Evaluation<'p, 'b, 'a> {
         match &self.plan.ast.node(id).kind {
             Kind::Broken | Kind::Literal(_) => Err(EvalError::no_such_overload()),
             Kind::Ident(_) => {
-                let place = self.place(id);
+                let attribute = self.attribute(id);
                 self.pay(SELECT)?;
-                place.map(Place::value)
+                attribute.map(Attribute::value)
             }
-            Kind::Select { test: true, .. } => self.place(id).map(Place::value),
+            Kind::Select { test: true, .. } => self.attribute(id).map(Attribute::value),
             Kind::Select { .. } => self.walk(id),
             Kind::Call {
                 function,
@@ -94,7 +94,7 @@ impl<'p, 'b, 'a> Evaluation<'p, 'b, 'a> {
                 args,
             } => match (&**function, target) {
                 ("_[_]" | "_[?_]" | "_?._", None) => self.walk(id),
-                ("_?_:_", None) => self.place(id).map(Place::value),
+                ("_?_:_", None) => self.attribute(id).map(Attribute::value),
                 ("_&&_", None) => self.logic(args, false),
                 ("_||_", None) => self.logic(args, true),
                 ("_==_" | "_!=_", None) => self.equality(function, args),

@@ -152,7 +152,7 @@ pub(super) fn text<'a>(value: &Value<'a>) -> std::result::Result<Option<Value<'a
             Ok(text) => Value::text(text),
             Err(_) => return Err(EvalError::new("invalid UTF-8 in bytes, cannot convert to string")),
         },
-        Value::Opaque(thing @ (OpaqueValue::Ip(_) | OpaqueValue::Cidr(..))) => match thing.text() {
+        Value::Opaque(opaque @ (OpaqueValue::Ip(_) | OpaqueValue::Cidr(..))) => match opaque.text() {
             Some(text) => Value::text(text),
             None => return Ok(None),
         },

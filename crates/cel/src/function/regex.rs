@@ -74,11 +74,11 @@ pub fn compile(pattern: &str) -> std::result::Result<Regex, String> {
         .dfa_size_limit(LARGEST)
         .nest_limit(200)
         .build()
-        .map_err(|error| failed(&told(&error.to_string())))
+        .map_err(|error| failed(&error_text(&error.to_string())))
 }
 
 /// What is wrong, in Go's words where there are any.
-fn told(text: &str) -> String {
+fn error_text(text: &str) -> String {
     let last = text.lines().last().unwrap_or_default();
     match last.strip_prefix("error: ").unwrap_or(last) {
         "unclosed group" => "missing closing )",

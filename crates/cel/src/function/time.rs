@@ -48,10 +48,8 @@ fn part<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
         [Value::Timestamp(time), Value::String(zone)] => (*time, zone_offset(zone, time.seconds)?),
         _ => return super::no_overload(name, args),
     };
-    let (days, second) = (
-        (time.seconds + zone).div_euclid(DAY),
-        (time.seconds + zone).rem_euclid(DAY),
-    );
+    let days = (time.seconds + zone).div_euclid(DAY);
+    let second = (time.seconds + zone).rem_euclid(DAY);
     let date = Date::from_days(days);
     Ok(Value::Int(match name {
         "getFullYear" => date.year,
@@ -87,7 +85,8 @@ fn zone_offset(zone: &str, at: i64) -> std::result::Result<i64, EvalError> {
         let wrong = || EvalError::new(format!("strconv.Atoi: parsing \"{text}\": invalid syntax"));
         text.parse::<i32>().map(i64::from).map_err(|_| wrong())
     };
-    let (hours, minutes) = (number(hours)?, number(minutes)?);
+    let hours = number(hours)?;
+    let minutes = number(minutes)?;
     let minutes = if zone.starts_with('-') {
         hours * 60 - minutes
     } else {
@@ -160,7 +159,9 @@ impl fmt::Display for Timestamp {
         let seconds = self.seconds + i64::from(self.offset);
         let date = Date::from_days(seconds.div_euclid(DAY));
         let second = seconds.rem_euclid(DAY);
-        let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+        let hour = second / 3600;
+        let minute = second / 60 % 60;
+        let second = second % 60;
         write!(
             f,
             "{:04}-{:02}-{:02}T{hour:02}:{minute:02}:{second:02}",
@@ -201,7 +202,9 @@ pub(crate) fn parse_timestamp(text: &str) -> Option<Timestamp> {
     if clock[2] != b':' || clock[5] != b':' {
         return None;
     }
-    let (hour, minute, second) = (two(&clock[..2])?, two(&clock[3..5])?, two(&clock[6..])?);
+    let hour = two(&clock[..2])?;
+    let minute = two(&clock[3..5])?;
+    let second = two(&clock[6..])?;
     if hour > 23 || minute > 59 || second > 59 {
         return None;
     }
@@ -234,7 +237,8 @@ fn parse_days(date: &str) -> Option<i64> {
         return None;
     }
     let year = two(&bytes[..2])? * 100 + two(&bytes[2..4])?;
-    let (month, day) = (two(&bytes[5..7])?, two(&bytes[8..])?);
+    let month = two(&bytes[5..7])?;
+    let day = two(&bytes[8..])?;
     if !(1..=12).contains(&month) || day < 1 {
         return None;
     }
@@ -270,7 +274,8 @@ fn zone(text: &str) -> Option<i32> {
     if bytes.len() != 6 || bytes[3] != b':' {
         return None;
     }
-    let (hours, minutes) = (two(&bytes[1..3])?, two(&bytes[4..])?);
+    let hours = two(&bytes[1..3])?;
+    let minutes = two(&bytes[4..])?;
     if hours > 24 || minutes > 60 {
         return None;
     }

@@ -384,7 +384,9 @@ impl Make<'_, '_> {
             Kind::Literal(literal) => Kind::Literal(literal.clone()),
             Kind::Ident(name) => Kind::Ident(Arc::clone(name)),
             Kind::Select { operand, field, test } => {
-                let (operand, field, test) = (*operand, Arc::clone(field), *test);
+                let operand = *operand;
+                let field = Arc::clone(field);
+                let test = *test;
                 Kind::Select {
                     operand: self.copy(operand)?,
                     field,
@@ -396,7 +398,9 @@ impl Make<'_, '_> {
                 target,
                 args,
             } => {
-                let (function, target, args) = (Arc::clone(function), *target, args.clone());
+                let function = Arc::clone(function);
+                let target = *target;
+                let args = args.clone();
                 let target = target.map(|target| self.copy(target)).transpose()?;
                 Kind::Call {
                     function,
@@ -405,7 +409,8 @@ impl Make<'_, '_> {
                 }
             }
             Kind::List { items, optional } => {
-                let (items, optional) = (items.clone(), optional.clone());
+                let items = items.clone();
+                let optional = optional.clone();
                 Kind::List {
                     items: self.copies(&items)?,
                     optional,
@@ -450,7 +455,9 @@ impl Make<'_, '_> {
             Kind::Comprehension(it) => {
                 let (range, init, condition, step, result) =
                     (it.range, it.init, it.condition, it.step, it.result);
-                let (var, var2, accu) = (Arc::clone(&it.var), it.var2.clone(), Arc::clone(&it.accu));
+                let var = Arc::clone(&it.var);
+                let var2 = it.var2.clone();
+                let accu = Arc::clone(&it.accu);
                 Kind::Comprehension(Box::new(Comprehension {
                     range: self.copy(range)?,
                     var,

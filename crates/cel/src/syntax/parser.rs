@@ -8,7 +8,7 @@ use super::{
     ast::{Ast, Id, Kind, Literal},
     lexer,
     macros::{self, Macros},
-    recovery::{DEEPEST, Failure, Rule, Stop, Tokens},
+    recovery::{MAX_RECURSION_DEPTH, Failure, Rule, Stop, Tokens},
     token::{Set, Token},
 };
 use crate::source::{Issue, Source};
@@ -115,7 +115,7 @@ impl Parser<'_> {
         let height = (height.0 + weight, height.1 + 1);
         let id = self.ast.add(offset, kind);
         self.heights.push(height);
-        if height.0 > DEEPEST || height.1 > DEEPEST_TREE || self.ast.nodes.len() > MOST_NODES {
+        if height.0 > MAX_RECURSION_DEPTH || height.1 > DEEPEST_TREE || self.ast.nodes.len() > MOST_NODES {
             self.tokens.halt("max recursion depth exceeded".to_owned())?;
         }
         Ok(id)

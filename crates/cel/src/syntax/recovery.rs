@@ -11,7 +11,7 @@ use super::{
 use crate::source::{Issue, Source};
 
 /// The deepest that one rule may stand in itself.
-pub(super) const DEEPEST: u32 = 250;
+pub(super) const MAX_RECURSION_DEPTH: u32 = 250;
 const MOST_REPORTS: u32 = 100;
 const MOST_RECOVERIES: u32 = 30;
 const MOST_SKIPPED: u32 = 256;
@@ -131,8 +131,8 @@ impl<'s> Tokens<'s> {
         self.follows.push((follow, open));
         let depth = &mut self.depths[rule as usize];
         *depth += 1;
-        if *depth > DEEPEST {
-            self.halt(format!("expression recursion limit exceeded: {DEEPEST}"))?;
+        if *depth > MAX_RECURSION_DEPTH {
+            self.halt(format!("expression recursion limit exceeded: {MAX_RECURSION_DEPTH}"))?;
         }
         Ok(())
     }
@@ -248,7 +248,7 @@ impl<'s> Tokens<'s> {
                 let text = if self.la() == Token::Eof {
                     "<EOF>".to_owned()
                 } else {
-                    self.words(self.offset(), offending.end)
+                    self.source_text(self.offset(), offending.end)
                 };
                 let name = match text.strip_prefix(|_| true) {
                     Some(name @ ("true" | "false" | "null")) => Some(name),
@@ -264,7 +264,7 @@ impl<'s> Tokens<'s> {
     }
 
     /// A stretch of the source without what is no token.
-    fn words(&self, start: u32, end: u32) -> String {
+    fn source_text(&self, start: u32, end: u32) -> String {
         let is_unknown = |at: u32| self.unknown.iter().any(|(from, to)| (*from..*to).contains(&at));
         let chars = (start..end).zip(&self.source.chars[start as usize..end as usize]);
         chars

@@ -149,13 +149,13 @@ pub(super) fn add_to_map<'a>(
     other: &List<'a>,
     keys: &[String],
 ) -> Result<(), EvalError> {
-    let mut places = HashMap::new();
+    let mut positions = HashMap::new();
     for (at, item) in items.iter().enumerate() {
-        places.insert(marks(item, keys)?, at);
+        positions.insert(marks(item, keys)?, at);
     }
     for item in other.iter() {
         let item = item?;
-        match places.get(&marks(&item, keys)?) {
+        match positions.get(&marks(&item, keys)?) {
             Some(at) => items[*at] = item,
             None => items.push(item),
         }

@@ -182,7 +182,7 @@ impl<'a> Value<'a> {
                 }
                 Json::Object(object)
             }
-            Value::Opaque(thing) => thing.text().map(Json::String).ok_or_else(none)?,
+            Value::Opaque(opaque) => opaque.text().map(Json::String).ok_or_else(none)?,
             Value::Type(_) => return Err(none()),
         })
     }

@@ -146,7 +146,7 @@ impl<'a> Value<'a> {
             Value::Map(_) => Type::map(Type::Dyn, Type::Dyn),
             Value::Message(name, _) => Type::Message(Arc::clone(name)),
             Value::Optional(_) => Type::Optional(Arc::new(Type::Dyn)),
-            Value::Opaque(thing) => Type::Opaque(thing.opaque()),
+            Value::Opaque(opaque) => Type::Opaque(opaque.opaque()),
         }
     }
 

@@ -10,7 +10,7 @@ use super::{
     field_manager::{ConversionError, FieldManager},
     last_applied,
     record::{self, Record},
-    settle::same_but_record,
+    timestamps::same_but_record,
     update::{Asking, Failure, NotTracked, strip_identity},
 };
 use crate::{

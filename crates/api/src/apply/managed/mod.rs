@@ -17,7 +17,7 @@ mod prune;
 mod record;
 mod reset_fields;
 mod scale;
-mod settle;
+mod timestamps;
 #[cfg(test)]
 mod tests;
 mod update;
@@ -30,5 +30,5 @@ pub use self::{
     record::check,
     reset_fields::{PathElementMatcher, ResetFields},
     scale::{ReplicasPaths, ScaleHandlerError, scale_to_parent, scale_to_subresource},
-    settle::settle,
+    timestamps::ignore_managed_fields_timestamps,
 };

@@ -54,9 +54,9 @@ impl FieldManager<'_> {
         let pruned = self.with_owned_elsewhere(&base, pruned, version, record)?;
         // What was removed along with a field, but never belonged to the applier, comes back too.
         let pruned = self.convert(&pruned, version)?;
-        let mut gone = base_fields.intersection(&last);
-        gone.remove(&named_field_set(&pruned, typed));
-        let pruned = remove_items(&base, &gone, typed);
+        let mut removed = base_fields.intersection(&last);
+        removed.remove(&named_field_set(&pruned, typed));
+        let pruned = remove_items(&base, &removed, typed);
         Ok(self.convert(&pruned, self.api_version)?.into_owned())
     }
 
@@ -98,10 +98,10 @@ fn with_owned(
     owned: &FieldSet<'_>,
     typed: &dyn TypeSchema,
 ) -> Value {
-    let mut gone = base_fields.clone();
-    gone.remove(&named_field_set(pruned, typed));
-    gone.remove(&with_named_fields(owned, typed));
-    remove_items(base, &gone, typed)
+    let mut removed = base_fields.clone();
+    removed.remove(&named_field_set(pruned, typed));
+    removed.remove(&with_named_fields(owned, typed));
+    remove_items(base, &removed, typed)
 }
 
 fn owned_in<'a>(record: &Record<'a>, version: &str) -> FieldSet<'a> {

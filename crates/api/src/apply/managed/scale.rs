@@ -120,7 +120,8 @@ fn elements<'p>(path: &[&'p str]) -> Vec<PathElement<'p>> {
 
 /// VersionConverter apart, for the two sides name them differently.
 fn same_manager(left: &Entry<'_>, right: &Entry<'_>) -> bool {
-    let (left, right) = (&left.identity, &right.identity);
+    let left = &left.identity;
+    let right = &right.identity;
     left.manager == right.manager
         && left.operation == right.operation
         && left.subresource == right.subresource

@@ -75,7 +75,7 @@ fn items_of<'a>(items: &'a [Value], list: ListAtom<'a>, structs: Structs) -> Fie
     };
     for group in found.chunk_by(|left, right| left.0 == right.0) {
         let (element, item) = &group[0];
-        let inside = if group.len() == 1 {
+        let children = if group.len() == 1 {
             fields(item, list.items, structs).below
         } else {
             FieldSet::new()
@@ -83,7 +83,7 @@ fn items_of<'a>(items: &'a [Value], list: ListAtom<'a>, structs: Structs) -> Fie
         below.nodes.push(Node {
             element: element.clone(),
             member: true,
-            below: inside,
+            below: children,
         });
     }
     Fields { member: false, below }
@@ -106,14 +106,14 @@ fn fields_of<'a>(values: &'a Map<String, Value>, map: MapAtom<'a>, structs: Stru
         let named = map.named(name);
         let Fields {
             mut member,
-            below: inside,
+            below: children,
         } = fields(value, named.unwrap_or(map.values), structs);
-        let leads = structs == Structs::Named && !inside.is_empty();
+        let leads = structs == Structs::Named && !children.is_empty();
         member |= leads || named.is_none() || is_empty(value);
         below.push(Node {
             element,
             member,
-            below: inside,
+            below: children,
         });
     }
     Fields { member: false, below }

@@ -116,11 +116,11 @@ fn put_items(
 /// Both lists in one: an item of both stands where the applied list wants it, an item of one stands after
 /// what it stood after.
 fn plan(old: &[Value], new: &[Value], atom: ListAtom<'_>) -> Result<Vec<Source>, TypeErrors> {
-    let new_at = Places::of(new, atom)?;
+    let new_at = ItemPositions::of(new, atom)?;
     if let Some(twice) = new_at.first_duplicate() {
         return Err(TypeErrors::of(format!("duplicate entries for key {twice}")));
     }
-    let old_at = Places::of(old, atom)?;
+    let old_at = ItemPositions::of(old, atom)?;
     // Where the items of one list stand in the other.
     let in_new: Vec<Option<usize>> = old_at
         .elements
@@ -135,7 +135,7 @@ fn plan(old: &[Value], new: &[Value], atom: ListAtom<'_>) -> Result<Vec<Source>,
     let mut shared = in_old
         .iter()
         .enumerate()
-        .filter(|(_, places)| !places.is_empty())
+        .filter(|(_, positions)| !positions.is_empty())
         .map(|(at, _)| at);
     let mut next_shared = shared.next();
     let mut taken = vec![false; new.len()];
@@ -145,7 +145,8 @@ fn plan(old: &[Value], new: &[Value], atom: ListAtom<'_>) -> Result<Vec<Source>,
         [only] => Source::Both { old: *only, new },
         _ => Source::New(new),
     };
-    let (mut left, mut right) = (0, 0);
+    let mut left = 0;
+    let mut right = 0;
     while left < old.len() || right < new.len() {
         if left < old.len() && right < new.len() {
             if in_new[left] == Some(right) {
@@ -186,7 +187,7 @@ fn plan(old: &[Value], new: &[Value], atom: ListAtom<'_>) -> Result<Vec<Source>,
 }
 
 /// Where the items of a list stand.
-struct Places<'a> {
+struct ItemPositions<'a> {
     elements: Vec<PathElement<'a>>,
     /// Positions, sorted by element, then by position.
     sorted: Vec<usize>,
@@ -194,7 +195,7 @@ struct Places<'a> {
 
 // --- Places ---
 
-impl<'a> Places<'a> {
+impl<'a> ItemPositions<'a> {
     fn of(items: &'a [Value], list: ListAtom<'a>) -> Result<Self, TypeErrors> {
         let mut elements = Vec::with_capacity(items.len());
         for (index, item) in items.iter().enumerate() {

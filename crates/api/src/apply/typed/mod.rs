@@ -125,7 +125,7 @@ impl<'a> TypeRef<'a> {
     }
 
     /// Whether two values are taken for different types, because the type leaves it open.
-    pub(crate) fn tells_apart(self, left: &Value, right: &Value) -> bool {
+    pub(crate) fn distinguishes(self, left: &Value, right: &Value) -> bool {
         form(left) != form(right) && self.declared().is_none()
     }
 

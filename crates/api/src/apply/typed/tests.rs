@@ -175,7 +175,8 @@ fn unknown_values_meet_by_what_they_are() {
 #[test]
 fn items_keep_their_place_unless_asked_for_another() {
     let order = |live: &[&str], applied: &[&str]| -> Vec<String> {
-        let (live, applied) = (json!(live), json!(applied));
+        let live = json!(live);
+        let applied = json!(applied);
         let merged = merge(&live, &applied, &Sample::Set(Box::new(text()))).unwrap();
         serde_json::from_value(merged).unwrap()
     };

@@ -112,8 +112,8 @@ impl<'a> Walk<'a> {
                     Err(bad) => return self.error(format!("element {index}: {bad}")),
                 }
             };
-            let judged = !list.is_atomic() && self.duplicates == Duplicates::Refused;
-            if judged && !seen.insert(element.clone()) {
+            let rejects_duplicates = !list.is_atomic() && self.duplicates == Duplicates::Refused;
+            if rejects_duplicates && !seen.insert(element.clone()) {
                 self.error(format!(
                     "duplicate entries for key {}",
                     limits::display(&element, MAX_PATH_BYTES)

@@ -15,7 +15,7 @@ use super::super::pattern::Pattern;
 const MOST_STEPS: usize = 2_000_000;
 
 /// What is reported of an object that would take more.
-pub(super) const TOO_MUCH: &str = "the object is too large to be validated by its schema";
+pub(super) const OBJECT_TOO_LARGE: &str = "the object is too large to be validated by its schema";
 
 /// The cost of one validation so far, and the patterns it has compiled.
 #[derive(Debug)]

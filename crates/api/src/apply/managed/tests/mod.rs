@@ -111,7 +111,7 @@ impl World {
         drop_nulls(&mut object);
         object["metadata"]["uid"] = json!("1");
         if let Some(live) = &self.live {
-            settle(live, &mut object);
+            ignore_managed_fields_timestamps(live, &mut object);
         }
         self.live = Some(object);
         self.live.as_ref().unwrap()

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::place::Place;
+use super::value_path::ValuePath;
 use crate::{
     field::{BadValue, Error, ErrorKind, Path},
     go,
@@ -15,10 +15,10 @@ const MOST: usize = 1000;
 
 /// Something that is wrong with a value.
 #[derive(Clone, Debug)]
-pub(super) struct Fault {
+pub(super) struct SchemaError {
     /// Where; `None` if only the text tells.
-    place: Option<String>,
-    kind: Told,
+    path: Option<String>,
+    kind: SchemaErrorKind,
     value: BadValue,
     /// The words of the schema.
     text: String,
@@ -26,7 +26,7 @@ pub(super) struct Fault {
 
 /// How a fault is told.
 #[derive(Clone, Debug)]
-enum Told {
+enum SchemaErrorKind {
     Type,
     Required,
     Options(Vec<String>),
@@ -37,50 +37,50 @@ enum Told {
 
 /// What judging a value came to.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Judgement {
-    pub(super) faults: Vec<Fault>,
+pub(super) struct ValidationResult {
+    pub(super) errors: Vec<SchemaError>,
     /// How many checks were passed: of several schemas that do not fit, the one that comes nearest tells why.
     pub(super) passed: usize,
 }
 
 // --- Judgement ---
 
-impl Judgement {
+impl ValidationResult {
     pub(super) fn passed(passed: usize) -> Self {
-        Judgement {
-            faults: Vec::new(),
+        ValidationResult {
+            errors: Vec::new(),
             passed,
         }
     }
 
     pub(super) fn is_good(&self) -> bool {
-        self.faults.is_empty()
+        self.errors.is_empty()
     }
 
-    pub(super) fn merge(&mut self, other: Judgement) {
+    pub(super) fn merge(&mut self, other: ValidationResult) {
         self.passed += other.passed;
-        for fault in other.faults {
-            self.add(fault);
+        for error in other.errors {
+            self.add(error);
         }
     }
 
     /// Whether another fault would not be kept.
     pub(super) fn is_full(&self) -> bool {
-        self.faults.len() >= MOST
+        self.errors.len() >= MOST
     }
 
-    pub(super) fn add(&mut self, fault: Fault) {
+    pub(super) fn add(&mut self, error: SchemaError) {
         if !self.is_full() {
-            self.faults.push(fault);
+            self.errors.push(error);
         }
     }
 
     /// The errors of the fields, each once. `at`: where the value stands that was judged.
     pub(super) fn into_errors(self, at: &Path<'_>, errors: &mut ErrorList) {
-        let mut told = std::collections::HashSet::new();
-        for fault in self.faults {
-            if told.insert(fault.text.clone()) {
-                errors.push(fault.into_error(at));
+        let mut reported = std::collections::HashSet::new();
+        for error in self.errors {
+            if reported.insert(error.text.clone()) {
+                errors.push(error.into_error(at));
             }
         }
     }
@@ -88,37 +88,37 @@ impl Judgement {
 
 // --- Fault ---
 
-impl Fault {
+impl SchemaError {
     /// About how many bytes its texts take.
     pub(super) fn size(&self) -> usize {
         self.text.len() + self.value.size()
     }
 
     /// A value of another type.
-    pub(super) fn wrong_type(place: &Place<'_>, wanted: &str, found: &str) -> Self {
-        let place = limits::display(place, MAX_PATH_BYTES);
-        Fault {
-            text: format!("{place} in body must be of type {wanted}: {}", go::quote(found)),
-            place: Some(place),
-            kind: Told::Type,
+    pub(super) fn wrong_type(path: &ValuePath<'_>, wanted: &str, found: &str) -> Self {
+        let path = limits::display(path, MAX_PATH_BYTES);
+        SchemaError {
+            text: format!("{path} in body must be of type {wanted}: {}", go::quote(found)),
+            path: Some(path),
+            kind: SchemaErrorKind::Type,
             value: BadValue::from(found),
         }
     }
 
     /// A field that must be there.
-    pub(super) fn required(place: &Place<'_>) -> Self {
-        let place = limits::display(place, MAX_PATH_BYTES);
-        Fault {
-            text: format!("{place} in body is required"),
-            place: Some(place),
-            kind: Told::Required,
+    pub(super) fn required(path: &ValuePath<'_>) -> Self {
+        let path = limits::display(path, MAX_PATH_BYTES);
+        SchemaError {
+            text: format!("{path} in body is required"),
+            path: Some(path),
+            kind: SchemaErrorKind::Required,
             value: BadValue::Omitted,
         }
     }
 
     /// A value that is none of those that may be.
-    pub(super) fn not_an_option(place: &Place<'_>, value: &Value, options: &[Value]) -> Self {
-        let place = limits::display(place, MAX_PATH_BYTES);
+    pub(super) fn not_an_option(path: &ValuePath<'_>, value: &Value, options: &[Value]) -> Self {
+        let path = limits::display(path, MAX_PATH_BYTES);
         let mut names = Vec::new();
         let mut bytes = 0;
         for option in options {
@@ -132,65 +132,65 @@ impl Fault {
                 break;
             }
         }
-        Fault {
+        SchemaError {
             text: format!(
-                "{place} in body should be one of {}",
+                "{path} in body should be one of {}",
                 go::plain_list(&options[..names.len()])
             ),
-            place: Some(place),
-            kind: Told::Options(names),
+            path: Some(path),
+            kind: SchemaErrorKind::Options(names),
             value: BadValue::from(value),
         }
     }
 
     /// A text of too many characters.
-    pub(super) fn too_long(place: &Place<'_>, most: i64) -> Self {
-        let place = limits::display(place, MAX_PATH_BYTES);
-        Fault {
-            text: format!("{place} in body should be at most {most} chars long"),
-            place: Some(place),
-            kind: Told::TooLong(usize::try_from(most).unwrap_or_default()),
+    pub(super) fn too_long(path: &ValuePath<'_>, most: i64) -> Self {
+        let path = limits::display(path, MAX_PATH_BYTES);
+        SchemaError {
+            text: format!("{path} in body should be at most {most} chars long"),
+            path: Some(path),
+            kind: SchemaErrorKind::TooLong(usize::try_from(most).unwrap_or_default()),
             value: BadValue::Omitted,
         }
     }
 
     /// A list or an object of too many parts.
-    pub(super) fn too_many(place: &Place<'_>, what: &str, actual: usize, most: i64) -> Self {
-        let place = limits::display(place, MAX_PATH_BYTES);
-        Fault {
-            text: format!("{place} in body should have at most {most} {what}"),
-            place: Some(place),
-            kind: Told::TooMany(usize::try_from(most).unwrap_or_default()),
+    pub(super) fn too_many(path: &ValuePath<'_>, what: &str, actual: usize, most: i64) -> Self {
+        let path = limits::display(path, MAX_PATH_BYTES);
+        SchemaError {
+            text: format!("{path} in body should have at most {most} {what}"),
+            path: Some(path),
+            kind: SchemaErrorKind::TooMany(usize::try_from(most).unwrap_or_default()),
             value: BadValue::from(actual),
         }
     }
 
     /// Anything else: what is wrong, after the place and ` in body `.
-    pub(super) fn invalid(place: &Place<'_>, value: impl Into<BadValue>, words: &str) -> Self {
-        let place = limits::display(place, MAX_PATH_BYTES);
-        Fault {
-            text: format!("{place} in body {words}"),
-            place: Some(place),
-            kind: Told::Invalid,
+    pub(super) fn invalid(path: &ValuePath<'_>, value: impl Into<BadValue>, message: &str) -> Self {
+        let path = limits::display(path, MAX_PATH_BYTES);
+        SchemaError {
+            text: format!("{path} in body {message}"),
+            path: Some(path),
+            kind: SchemaErrorKind::Invalid,
             value: value.into(),
         }
     }
 
     /// The same in words that name the place themselves.
-    pub(super) fn said(place: &Place<'_>, value: impl Into<BadValue>, text: String) -> Self {
-        Fault {
-            place: Some(limits::display(place, MAX_PATH_BYTES)),
-            kind: Told::Invalid,
+    pub(super) fn with_text(path: &ValuePath<'_>, value: impl Into<BadValue>, text: String) -> Self {
+        SchemaError {
+            path: Some(limits::display(path, MAX_PATH_BYTES)),
+            kind: SchemaErrorKind::Invalid,
             value: value.into(),
             text,
         }
     }
 
     /// A fault that no field is named for.
-    pub(super) fn nowhere(text: String) -> Self {
-        Fault {
-            place: None,
-            kind: Told::Invalid,
+    pub(super) fn without_path(text: String) -> Self {
+        SchemaError {
+            path: None,
+            kind: SchemaErrorKind::Invalid,
             value: BadValue::from(""),
             text,
         }
@@ -201,25 +201,25 @@ impl Fault {
         let mut error = Error::invalid(at, self.value, self.text);
         error.field = field;
         match self.kind {
-            Told::Invalid => {}
-            Told::Type => error.kind = ErrorKind::TypeInvalid,
-            Told::Required => {
+            SchemaErrorKind::Invalid => {}
+            SchemaErrorKind::Type => error.kind = ErrorKind::TypeInvalid,
+            SchemaErrorKind::Required => {
                 error.kind = ErrorKind::Required;
                 error.detail.clear();
                 error.value = BadValue::from("");
             }
-            Told::Options(options) => {
+            SchemaErrorKind::Options(options) => {
                 let value = error.value;
                 let mut supported = Error::not_supported(at, value, options);
                 supported.field = error.field;
                 return supported;
             }
-            Told::TooLong(most) => {
+            SchemaErrorKind::TooLong(most) => {
                 let mut long = Error::too_long(at, most);
                 long.field = error.field;
                 return long;
             }
-            Told::TooMany(most) => {
+            SchemaErrorKind::TooMany(most) => {
                 let mut many = Error::too_many(at, None, most);
                 many.value = error.value;
                 many.field = error.field;
@@ -230,12 +230,12 @@ impl Fault {
     }
 
     fn field(&self, at: &Path<'_>) -> String {
-        let place = self.place.as_deref().unwrap_or_default();
-        let place = place.strip_prefix('.').unwrap_or(place);
-        if place.is_empty() {
+        let path = self.path.as_deref().unwrap_or_default();
+        let path = path.strip_prefix('.').unwrap_or(path);
+        if path.is_empty() {
             limits::display(at, MAX_PATH_BYTES)
         } else {
-            limits::display(&at.child(place), MAX_PATH_BYTES)
+            limits::display(&at.child(path), MAX_PATH_BYTES)
         }
     }
 }

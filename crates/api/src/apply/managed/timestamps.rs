@@ -12,7 +12,7 @@ use crate::apply::{
 /// a controller that applies the same thing every second would wake all watchers every second.
 ///
 /// To be called with the object as it would be stored, after defaults and admission.
-pub fn settle(live: &Value, new: &mut Value) {
+pub fn ignore_managed_fields_timestamps(live: &Value, new: &mut Value) {
     let (Some(Value::Array(old)), Some(Value::Array(now))) = (record::raw(live), record::raw(new)) else {
         return;
     };
