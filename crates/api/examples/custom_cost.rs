@@ -1,5 +1,5 @@
 //! What custom resource definitions of the size that operators bring cost: memory before and after their first use, and the
-//! time to judge, read and use them.
+//! time to validate, read and use them.
 
 #[path = "../tests/custom/operators.rs"]
 mod operators;
@@ -39,7 +39,7 @@ fn main() {
         let (definition, reading) = timed(|| Definition::read(crd));
         let (_, publishing) = timed(|| (published::v3(crd, "v1"), published::v2(crd, "v1")));
         println!(
-            "{name}: {size} KiB, judged in {validating:?}, read in {reading:?}, published in {publishing:?}"
+            "{name}: {size} KiB, validated in {validating:?}, read in {reading:?}, published in {publishing:?}"
         );
         drop(definition);
     }

@@ -1,6 +1,6 @@
 //! Replays recorded creates and updates through the rules alone, without a server, and shows where the answers differ.
 //!
-//! `cargo run -p k3-api --example rules_replay -- FOLDER [PREFIX ...]` reads the cases in FOLDER whose names begin with one
+//! `cargo run -p k3-api --example rules_replay -- DIRECTORY [PREFIX ...]` reads the cases in DIRECTORY whose names begin with one
 //! of the prefixes (all without any) and prints a line for each difference. What a server adds (admission, allocation, most
 //! of the metadata) is not compared, so a case that is all right here may still differ there.
 
@@ -15,15 +15,15 @@ use k3_api::{
 };
 use serde_json::{Value, json};
 
-/// The uid of every object here; recordings have a placeholder in its place.
+/// The uid of every object here; recordings have a placeholder instead.
 const UID: &str = "00000000-0000-4000-8000-000000000000";
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
-    let directory = arguments.next().expect("the folder with the cases is given");
+    let directory = arguments.next().expect("the directory with the cases is given");
     let prefixes: Vec<String> = arguments.collect();
     let mut files: Vec<_> = fs::read_dir(&directory)
-        .expect("the folder can be read")
+        .expect("the directory can be read")
         .filter_map(|entry| entry.ok().map(|entry| entry.path()))
         .collect();
     files.sort();

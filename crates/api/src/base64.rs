@@ -84,7 +84,7 @@ pub fn decode(text: &str) -> Result<Vec<u8>, Base64Error> {
         bytes.extend_from_slice(&shifted.to_be_bytes()[1..digits]);
         return Ok(bytes);
     }
-    // The input ended within a group: the fault is where the group began, less the digits already read.
+    // The input ended within a group: the error is where the group began, less the digits already read.
     if digits == 0 {
         Ok(bytes)
     } else {

@@ -1,6 +1,6 @@
 //! How much text one answer may carry.
 //!
-//! Upstream prints whole values into errors. A request may hold megabytes and thousands of faults, so texts beyond these
+//! Upstream prints whole values into errors. A request may hold megabytes and thousands of errors, so texts beyond these
 //! limits are cut; what is within them reads as upstream prints it.
 
 use std::{borrow::Cow, fmt};

@@ -1,6 +1,6 @@
-//! What the types and fields of the API mean, in words: what `kubectl explain` prints.
+//! What the types and fields of the API mean: what `kubectl explain` prints.
 //!
-//! Promises: the words are those of v1.37. They lie in the program deflated, and are inflated as a whole when the
+//! Promises: the descriptions are those of v1.37. They lie in the program deflated, and are inflated as a whole when the
 //! first one is asked for; a server that is never asked does not pay for them.
 //!
 //! Types have the names they have in `OpenAPI` documents, such as `io.k8s.api.core.v1.PodSpec`.

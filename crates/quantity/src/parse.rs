@@ -15,7 +15,7 @@ pub enum ParseError {
     /// The number cannot be read: it has thousands of digits.
     #[error("unable to parse numeric part of quantity")]
     Numeric,
-    /// Nobody knows the suffix.
+    /// The suffix is unknown.
     #[error("unable to parse quantity's suffix")]
     Suffix,
 }
@@ -73,7 +73,7 @@ pub(super) fn parse(text: &str) -> Result<Quantity, ParseError> {
     })
 }
 
-/// Whether a text is given back as it came. Not quite the texts that are in the one form: clients compare what
+/// Whether a text is returned unchanged. Not quite the texts that are in the one form: clients compare what
 /// they wrote with what they read, so this is a rule of the API by now.
 fn keeps_text(parts: &Parts<'_>, digits: &str, suffix: Suffix) -> bool {
     let count = i64::try_from(digits.len()).unwrap_or(i64::MAX);

@@ -51,7 +51,7 @@ pub struct ExpressionWarning {
     pub text: String,
 }
 
-/// The kinds of the objects that a policy is about, as far as somebody knows the resources that it names. A rule with a `*` in
+/// The kinds of the objects that a policy is about, as far as discovery knows the resources that it names. A rule with a `*` in
 /// groups or versions names none; nor is it asked what a part of an object looks like.
 pub fn types_to_check(
     policy: &Value,
@@ -168,7 +168,7 @@ fn scope(
     scope.variable("variables", DeclType::object(fields))
 }
 
-/// Why an expression does not suit. What can only be told by running it is not asked.
+/// Why an expression does not compile. It is not run.
 fn compile_error(scope: &Environment, expression: &str) -> Option<String> {
     let error = Program::compile(scope, expression).err()?;
     (!error.is_instantiation()).then(|| error.to_string())
@@ -231,7 +231,7 @@ mod tests {
             warnings[1].text,
             "apps/v1, Kind=Deployment: ERROR: <input>:1:12: undefined field 'foo'\n | object.spec.foo == 1\n | ...........^\n"
         );
-        // What nobody knows anything of is taken as it comes.
+        // Types without a schema are declared dyn.
         let mut types = deployments();
         types.objects[0].1 = None;
         assert_eq!(type_check(&wrong, &types), []);
@@ -250,7 +250,10 @@ mod tests {
                 kind: matched.resource.to_uppercase(),
             })
         };
-        let names: Vec<_> = types_to_check(&policy, kind).into_iter().map(|kind| kind.kind).collect();
+        let names: Vec<_> = types_to_check(&policy, kind)
+            .into_iter()
+            .map(|kind| kind.kind)
+            .collect();
         assert_eq!(names, ["DEPLOYMENTS", "STATEFULSETS"]);
     }
 }

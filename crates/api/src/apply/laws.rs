@@ -1,5 +1,7 @@
 //! The laws of field sets, held against sets of plain paths.
 
+// upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/fieldpath/set.go Union, Intersection, Difference
+
 use std::collections::BTreeSet;
 
 use proptest::{collection::vec, prelude::*};

@@ -1,7 +1,9 @@
-//! Which of two JSON values comes first.
+//! Which of two JSON values is first.
 //!
 //! Field sets sort the items of lists by value. Integers and floats are compared as numbers: a key that was
-//! read back from a record is the same key whether it came as `80` or as `80.0`.
+//! read back from a record is the same key whether it was written as `80` or as `80.0`.
+
+// upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/value/value.go Compare, Equals
 
 use std::cmp::Ordering;
 

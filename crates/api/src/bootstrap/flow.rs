@@ -59,7 +59,7 @@ pub fn flow_schemas() -> impl Iterator<Item = Value> {
     })
 }
 
-/// What the status of a flow schema says whose priority level exists, since the time `now`.
+/// The status of a flow schema whose priority level exists, since the time `now`.
 pub fn flow_schema_found(schema: &Value, now: &str) -> Value {
     let level = schema.at_path("spec.priorityLevelConfiguration").text("name");
     json!({"conditions": [{

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-/// An object of a table: its own words, and the lines below it.
+/// An object of a table: its own tokens, and the lines below it.
 pub(super) struct Entry {
-    /// The words after the first, which says what kind of object it is.
+    /// The tokens after the first, which states what kind of object it is.
     pub(super) tokens: Vec<&'static str>,
-    /// The lines below it, each as its words.
+    /// The lines below it, each as tokens.
     pub(super) lines: Vec<Vec<&'static str>>,
 }
 
@@ -55,7 +55,7 @@ pub(super) fn number(word: &str) -> Value {
     json!(number)
 }
 
-/// An entry or a line that has not the words it must have.
+/// An entry or a line with missing or surplus tokens.
 pub(super) fn malformed(tokens: &[&str]) -> ! {
     panic!("table: malformed: {tokens:?}")
 }

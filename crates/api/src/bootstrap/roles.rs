@@ -1,4 +1,4 @@
-//! Who may do what in a new cluster.
+//! The RBAC roles and bindings of a new cluster.
 
 use serde_json::{Map, Value, json};
 

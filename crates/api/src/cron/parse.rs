@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_in_known_words() {
+    fn rejects_invalid_schedules_with_upstream_messages() {
         for (bad, error) in [
             ("", "empty spec string"),
             ("* * * *", "expected exactly 5 fields, found 4: [* * * *]"),

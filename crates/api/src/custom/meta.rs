@@ -26,7 +26,7 @@ pub(crate) enum Malformed {
     Drop,
 }
 
-/// Brings metadata into the form of its type. Gives the fields it does not know; the error says why it cannot be read.
+/// Brings metadata into the form of its type. Gives the fields it does not know; the error is why it cannot be read.
 pub(super) fn settle(metadata: &mut Value, malformed: Malformed) -> Result<Vec<String>, String> {
     match decode::normalize(metadata, *object_meta()) {
         Ok(decoded) => {

@@ -106,7 +106,7 @@ impl Pruning<'_> {
         }
     }
 
-    /// Goes on to a field; gives the length of the way before.
+    /// Descends into a field; returns the length of the path before.
     fn enter(&mut self, name: &str) -> usize {
         let length = self.path.len();
         if length > 0 {
@@ -117,7 +117,7 @@ impl Pruning<'_> {
     }
 }
 
-/// What a schema says of a field.
+/// What a schema states of a field.
 enum Below<'n> {
     /// The field stays; its value is of this schema, or of one that knows nothing.
     Known(Option<&'n Node>),

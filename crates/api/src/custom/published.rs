@@ -156,7 +156,7 @@ impl Form {
         }
     }
 
-    /// A reference to a type of metadata, with words of its own.
+    /// A reference to a type of metadata, with its own description.
     fn described(self, name: &str, description: &str) -> Value {
         let reference = json!(self.reference(&format!("{META}.{name}")));
         match self {
@@ -226,7 +226,7 @@ impl Form {
     }
 }
 
-/// The schemas a value is judged by besides.
+/// The schemas a value is validated by besides.
 fn junctors(shown: &mut Value, schema: &Value) {
     for name in ["allOf", "anyOf", "oneOf"] {
         let inner: Vec<_> = schema

@@ -39,7 +39,7 @@ fn of_all(name: &str) -> Option<&'static dyn TypeSchema> {
 
 // --- Schema ---
 
-/// The whole object: beside what its schema says it has kind, apiVersion and metadata.
+/// The whole object: beside what its schema states it has kind, apiVersion and metadata.
 impl TypeSchema for Schema {
     fn shape(&self) -> Shape<'_> {
         Shape::Struct(self)

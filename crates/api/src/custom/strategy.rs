@@ -43,14 +43,14 @@ pub struct CustomResourceStrategy {
     preserves: bool,
 }
 
-/// Where an object comes from.
+/// Where an object was read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A request.
     Request,
     /// Another version.
     Conversion,
-    /// The store: what nobody would accept today is dropped.
+    /// The store: what no client would accept today is dropped.
     Storage,
 }
 
@@ -101,7 +101,7 @@ impl CustomResourceStrategy {
     }
 
     /// Brings an object into form: metadata as all objects have them, nothing that the schema does not know, no `null`
-    /// where that is no value. Gives the paths of the fields that are not known; the error says why it cannot be read.
+    /// where that is no value. Gives the paths of the fields that are not known; the error is why it cannot be read.
     pub fn coerce(&self, object: &mut Value, source: Source) -> Result<Vec<String>, String> {
         let malformed = match source {
             Source::Storage => Malformed::Drop,
@@ -149,7 +149,7 @@ impl CustomResourceStrategy {
         }
     }
 
-    /// What is wrong with kind and apiVersion. They are judged before anything else, and then alone.
+    /// What is wrong with kind and apiVersion. They are validated before anything else, and then alone.
     fn validate_type(&self, object: &Value, errors: &mut ErrorList) -> bool {
         let wrong: Vec<_> = [("kind", &self.kind), ("apiVersion", &self.api_version)]
             .into_iter()
@@ -170,7 +170,7 @@ impl CustomResourceStrategy {
         let Value::Object(fields) = object else {
             return;
         };
-        // The metadata of the object itself is judged for all kinds alike.
+        // The metadata of the object itself is validated for all kinds alike.
         for (name, value) in fields.iter().filter(|(name, _)| *name != "metadata") {
             if let Some(property) = self.node().property(name) {
                 meta::validate(value, property, false, &Path::new(name), errors);

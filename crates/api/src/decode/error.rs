@@ -3,10 +3,10 @@
 use std::{collections::HashSet, fmt};
 use thiserror::Error;
 
-/// Beyond this many, faults are not collected: a body could hold a million.
+/// Beyond this many, errors are not collected: a body could hold a million.
 const MAX_FAULTS: usize = 100;
 
-/// Why a body is refused, in upstream's words.
+/// Why a body is refused, with upstream's messages.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodeError {
@@ -40,7 +40,7 @@ pub enum StrictError {
     },
 }
 
-/// The faults of a body, in the order of its text.
+/// The errors of a body, in the order of its text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StrictErrors {
     all: Vec<StrictError>,

@@ -33,8 +33,8 @@ impl<'p> Path<'p> {
         }
     }
 
-    /// What a message about a wrong type says of the place: the innermost struct, then the names of all
-    /// fields on the way; keys and items are not told.
+    /// How a message about a wrong type names the field: the innermost struct, then the names of all
+    /// fields on the way; keys and items are not reported.
     pub(super) fn go_location(&self) -> String {
         let mut names = Vec::new();
         let mut owner = None;

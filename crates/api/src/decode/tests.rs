@@ -21,7 +21,7 @@ fn strict_errors(package: &str, name: &str, body: &str) -> Vec<String> {
 }
 
 #[test]
-fn unknown_fields_are_told_in_the_order_of_the_text() {
+fn reports_unknown_fields_in_text_order() {
     let body = r#"{"metadata":{"Labels":{"a":"b"}},"Data":{},"data":{"a":"b"}}"#;
     let decoded = read("core", "ConfigMap", body);
     let reported: Vec<String> = decoded.strict_errors.warnings().collect();
@@ -42,7 +42,7 @@ fn unknown_fields_are_told_in_the_order_of_the_text() {
 }
 
 #[test]
-fn duplicates_are_told_and_the_later_one_counts() {
+fn reports_duplicates_and_keeps_the_last() {
     let body = r#"{"spec":{"containers":[{"name":"c","image":"a","image":"b","bogus":1}],"containers":[{"name":"d","image":"a"}]}}"#;
     let decoded = read("core", "Pod", body);
     let reported = r#"strict decoding error: duplicate field "spec.containers[0].image", unknown field "spec.containers[0].bogus", duplicate field "spec.containers""#;
@@ -70,7 +70,7 @@ fn of_two_objects_of_one_name_both_count() {
 }
 
 #[test]
-fn wrong_types_are_refused_in_known_words() {
+fn rejects_wrong_types_with_messages_of_go() {
     let cases = [
         (
             r#"{"spec":{"replicas":"x"}}"#,
@@ -118,7 +118,7 @@ fn wrong_types_are_refused_in_known_words() {
 }
 
 #[test]
-fn a_time_that_cannot_be_read_goes_before_other_types() {
+fn reports_invalid_times_before_wrong_types() {
     let body = r#"{"data":{"a":1},"metadata":{"creationTimestamp":"x"}}"#;
     let expected = r#"parsing time "x" as "2006-01-02T15:04:05Z07:00": cannot parse "x" as "2006""#;
     assert_eq!(refused("core", "ConfigMap", body), expected);
@@ -144,7 +144,7 @@ fn amounts_may_be_numbers_but_must_look_like_amounts() {
 }
 
 #[test]
-fn syntax_goes_before_types() {
+fn reports_syntax_errors_before_wrong_types() {
     let cases = [
         ("nope", "invalid character 'o' in literal null (expecting 'u')"),
         ("", "unexpected end of JSON input"),
@@ -182,13 +182,21 @@ fn syntax_goes_before_types() {
     ];
     for (body, expected) in cases {
         assert_eq!(refused("core", "ConfigMap", body), expected, "{body}");
-        assert_eq!(type_of(body.as_bytes()).unwrap_err().to_string(), expected, "{body}");
-        assert_eq!(untyped(body.as_bytes()).unwrap_err().to_string(), expected, "{body}");
+        assert_eq!(
+            type_of(body.as_bytes()).unwrap_err().to_string(),
+            expected,
+            "{body}"
+        );
+        assert_eq!(
+            untyped(body.as_bytes()).unwrap_err().to_string(),
+            expected,
+            "{body}"
+        );
     }
 }
 
 #[test]
-fn what_a_body_says_it_is_is_read_from_anywhere_in_it() {
+fn finds_type_meta_anywhere_in_the_body() {
     let found = type_of(br#"{"spec":{"kind":"no"},"kind":"Pod","apiVersion":"v1"}"#).unwrap();
     assert_eq!(
         found,
@@ -205,7 +213,7 @@ fn what_a_body_says_it_is_is_read_from_anywhere_in_it() {
 }
 
 #[test]
-fn what_says_nothing_is_left_out_and_what_always_speaks_is_there() {
+fn omits_empty_fields_and_writes_required_zero_values() {
     let body = r#"{
         "metadata": {"name": "x", "creationTimestamp": null, "labels": {}, "annotations": null, "generation": 0},
         "spec": {"hostNetwork": false, "hostUsers": false, "volumes": [], "priority": 0,
@@ -242,7 +250,7 @@ fn null_within_maps_is_the_zero_value() {
 }
 
 #[test]
-fn moments_come_out_in_utc_and_bytes_without_line_breaks() {
+fn normalizes_times_to_utc_and_bytes_to_one_line() {
     let value = read("core", "Secret", "{\"metadata\":{\"creationTimestamp\":\"2024-01-01T02:00:00.5+02:00\"},\"data\":{\"a\":\"Zm9v\\nYmFy\"}}").value;
     assert_eq!(value["metadata"]["creationTimestamp"], "2024-01-01T00:00:00Z");
     assert_eq!(value["data"]["a"], "Zm9vYmFy");
@@ -344,7 +352,7 @@ fn few_bytes_do_not_fill_the_memory() {
 }
 
 #[test]
-fn a_million_faults_are_told_a_hundred_times() {
+fn reports_at_most_a_hundred_strict_errors() {
     let fields: Vec<String> = (0..10_000).map(|i| format!("\"x{i}\":1")).collect();
     let decoded = read("core", "ConfigMap", &format!("{{{}}}", fields.join(",")));
     assert_eq!(decoded.strict_errors.warnings().count(), 100);
@@ -362,7 +370,7 @@ fn yaml_means_what_json_means() {
 }
 
 #[test]
-fn yaml_duplicates_are_told_with_their_line() {
+fn reports_yaml_duplicates_with_their_line() {
     let body = "metadata:\n  name: x\ndata:\n  a: '1'\n  a: '2'\nbogus: 1\n";
     let decoded = yaml(body.as_bytes(), of("core", "ConfigMap")).unwrap();
     assert_eq!(decoded.value["data"], json!({"a": "2"}));
@@ -379,7 +387,7 @@ fn yaml_duplicates_are_told_with_their_line() {
 }
 
 #[test]
-fn yaml_words_are_read_as_go_reads_them() {
+fn reads_yaml_booleans_as_go_does() {
     let tree = |text: &str| yaml_to_json(text.as_bytes()).unwrap().value;
     assert_eq!(
         tree("a: yes\nb: off\nc: 0644\nd: 0x10\ne: ~\nf: 1.5\ng: 'y'\nh:"),

@@ -16,7 +16,7 @@ pub struct Decoded {
     pub strict_errors: StrictErrors,
 }
 
-/// What a body says it is.
+/// The apiVersion and kind of a body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TypeMeta {
     /// Group and version; empty if it does not say.
@@ -44,13 +44,13 @@ pub fn untyped(body: &[u8]) -> Result<Decoded, DecodeError> {
     decoder.finish(value)
 }
 
-/// Brings a tree into the normal form of its type, as if it had come as a body.
+/// Brings a tree into the normal form of its type, as if it were a request body.
 pub fn normalize(value: &Value, ty: StructRef) -> Result<Decoded, DecodeError> {
     let text = serde_json::to_vec(value).map_err(|error| DecodeError::Syntax(error.to_string()))?;
     json(&text, ty)
 }
 
-/// Reads what a body says it is, and checks its syntax.
+/// Reads the apiVersion and kind of a body, and checks its syntax.
 pub fn type_of(body: &[u8]) -> Result<TypeMeta, DecodeError> {
     let mut lexer = Lexer::new(body);
     let mut found = TypeMeta::default();

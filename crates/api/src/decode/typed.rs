@@ -17,13 +17,13 @@ pub(super) const MAX_OBJECTS: usize = 1 << 17;
 pub(super) struct Decoder<'b> {
     pub(super) lexer: Lexer<'b>,
     pub(super) strict_errors: StrictErrors,
-    /// The first value of a wrong type; decoding goes on, for a syntax error further on goes before it.
+    /// The first value of a wrong type; decoding continues, for a syntax error further on takes precedence over it.
     pub(super) wrong: Option<String>,
-    /// The first value that its type cannot read; goes before `wrong`.
+    /// The first value that its type cannot read; takes precedence over `wrong`.
     pub(super) unreadable: Option<String>,
     /// How many more objects there may be.
     pub(super) objects: usize,
-    /// Whether strict_errors are told. Within JSON schemas, parts that may be one of two things are not told.
+    /// Whether strict_errors are reported. Within JSON schemas, parts that may be one of two values are not reported.
     pub(super) reporting: bool,
 }
 
@@ -41,7 +41,7 @@ impl<'b> Decoder<'b> {
         }
     }
 
-    /// Decodes a value; `null` is one that says nothing, be it written so or of a wrong type. `before` is
+    /// Decodes a value; `null` is an unset one, be it written so or of a wrong type. `before` is
     /// what an earlier field of the same name said: objects and maps are merged, and then it is taken.
     pub(super) fn value(
         &mut self,
@@ -239,7 +239,7 @@ impl<'b> Decoder<'b> {
         })
     }
 
-    /// A JSON schema, or what may stand in its place.
+    /// A JSON schema, or what may stand instead of it.
     fn schema_or(&mut self, ty: &Type, start: Start, path: &Path<'_>) -> Result<Value, DecodeError> {
         let reporting = std::mem::replace(&mut self.reporting, false);
         let value = match (ty, start) {

@@ -76,7 +76,7 @@ fn read(text: &str, depth: usize) -> Option<Result<Decoded, DecodeError>> {
     }
 }
 
-/// What is wrong, as far as it can be told in the words clients know.
+/// What is wrong, as far as it can be reported in the wording clients know.
 fn error_message(error: &serde_saphyr::Error) -> String {
     let line = error.location().map_or(0, |location| location.line());
     let text = error.to_string();

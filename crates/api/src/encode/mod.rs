@@ -1,6 +1,6 @@
 //! Objects to JSON bytes, and stored bytes to answers without reading them again.
 //!
-//! Promises: `kind` comes first, then `apiVersion`, then `metadata`, then the rest by name. An object is
+//! Promises: `kind` is first, then `apiVersion`, then `metadata`, then the rest by name. An object is
 //! stored without its resourceVersion, which is known only when the store has taken it; a [`StoredObject`] knows
 //! where it belongs, and an answer is a copy with a few bytes put in.
 
@@ -46,7 +46,7 @@ fn write_ordered(bytes: &mut Vec<u8>, object: &Map<String, Value>, without: Opti
     let empty = Value::Object(Map::new());
     for name in FIRST {
         let value = match object.get(name) {
-            // What is stored has a place for its resourceVersion.
+            // Stored bytes need metadata, where the resourceVersion is inserted.
             None | Some(Value::Null) if name == "metadata" && without.is_some() => &empty,
             None => continue,
             Some(value) => value,
@@ -102,7 +102,7 @@ pub fn write_value(bytes: &mut Vec<u8>, value: &Value) {
 // --- StoredObject ---
 
 impl<'b> StoredObject<'b> {
-    /// Finds the place in bytes that [`encode_stored`] wrote; `None` in others. Looks at the first fields
+    /// Finds the offset of the metadata in bytes that [`encode_stored`] wrote; `None` in others. Looks at the first fields
     /// only: kind and apiVersion are short.
     pub fn find(bytes: &'b [u8]) -> Option<Self> {
         let mut offset = 1;
@@ -119,7 +119,7 @@ impl<'b> StoredObject<'b> {
         Self::at(bytes, offset + METADATA.len())
     }
 
-    /// Takes a place that was found before; `None` if it is not one.
+    /// Takes an offset that was found before; `None` if it is not one.
     pub fn at(bytes: &'b [u8], offset: usize) -> Option<Self> {
         bytes
             .get(..offset)?
@@ -140,7 +140,7 @@ impl<'b> StoredObject<'b> {
     }
 
     /// Appends the object with its resourceVersion as an item of a list: without kind and apiVersion, which
-    /// the list says for all.
+    /// the list has for all.
     pub fn write_item(&self, out: &mut Vec<u8>, revision: u64) {
         out.reserve(self.bytes.len() + 48);
         out.push(b'{');

@@ -1,7 +1,7 @@
 //! JSON for people: a field to a line.
 
 /// Spreads compact JSON over lines, two spaces a level, as Go's indenter does. The order of fields is kept, and
-/// what is empty stays on its line. Bytes that are not JSON come out somehow, but do not panic.
+/// what is empty stays on its line. Bytes that are not JSON give some output, and do not panic.
 pub fn pretty(compact: &[u8]) -> Vec<u8> {
     let mut lines = Vec::with_capacity(compact.len() * 2);
     let mut depth = 0usize;

@@ -212,7 +212,7 @@ mod tests {
         validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 
     #[test]
-    fn labels_are_short_lower_case_and_dashed_inside() {
+    fn validates_dns1123_labels() {
         for good in ["a", "0", "a-b", "a--b", &"x".repeat(63)] {
             assert_eq!(validate_dns1123_label(good), [""; 0], "{good}");
         }

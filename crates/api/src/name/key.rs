@@ -288,7 +288,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_judged_without_a_panic(text in ".{0,80}") {
+        fn validates_arbitrary_text_without_panic(text in ".{0,80}") {
             let _ = (validate_label_key(&text), validate_label_value(&text), validate_config_key(&text), validate_path_segment_name(&text));
         }
 

@@ -25,7 +25,7 @@ pub enum NameFormat {
     PathSegment,
     /// An address of the Internet Protocol in its one form.
     Address,
-    /// Anything: the kind judges names itself, or not at all.
+    /// Anything: the kind validates names itself, or not at all.
     Any,
 }
 
@@ -111,8 +111,8 @@ impl NameFormat {
             NameFormat::Subdomain | NameFormat::Label | NameFormat::Label1035 => {}
         }
         match prefix.as_bytes() {
-            // A dash at the end is fine, something follows it. The character before it goes unjudged here, as
-            // clients are used to; the complete name is judged again.
+            // A dash at the end is fine, something follows it. The character before it is not validated here, as
+            // clients are used to; the complete name is validated again.
             [head @ .., _, b'-'] => self.dns(&[head, b"a"].concat()),
             other => self.dns(other),
         }
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_and_values_of_labels_are_judged() {
+    fn validates_label_keys_and_values() {
         let at = Path::new("l");
         let errors = validate_labels(&at, &map(&json!({"a": "b", "c d": "e", "f": "-"})));
         let shown: Vec<_> = errors.iter().map(|e| e.value.clone()).collect();

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_are_judged_by_the_rule_asked_for() {
+    fn validates_env_var_names_by_policy() {
         assert_eq!(validate_env_var_name("-my.ENV_1"), [""; 0]);
         assert_eq!(validate_env_var_name("1a").len(), 1);
         assert_eq!(validate_env_var_name(".."), ["must not be '..'"]);

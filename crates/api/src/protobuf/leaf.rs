@@ -72,7 +72,7 @@ pub(super) fn read_time(
             _ => reader.skip(tag.wire)?,
         }
     }
-    // Times to the second carry no fraction, whatever the message says.
+    // Times to the second carry no fraction, whatever the message contains.
     let nanos = if precision == Precision::Second { 0 } else { nanos };
     let bad = || ProtobufDecodeError::Value {
         field,

@@ -160,7 +160,7 @@ impl<'b> Reader<'b> {
                 self.rest = rest;
                 Ok(())
             }
-            // Groups (3, 4) are of an age before these messages; nobody writes them.
+            // Groups (3, 4) are deprecated; no client writes them.
             _ => Err(ProtobufDecodeError::UnknownWireType(wire)),
         }
     }
@@ -252,7 +252,8 @@ impl Writer {
             used += 1;
         }
         head[used] = (length & 0x7f) as u8;
-        self.bytes.splice(position..=position, head[..=used].iter().copied());
+        self.bytes
+            .splice(position..=position, head[..=used].iter().copied());
         Ok(())
     }
 }

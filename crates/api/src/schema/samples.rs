@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 /// A random object of a random kind, with its type. Lists and maps that are there are not empty, and objects
-/// within objects have no `kind`: messages could not tell.
+/// within objects have no `kind`: protobuf carries no kind.
 pub(crate) fn object() -> impl Strategy<Value = (StructRef, Value)> {
     let kinds: Vec<StructRef> = schema().structs().filter(|of| of.get().is_kind).collect();
     (0..kinds.len(), any::<u64>()).prop_map(move |(choice, seed)| {
@@ -20,7 +20,7 @@ pub(crate) fn object() -> impl Strategy<Value = (StructRef, Value)> {
 /// Small random numbers from a seed.
 struct Rng(u64);
 
-// --- Dice ---
+// --- Rng ---
 
 impl Rng {
     fn roll(&mut self, sides: u32) -> u32 {

@@ -1,7 +1,7 @@
 //! Reading the table's text.
 //!
 //! The text is part of the program: a mistake in it is a bug, caught by the first test that touches the
-//! table, so reading panics with the line rather than returning an error nobody could act upon.
+//! table, so reading panics with the line rather than returning an error no caller could act upon.
 
 use super::field::{Field, Listing, Type};
 use crate::type_schema::Patch;
@@ -27,7 +27,7 @@ pub(super) struct Entry {
     pub(super) lines: Vec<&'static str>,
 }
 
-/// Where a type's name leads: the name as written, to the place in the table.
+/// Where a type's name leads: the name as written, to the index in the table.
 pub(super) type Lookup<'l> = &'l dyn Fn(&str) -> Option<super::field::StructRef>;
 
 // --- Package ---

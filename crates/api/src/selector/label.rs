@@ -49,7 +49,7 @@ pub struct Requirement {
     lookup: HashSet<String>,
 }
 
-/// From so many values on they are looked up rather than gone through.
+/// From so many values on they are looked up rather than scanned.
 const MANY_VALUES: usize = 16;
 
 /// How a label is compared.
@@ -120,7 +120,7 @@ impl Selector {
         }
     }
 
-    /// Reads a selector. Errors name no place; see [`Selector::parse_at`].
+    /// Reads a selector. Errors name no location; see [`Selector::parse_at`].
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         Self::parse_at(text, &Path::NIL)
     }

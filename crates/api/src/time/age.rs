@@ -1,4 +1,4 @@
-//! How long ago, in two or three figures.
+//! How long ago, in two or three digits.
 
 use super::Duration;
 

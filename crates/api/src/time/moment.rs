@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_refused_in_known_words() {
+    fn rejects_invalid_times_with_messages_of_go() {
         const AS: &str = "as \"2006-01-02T15:04:05Z07:00\": cannot parse";
         for (text, error) in [
             ("", format!("\"\" {AS} \"\" as \"2006\"")),

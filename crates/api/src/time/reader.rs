@@ -32,12 +32,12 @@ pub enum ParseTimeError {
         /// The number.
         what: &'static str,
     },
-    /// The text goes on after the time.
+    /// The text continues after the time.
     #[error("parsing time {}: extra text: {}", quote(.text), quote(.rest))]
     Extra {
         /// The whole text.
         text: String,
-        /// What comes after.
+        /// The rest of the text.
         rest: String,
     },
 }

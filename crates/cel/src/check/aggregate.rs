@@ -1,5 +1,7 @@
 //! Lists, maps, messages, and loops over them.
 
+// upstream: vendor/github.com/google/cel-go/checker/checker.go checkCreateList, checkCreateMap, checkCreateStruct, checkComprehension
+
 use std::sync::Arc;
 
 use super::{Checker, infer::most_general, type_named};

@@ -1,5 +1,7 @@
 //! What can be said of constants before anything runs.
 
+// upstream: vendor/github.com/google/cel-go/cel/validator.go ValidateDurationLiterals, ValidateTimestampLiterals, ValidateRegexLiterals, ValidateHomogeneousAggregateLiterals
+
 use super::Checked;
 use crate::{
     function::{
@@ -66,7 +68,7 @@ fn call(checked: &Checked, function: &str, args: &[Id], issues: &mut Vec<Issue>)
     }
 }
 
-/// Whether the values of a constant list can stand in the places of a constant format.
+/// Whether the values of a constant list can stand in the verbs of a constant format.
 fn check_format_arguments(checked: &Checked, offset: u32, format: Id, values: Id, issues: &mut Vec<Issue>) {
     let (Kind::Literal(Literal::String(format)), Kind::List { items, .. }) =
         (checked.ast.kind(format), checked.ast.kind(values))

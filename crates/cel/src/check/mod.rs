@@ -1,7 +1,9 @@
-//! Whether an expression makes sense, and what it gives.
+//! Whether an expression is valid, and what it gives.
 //!
 //! Promises: of a checked tree every name is a variable or a type, every call has its overloads, and every node its
 //! type. The work is in proportion to the tree: types that grow beyond measure are refused.
+
+// upstream: vendor/github.com/google/cel-go/checker/checker.go Check, checkIdent, checkSelect, checkCall, resolveOverload
 
 mod aggregate;
 mod infer;
@@ -22,7 +24,7 @@ use crate::{
 /// The most parts of a type.
 const LARGEST_TYPE: u32 = 4_096;
 
-/// A tree that makes sense.
+/// A tree that is valid.
 #[derive(Debug)]
 pub(crate) struct Checked {
     pub(crate) ast: Ast,
@@ -188,7 +190,7 @@ impl Checker<'_> {
     }
 
     fn reference(&mut self, id: Id, name: &str, ty: Type) -> Type {
-        // A variable of the environment that a loop hides is told from the loop's by its dot.
+        // A variable of the environment that a loop hides differs from the loop's by its leading dot.
         let shown: Arc<str> = if self.local(name).is_some() {
             format!(".{name}").into()
         } else {
@@ -206,7 +208,7 @@ impl Checker<'_> {
         ty
     }
 
-    /// The words of a name with dots.
+    /// The parts of a qualified name.
     fn qualified(&self, id: Id) -> Option<String> {
         match self.ast.kind(id) {
             Kind::Ident(name) => Some(name.to_string()),
@@ -277,7 +279,7 @@ impl Checker<'_> {
         }
     }
 
-    /// What a field of an object is; `offset` says where it stands, if not at the node.
+    /// What a field of an object is; `offset` is where it stands, if not at the node.
     fn member(&mut self, id: Id, offset: Option<u32>, object: &Type, field: &str) -> Type {
         let found = match object {
             Type::Object(object) => object.get(field).map(crate::decl::DeclType::ty),

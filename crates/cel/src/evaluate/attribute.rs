@@ -1,6 +1,8 @@
-//! Places: names, fields and indexes after each other.
+//! Attributes: names, fields and indexes after each other.
 //!
-//! The way to a place costs once, and each step besides; a step that leads nowhere on an optional way costs nothing.
+//! Resolving an attribute costs once, and each step besides; a step that leads nowhere on an optional way costs nothing.
+
+// upstream: vendor/github.com/google/cel-go/interpreter/attributes.go Attribute, Qualify, QualifyIfPresent, missingKey
 
 use std::{rc::Rc, sync::Arc};
 
@@ -12,7 +14,7 @@ use crate::{
     value::{Result, Value},
 };
 
-/// A place that is being walked to: what is there, or whether there may be nothing.
+/// An attribute that is being resolved: its value, or whether there may be nothing.
 pub(super) enum Attribute<'a> {
     Present(Value<'a>),
     Optional(Value<'a>),
@@ -47,7 +49,7 @@ impl<'a> Evaluation<'_, '_, 'a> {
         }
     }
 
-    /// Whether a node is a place: names and indexes after each other.
+    /// Whether a node is an attribute: names and indexes after each other.
     fn is_attribute(&self, id: Id) -> bool {
         if self.plan.constant(id).is_some() {
             return false;
@@ -65,7 +67,7 @@ impl<'a> Evaluation<'_, '_, 'a> {
         }
     }
 
-    /// A step on the way to a place. The way costs once, at its end; each step costs besides.
+    /// One qualifier of an attribute. The attribute costs once, at its end; each step costs besides.
     pub(super) fn attribute(&mut self, id: Id) -> std::result::Result<Attribute<'a>, EvalError> {
         if !self.is_attribute(id) {
             return self.eval(id).map(Attribute::from_value);
@@ -133,7 +135,11 @@ impl<'a> Evaluation<'_, '_, 'a> {
         found?.map(Attribute::Present)
     }
 
-    fn test_only(&mut self, attribute: Attribute<'a>, key: &Value<'a>) -> std::result::Result<Attribute<'a>, EvalError> {
+    fn test_only(
+        &mut self,
+        attribute: Attribute<'a>,
+        key: &Value<'a>,
+    ) -> std::result::Result<Attribute<'a>, EvalError> {
         let (Attribute::Present(value) | Attribute::Optional(value)) = attribute else {
             return Ok(Attribute::Present(Value::Bool(false)));
         };

@@ -1,10 +1,13 @@
 //! Running an expression.
 //!
-//! Promises: costs are counted as clients know them, and nothing goes on when they are above the limit. Errors are
+//! Promises: costs are counted as clients know them, and nothing continues when they are above the limit. Errors are
 //! values until something needs what is not there: `false && error` is false.
 
-mod fold;
+// upstream: vendor/github.com/google/cel-go/interpreter/interpreter.go Interpreter
+// upstream: vendor/github.com/google/cel-go/interpreter/interpretable.go Eval
+
 mod attribute;
+mod fold;
 
 use std::sync::Arc;
 
@@ -42,7 +45,7 @@ pub(crate) struct Evaluation<'p, 'b, 'a> {
 struct Local<'p, 'a> {
     name: &'p str,
     value: Option<Result<'a>>,
-    /// What it is if nobody has set it: found out when it is asked for.
+    /// What it is if no one has set it: found out when it is asked for.
     init: Option<Id>,
 }
 
@@ -250,7 +253,7 @@ impl<'p, 'b, 'a> Evaluation<'p, 'b, 'a> {
         Ok(result)
     }
 
-    /// Counts what has been made. Costs do not tell of all of it: joining two lists costs the same whatever their length.
+    /// Counts what has been made. Costs do not cover all of it: joining two lists costs the same whatever their length.
     fn work(&mut self, made: &Value<'a>) -> std::result::Result<(), EvalError> {
         let size = match made {
             Value::List(list) => list.len(),

@@ -1,5 +1,7 @@
 //! From one type to another.
 
+// upstream: vendor/github.com/google/cel-go/common/stdlib/standard.go convertToType
+
 use std::sync::Arc;
 
 use super::{Implementation, time};
@@ -73,7 +75,7 @@ fn double_of<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
     }
 }
 
-/// A number as Go reads it: without space, and not too large unless it says so.
+/// A number as Go reads it: without space, and not too large unless it is marked so.
 fn parse_double(text: &str) -> Option<f64> {
     let named = text.trim_start_matches(['+', '-']).to_ascii_lowercase();
     let number: f64 = text.parse().ok()?;

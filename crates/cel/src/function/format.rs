@@ -1,5 +1,8 @@
 //! Named formats of texts: `format.dns1123Label().validate(self)`.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/library/format.go Format, formatValidate
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/format.go Format
+
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 use super::{Implementation, no_overload, time, url::Url};

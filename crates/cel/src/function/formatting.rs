@@ -1,4 +1,6 @@
-//! Texts with places for values: `'%s is %d'.format([a, b])`.
+//! Format strings: `'%s is %d'.format([a, b])`.
+
+// upstream: vendor/github.com/google/cel-go/ext/formatting.go parseFormatString, parseFormattingClause, stringFormatValidator
 
 use super::{convert, no_overload};
 use crate::{
@@ -15,7 +17,7 @@ const DEEPEST: u32 = 64;
 
 type Written = std::result::Result<String, String>;
 
-/// A place for a value.
+/// A formatting verb.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Clause {
     String,
@@ -127,7 +129,7 @@ fn clause(text: &str) -> std::result::Result<(Clause, &str), String> {
     Ok((clause, &rest[1..]))
 }
 
-/// Whether values of a type can stand in a place; what is said of those that cannot.
+/// Whether values of a type can be formatted by a verb; the error otherwise.
 pub(crate) fn mismatch(clause: Clause, ty: &Type) -> Option<String> {
     let fine = match clause {
         Clause::String => matches!(

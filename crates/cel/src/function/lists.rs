@@ -1,5 +1,7 @@
 //! Lists and sets.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/library/lists.go isSorted, sum, min, max, indexOf, lastIndexOf
+
 use super::{Implementation, no_overload, operators::same};
 use crate::{
     error::EvalError,

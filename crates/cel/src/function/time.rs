@@ -1,5 +1,8 @@
 //! Times and spans of time.
 
+// upstream: vendor/github.com/google/cel-go/common/types/timestamp.go Timestamp, timeZone
+// upstream: vendor/github.com/google/cel-go/common/types/duration.go Duration
+
 use std::fmt;
 
 use k3_zone::{Date, Zone, days_in, weekday_of};
@@ -344,7 +347,7 @@ pub(crate) fn parse_duration(text: &str) -> Option<i64> {
     i64::try_from(if negative { -total } else { total }).ok()
 }
 
-/// A span of time as schemas have it: as Go writes it, or in words.
+/// A span of time as schemas have it: as Go writes it, or in English.
 pub(crate) fn parse_loose_duration(text: &str) -> Option<i64> {
     if let Some(nanos) = parse_duration(text) {
         return Some(nanos);
@@ -384,7 +387,7 @@ pub(crate) fn parse_loose_duration(text: &str) -> Option<i64> {
 pub(crate) fn duration_text(nanos: i64) -> String {
     #[expect(
         clippy::cast_precision_loss,
-        reason = "seconds are told as a number of the same precision"
+        reason = "seconds are reported as a number of the same precision"
     )]
     let seconds = (nanos / 1_000_000_000) as f64 + (nanos % 1_000_000_000) as f64 / 1e9;
     format!("{seconds}s")

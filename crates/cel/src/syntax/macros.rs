@@ -1,5 +1,8 @@
 //! What is written as a call and means more: loops, presence, names for values.
 
+// upstream: vendor/github.com/google/cel-go/parser/macro.go MakeHas, MakeAll, MakeExists, MakeExistsOne, MakeMap, MakeFilter
+// upstream: vendor/github.com/google/cel-go/ext/bindings.go celBind
+
 use std::sync::Arc;
 
 use super::{
@@ -175,7 +178,7 @@ impl Make<'_, '_> {
     }
 
     fn fold(&mut self, loops: Loop, target: Id, args: &[Id]) -> Read<Id> {
-        // With two names what is asked comes third.
+        // With two variables the predicate is third.
         let two = match loops {
             Loop::All | Loop::Exists | Loop::ExistsOne => args.len() == 3,
             Loop::Filter | Loop::Map => false,
@@ -214,7 +217,7 @@ impl Make<'_, '_> {
         })))
     }
 
-    /// What a loop begins with, how long it goes on, and what it does with each item.
+    /// What a loop begins with, how long it continues, and what it does with each item.
     fn steps(
         &mut self,
         loops: Loop,
@@ -376,7 +379,7 @@ impl Make<'_, '_> {
         self.named(INPUT.into(), target, sorted)
     }
 
-    /// The same again, at the same places.
+    /// A copy at the same offsets.
     fn copy(&mut self, id: Id) -> Read<Id> {
         let offset = self.parser.ast.node(id).offset;
         let kind = match self.parser.ast.kind(id) {

@@ -2,13 +2,15 @@
 //!
 //! Promises: any text is a tree or issues; the tree is no deeper than the limits below, however the text nests.
 
+// upstream: vendor/github.com/google/cel-go/parser/parser.go Parse, Visit
+
 use std::sync::Arc;
 
 use super::{
     ast::{Ast, Id, Kind, Literal},
     lexer,
     macros::{self, Macros},
-    recovery::{MAX_RECURSION_DEPTH, Failure, Rule, Stop, Tokens},
+    recovery::{Failure, MAX_RECURSION_DEPTH, Rule, Stop, Tokens},
     token::{Set, Token},
 };
 use crate::source::{Issue, Source};

@@ -1,8 +1,10 @@
-//! How reading goes on after a mistake.
+//! Error recovery of the parser.
 //!
-//! Clients see every mistake in the words of the parser that upstream generates from its grammar, so this one makes
+//! Clients see every mistake in the messages of the parser that upstream generates from its grammar, so this one makes
 //! the same repairs: it drops a token that should not be there, assumes one that is missing, or skips to something that
 //! can follow.
+
+// upstream: vendor/github.com/google/cel-go/parser/parser.go Recover, RecoverInline, SyntaxError
 
 use super::{
     lexer::{Lexeme, Unknown},
@@ -19,18 +21,18 @@ const MOST_SKIPPED: u32 = 256;
 /// Why a rule could not be read to its end.
 #[derive(Debug)]
 pub(super) enum Stop {
-    /// The rule failed; what called it goes on.
+    /// The rule failed; what called it continues.
     Failed(Failure),
-    /// Nothing goes on.
+    /// Nothing continues.
     Halt,
 }
 
 /// How a rule failed.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// Another token was expected at the current place.
+    /// Another token was expected at the current location.
     Mismatch(Set),
-    /// No alternative begins with the tokens from the current place up to this one.
+    /// No alternative begins with the tokens from the current location up to this one.
     NoAlternative(usize),
 }
 
@@ -59,7 +61,7 @@ pub(super) enum Rule {
 pub(super) struct Tokens<'s> {
     pub(super) source: &'s Source,
     pub(super) lexemes: Vec<Lexeme>,
-    /// The current place.
+    /// The current location.
     pub(super) at: usize,
     pub(super) issues: Vec<Issue>,
     /// What is no token.
@@ -106,7 +108,7 @@ impl<'s> Tokens<'s> {
         Ok(tokens)
     }
 
-    /// The token so many places on.
+    /// The token so many positions ahead.
     pub(super) fn peek(&self, ahead: usize) -> Token {
         self.lexemes
             .get(self.at + ahead)
@@ -132,12 +134,14 @@ impl<'s> Tokens<'s> {
         let depth = &mut self.depths[rule as usize];
         *depth += 1;
         if *depth > MAX_RECURSION_DEPTH {
-            self.halt(format!("expression recursion limit exceeded: {MAX_RECURSION_DEPTH}"))?;
+            self.halt(format!(
+                "expression recursion limit exceeded: {MAX_RECURSION_DEPTH}"
+            ))?;
         }
         Ok(())
     }
 
-    /// Ends a rule. A failure of it is told and got over; then there is nothing to give back.
+    /// Ends a rule. A failure of it is reported and got over; then there is nothing to give back.
     pub(super) fn leave<T>(&mut self, rule: Rule, result: Result<T, Stop>) -> Result<Option<T>, Stop> {
         let result = match result {
             Ok(value) => Some(value),

@@ -1,5 +1,8 @@
 //! Maps and objects.
 
+// upstream: vendor/github.com/google/cel-go/common/types/map.go NewRefValMap
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/common/valuesunstructured.go unstructuredMap
+
 use std::{collections::HashMap, sync::Arc};
 
 use serde_json::{Map as JsonMap, Value as Json};

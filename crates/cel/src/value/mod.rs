@@ -1,7 +1,9 @@
 //! What expressions are about, and what they give.
 //!
-//! JSON is not converted: a value is a place in a tree and how it is declared, and its parts are read when an
+//! JSON is not converted: a value is a reference into a tree and how it is declared, and its parts are read when an
 //! expression asks for them.
+
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/common/valuesunstructured.go UnstructuredToVal
 
 mod compare;
 mod json;

@@ -1,8 +1,8 @@
-//! Whatever text comes in as an expression, and whatever it is about: nothing panics, overflows the stack, or takes more
+//! Whatever text is given as an expression, and whatever it is about: nothing panics, overflows the stack, or takes more
 //! than time in proportion.
 //!
-//! Runs for as many seconds as `K3_FUZZ_SECONDS` says, a second if it says nothing. Inputs are samples with random
-//! changes, the same in every run unless `K3_FUZZ_SEED` says otherwise.
+//! Runs for as many seconds as `K3_FUZZ_SECONDS` gives, one second if it is unset. Inputs are samples with random
+//! changes, the same in every run unless `K3_FUZZ_SEED` is set.
 #![expect(
     clippy::disallowed_methods,
     reason = "how long the code under test takes is what is asked"

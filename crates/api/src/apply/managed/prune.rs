@@ -1,5 +1,7 @@
 //! Removing what an applier applied before and now left out.
 
+// upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/merge/update.go prune, addBackOwnedItems, addBackDanglingItems
+
 use std::borrow::Cow;
 
 use serde_json::Value;
@@ -21,7 +23,7 @@ use crate::{
 // --- FieldManager ---
 
 impl FieldManager<'_> {
-    /// The merged object without the fields that were in `last`, the applier's former set, and that nobody
+    /// The merged object without the fields that were in `last`, the applier's former set, and that no one
     /// in the record owns now, the applier included.
     pub(super) fn prune(
         &self,
@@ -49,10 +51,10 @@ impl FieldManager<'_> {
         let base_fields = named_field_set(&base, typed);
         let last = with_named_fields(&last.set, typed);
         let pruned = remove_items(&base, &last, typed);
-        // The version at hand first: what others need for a conversion may have to come back before it.
+        // The version at hand first: what others need for a conversion may have to be put back before it.
         let pruned = with_owned(&base, &base_fields, &pruned, &owned_in(record, version), typed);
         let pruned = self.with_owned_elsewhere(&base, pruned, version, record)?;
-        // What was removed along with a field, but never belonged to the applier, comes back too.
+        // What was removed along with a field, but never belonged to the applier, is put back too.
         let pruned = self.convert(&pruned, version)?;
         let mut removed = base_fields.intersection(&last);
         removed.remove(&named_field_set(&pruned, typed));
@@ -60,7 +62,7 @@ impl FieldManager<'_> {
         Ok(self.convert(&pruned, self.api_version)?.into_owned())
     }
 
-    /// Puts back what somebody owns in another version.
+    /// Puts back what a manager owns in another version.
     fn with_owned_elsewhere(
         &self,
         base: &Value,

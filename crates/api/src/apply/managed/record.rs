@@ -1,5 +1,7 @@
 //! The whole record of an object.
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/managedfields.go EncodeObjectManagedFields, encodeManagedFields, sortEncodedManagedFields
+
 use std::collections::{HashMap, hash_map};
 
 use serde_json::Value;

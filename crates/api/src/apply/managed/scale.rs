@@ -2,6 +2,8 @@
 //!
 //! A scale is another kind with one field to set; who owns the replicas of the one owns those of the other.
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/scalehandler.go ToSubresource, ToParent
+
 use std::borrow::Cow;
 
 use serde_json::Value;

@@ -1,5 +1,7 @@
 //! What is different between two objects.
 
+// upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/typed/compare.go Comparison, compareWalker
+
 use serde_json::{Map, Value};
 
 use super::{Atom, ListAtom, MANAGED_FIELDS, MapAtom, Skip, TypeErrors, TypeRef, skip_below};
@@ -26,7 +28,7 @@ pub struct Comparison<'a> {
     pub added: FieldSet<'a>,
 }
 
-/// Compares two values of one type. The order of lists whose items are told apart does not count.
+/// Compares two values of one type. The order of associative lists does not count.
 pub fn compare<'a>(
     old: &'a Value,
     new: &'a Value,
@@ -46,7 +48,7 @@ pub(crate) fn compare_objects<'a>(
     Ok(delta.into_comparison())
 }
 
-/// What is different at one place and below it.
+/// What is different at one location and below it.
 #[derive(Default)]
 struct Delta<'a> {
     removed: Mark<'a>,
@@ -236,7 +238,7 @@ fn list<'a>(
     Ok(delta)
 }
 
-/// Compares what stands under one key. An item that is there twice is one field, its parts are nobody's.
+/// Compares what stands under one key. An item that is there twice is one field, its parts have no owner.
 fn items<'a>(
     delta: &mut Delta<'a>,
     element: &PathElement<'a>,

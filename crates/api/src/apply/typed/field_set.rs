@@ -1,5 +1,8 @@
 //! Which fields a value has.
 
+// upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/typed/tofieldset.go toFieldSet
+// upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/fieldpath/set.go EnsureNamedFieldsAreMembers
+
 use serde_json::{Map, Value};
 
 use super::{Atom, ListAtom, MapAtom, TypeRef};
@@ -14,7 +17,7 @@ use crate::{
 /// The fields of a value: leaves, items of lists and maps, and what is replaced as one.
 ///
 /// Structs are not part of it, only what is in them. Items that are there more than once count as one field
-/// with nothing below it. Items that cannot be told apart are left out; [`super::validate`] finds them.
+/// with nothing below it. Items that cannot be distinguished are left out; [`super::validate`] finds them.
 pub fn field_set<'a>(value: &'a Value, typed: &'a dyn TypeSchema) -> FieldSet<'a> {
     fields(value, TypeRef::Known(typed), Structs::Unnamed).below
 }

@@ -1,5 +1,7 @@
 //! What becomes of an object when a configuration is applied onto it.
 
+// upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/typed/merge.go mergingWalker, visitListItems
+
 use serde_json::{Map, Value};
 
 use super::{Atom, ListAtom, MANAGED_FIELDS, MapAtom, Skip, TypeErrors, TypeRef, skip_below};
@@ -36,7 +38,7 @@ enum Source {
     Both { old: usize, new: usize },
 }
 
-/// Puts the applied value onto the live one, in its place: most of an object stays as it is.
+/// Puts the applied value onto the live one, in place of it: most of an object stays as it is.
 fn put(live: &mut Value, applied: &Value, typed: TypeRef<'_>, depth: usize) -> Result<(), TypeErrors> {
     match typed.resolve(applied) {
         Atom::Map(atom) if !atom.atomic => match (live, applied) {
@@ -158,7 +160,7 @@ fn plan(old: &[Value], new: &[Value], atom: ListAtom<'_>) -> Result<Vec<Source>,
                 continue;
             }
             if in_new[left].is_some() && next_shared.is_some() && next_shared != in_new[left] {
-                // In both, but another one of both is to come first.
+                // In both, but another item of both must be first.
                 left += 1;
                 continue;
             }
@@ -193,7 +195,7 @@ struct ItemPositions<'a> {
     sorted: Vec<usize>,
 }
 
-// --- Places ---
+// --- ItemPositions ---
 
 impl<'a> ItemPositions<'a> {
     fn of(items: &'a [Value], list: ListAtom<'a>) -> Result<Self, TypeErrors> {

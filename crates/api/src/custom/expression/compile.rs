@@ -26,9 +26,9 @@ pub(crate) struct Scope {
 /// A compiled rule.
 #[derive(Debug)]
 pub(crate) struct Compiled {
-    /// `None` if the rule is empty; the error is the text that tells why it cannot be compiled.
+    /// `None` if the rule is empty; the error is the text that explains why it cannot be compiled.
     pub(crate) program: Option<Result<Program, String>>,
-    /// The same of the expression that tells what is wrong.
+    /// The same of the expression that gives the message.
     pub(crate) message: Option<Result<Program, String>>,
     /// Whether it speaks of the old value.
     pub(crate) uses_old: bool,

@@ -10,16 +10,16 @@ pub(crate) struct Rule {
     /// The expression that must hold.
     pub(crate) expression: Box<str>,
     message: Box<str>,
-    /// An expression that tells what is wrong; may be empty.
+    /// An expression that gives the message; may be empty.
     pub(crate) message_expression: Box<str>,
     pub(super) reason: FieldErrorReason,
-    /// The field below the value that is told to be wrong; empty if it is the value itself.
+    /// The field below the value that is reported to be wrong; empty if it is the value itself.
     pub(super) field_path: Box<str>,
     /// Whether the old value may be missing.
     pub(super) optional_old: bool,
 }
 
-/// What sort of fault it is when a rule does not hold.
+/// What sort of error it is when a rule does not hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum FieldErrorReason {
     /// A value is out of bounds.
@@ -67,7 +67,7 @@ impl Rule {
         }
     }
 
-    /// What is told when it does not hold.
+    /// What is reported when it does not hold.
     pub(super) fn failure_message(&self) -> String {
         if self.message.is_empty() {
             format!("failed rule: {}", self.expression.trim())

@@ -44,7 +44,7 @@ pub(crate) fn validate(
         current: correlated,
         nearest: None,
     };
-    // When the budget is used up, that is the last thing told.
+    // When the budget is used up, that is the last error.
     let _: Result<(), Exhausted> = run.level(tree, node, (value, old), ratchet, at);
     run.tolerated
 }
@@ -203,7 +203,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Whether a rule holds. What keeps it from being asked is told, and it counts as holding.
+    /// Whether a rule holds. What keeps it from being asked is reported, and it counts as holding.
     fn holds(
         &mut self,
         program: &Program,
@@ -253,7 +253,7 @@ impl Run<'_> {
         Err(Exhausted)
     }
 
-    /// What is told of a rule that does not hold.
+    /// What is reported of a rule that does not hold.
     fn message(
         &mut self,
         compiled: &Compiled,

@@ -1,8 +1,8 @@
-//! Judging a value by its schema, with the words and places of upstream.
+//! Validates a value against its schema, with the messages and paths of upstream.
 
-mod schema_error;
 mod format;
 mod number;
+mod schema_error;
 mod value_path;
 mod work;
 
@@ -25,14 +25,14 @@ use crate::{
     strategy::ErrorList,
 };
 
-/// What is wrong with a value that stands at a place.
+/// What is wrong with a value that stands at a location.
 pub(crate) fn validate(value: &Value, node: &Node, at: &Path<'_>, errors: &mut ErrorList) {
     let work = Work::new();
     let result = validate_value(value, node, &ValuePath::Top, None, &work);
     finish(result, &work, at, errors);
 }
 
-/// The same for a value that was there before, if it was: what did not change is not judged. `compared` is the schema by
+/// The same for a value that was there before, if it was: what did not change is not validated. `compared` is the schema by
 /// which the two are compared.
 pub(super) fn validate_update(
     value: &Value,
@@ -70,7 +70,7 @@ fn finish(result: ValidationResult, work: &Work<'_>, at: &Path<'_>, errors: &mut
     }
 }
 
-/// Judges a value that can be compared with what it was.
+/// Validates a value that can be compared with what it was.
 fn ratcheted<'n>(
     node: &'n Node,
     path: &ValuePath<'_>,
@@ -84,7 +84,7 @@ fn ratcheted<'n>(
     result
 }
 
-/// Judges a value. `correlated`: what the parts of it were before is compared.
+/// Validates a value. `correlated`: what the parts of it were before is compared.
 fn validate_value<'n>(
     value: &Value,
     node: &'n Node,
@@ -142,7 +142,9 @@ fn validate_type(value: &Value, node: &Node, path: &ValuePath<'_>) -> Validation
         result
     };
     let (found, number_value) = match value {
-        Value::Null if wanted.is_empty() || node.has_flag(Flag::Nullable) => return ValidationResult::passed(1),
+        Value::Null if wanted.is_empty() || node.has_flag(Flag::Nullable) => {
+            return ValidationResult::passed(1);
+        }
         Value::Null => return wrong(wanted, "null"),
         Value::Bool(_) => ("boolean", ""),
         Value::Number(number) => number::type_of(number),
@@ -178,7 +180,13 @@ fn validate_type(value: &Value, node: &Node, path: &ValuePath<'_>) -> Validation
     }
 }
 
-fn validate_enum(value: &Value, node: &Node, path: &ValuePath<'_>, work: &Work<'_>, result: &mut ValidationResult) {
+fn validate_enum(
+    value: &Value,
+    node: &Node,
+    path: &ValuePath<'_>,
+    work: &Work<'_>,
+    result: &mut ValidationResult,
+) {
     let options = node.extras().map_or(&[] as &[Value], |extras| &extras.options);
     if options.is_empty() {
         return;
@@ -190,7 +198,7 @@ fn validate_enum(value: &Value, node: &Node, path: &ValuePath<'_>, work: &Work<'
     }
 }
 
-/// Adds a fault. The length of its text counts.
+/// Adds an error. The length of its text counts.
 fn add(result: &mut ValidationResult, work: &Work<'_>, error: impl FnOnce() -> SchemaError) {
     if result.is_full() {
         return;
@@ -217,7 +225,13 @@ fn is_option(value: &Value, option: &Value) -> bool {
     }
 }
 
-fn validate_string<'n>(text: &str, node: &'n Node, path: &ValuePath<'_>, work: &Work<'n>, result: &mut ValidationResult) {
+fn validate_string<'n>(
+    text: &str,
+    node: &'n Node,
+    path: &ValuePath<'_>,
+    work: &Work<'n>,
+    result: &mut ValidationResult,
+) {
     result.passed += 1;
     let Some(extras) = node.extras() else {
         return;
@@ -231,13 +245,15 @@ fn validate_string<'n>(text: &str, node: &'n Node, path: &ValuePath<'_>, work: &
         if of_text {
             result.passed += 1;
             if !format.fits(text) {
-                add(result, work, || SchemaError::wrong_type(path, format.name(), text));
+                add(result, work, || {
+                    SchemaError::wrong_type(path, format.name(), text)
+                });
             }
         }
     }
 }
 
-/// Length and pattern: of several things that are wrong the first is told.
+/// Length and pattern: only the first error is reported.
 fn validate_length<'n>(
     text: &str,
     node: &'n Node,
@@ -362,7 +378,7 @@ fn validate_object<'n>(
         }
         Additional::Unsaid | Additional::Any => {}
     }
-    // Both are sorted by name: whichever has fewer is gone through.
+    // Both are sorted by name: whichever has fewer is scanned.
     if fields.len() < node.properties().len() {
         for (name, value) in fields {
             if let Some(property) = node.property(name) {
@@ -381,7 +397,9 @@ fn validate_object<'n>(
             return;
         }
         if !fields.contains_key(&**name) {
-            add(result, work, || SchemaError::required(&ValuePath::Key(path, name)));
+            add(result, work, || {
+                SchemaError::required(&ValuePath::Key(path, name))
+            });
         }
     }
 }

@@ -4,8 +4,8 @@ use serde_json::{Number, Value};
 
 use super::{
     super::node::{Bounds, Flag, Kind, Node},
-    schema_error::{SchemaError, ValidationResult},
     format::Format,
+    schema_error::{SchemaError, ValidationResult},
     value_path::ValuePath,
 };
 use crate::{field::BadValue, go};
@@ -43,7 +43,7 @@ pub(super) fn type_of(number: &Number) -> (&'static str, &'static str) {
     }
 }
 
-/// Judges a number.
+/// Validates a number.
 pub(super) fn validate(number: &Number, node: &Node, path: &ValuePath<'_>) -> ValidationResult {
     let mut result = ValidationResult::passed(1);
     let number_value = NumberValue::of(number);
@@ -98,7 +98,13 @@ pub(super) fn validate(number: &Number, node: &Node, path: &ValuePath<'_>) -> Va
     result
 }
 
-fn multiple(number_value: NumberValue, bounds: &Bounds, range: &Range, path: &ValuePath<'_>, result: &mut ValidationResult) {
+fn multiple(
+    number_value: NumberValue,
+    bounds: &Bounds,
+    range: &Range,
+    path: &ValuePath<'_>,
+    result: &mut ValidationResult,
+) {
     let Some(factor) = bounds.multiple_of else {
         return;
     };
@@ -161,9 +167,9 @@ impl Range {
     /// Why a number does not fit, if it does not.
     fn range_error(&self, number_value: NumberValue, what: &str, path: &ValuePath<'_>) -> Option<String> {
         let fits = match (self.kind, self.format) {
-            (Kind::Integer, Some(Format::Int32)) => {
-                number_value.whole().is_some_and(|number| i32::try_from(number).is_ok())
-            }
+            (Kind::Integer, Some(Format::Int32)) => number_value
+                .whole()
+                .is_some_and(|number| i32::try_from(number).is_ok()),
             (Kind::Integer, _) => number_value.whole().is_some(),
             #[expect(
                 clippy::cast_possible_truncation,
@@ -185,7 +191,7 @@ impl Range {
         })
     }
 
-    /// How a number compares to a bound, and the bound as it is told.
+    /// How a number compares to a bound, and the bound as it is reported.
     fn bound(
         &self,
         number_value: NumberValue,

@@ -1,4 +1,4 @@
-//! What is wrong with a value, as schemas tell it, and how that becomes an error of a field.
+//! What is wrong with a value, as schemas report it, and how that becomes an error of a field.
 
 use serde_json::Value;
 
@@ -10,21 +10,21 @@ use crate::{
     strategy::ErrorList,
 };
 
-/// More faults than that are not collected: an object could have a million.
+/// More errors than that are not collected: an object could have a million.
 const MOST: usize = 1000;
 
 /// Something that is wrong with a value.
 #[derive(Clone, Debug)]
 pub(super) struct SchemaError {
-    /// Where; `None` if only the text tells.
+    /// Where; `None` if only the text has it.
     path: Option<String>,
     kind: SchemaErrorKind,
     value: BadValue,
-    /// The words of the schema.
+    /// The message of the schema.
     text: String,
 }
 
-/// How a fault is told.
+/// How an error is reported.
 #[derive(Clone, Debug)]
 enum SchemaErrorKind {
     Type,
@@ -35,15 +35,15 @@ enum SchemaErrorKind {
     Invalid,
 }
 
-/// What judging a value came to.
+/// The result of validating a value.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ValidationResult {
     pub(super) errors: Vec<SchemaError>,
-    /// How many checks were passed: of several schemas that do not fit, the one that comes nearest tells why.
+    /// How many checks were passed: of several schemas that do not fit, the one that is nearest explains why.
     pub(super) passed: usize,
 }
 
-// --- Judgement ---
+// --- ValidationResult ---
 
 impl ValidationResult {
     pub(super) fn passed(passed: usize) -> Self {
@@ -64,7 +64,7 @@ impl ValidationResult {
         }
     }
 
-    /// Whether another fault would not be kept.
+    /// Whether another error would not be kept.
     pub(super) fn is_full(&self) -> bool {
         self.errors.len() >= MOST
     }
@@ -75,7 +75,7 @@ impl ValidationResult {
         }
     }
 
-    /// The errors of the fields, each once. `at`: where the value stands that was judged.
+    /// The errors of the fields, each once. `at`: where the value stands that was validated.
     pub(super) fn into_errors(self, at: &Path<'_>, errors: &mut ErrorList) {
         let mut reported = std::collections::HashSet::new();
         for error in self.errors {
@@ -86,7 +86,7 @@ impl ValidationResult {
     }
 }
 
-// --- Fault ---
+// --- SchemaError ---
 
 impl SchemaError {
     /// About how many bytes its texts take.
@@ -165,7 +165,7 @@ impl SchemaError {
         }
     }
 
-    /// Anything else: what is wrong, after the place and ` in body `.
+    /// Anything else: what is wrong, after the location and ` in body `.
     pub(super) fn invalid(path: &ValuePath<'_>, value: impl Into<BadValue>, message: &str) -> Self {
         let path = limits::display(path, MAX_PATH_BYTES);
         SchemaError {
@@ -176,7 +176,7 @@ impl SchemaError {
         }
     }
 
-    /// The same in words that name the place themselves.
+    /// The same with a message that contains the path itself.
     pub(super) fn with_text(path: &ValuePath<'_>, value: impl Into<BadValue>, text: String) -> Self {
         SchemaError {
             path: Some(limits::display(path, MAX_PATH_BYTES)),
@@ -186,7 +186,7 @@ impl SchemaError {
         }
     }
 
-    /// A fault that no field is named for.
+    /// An error that no field is named for.
     pub(super) fn without_path(text: String) -> Self {
         SchemaError {
             path: None,

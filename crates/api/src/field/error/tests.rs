@@ -90,7 +90,7 @@ fn every_kind_has_its_text() {
 }
 
 #[test]
-fn a_list_of_errors_says_each_text_once() {
+fn aggregate_reports_each_text_once() {
     let at = at();
     let a = Error::required(&at, "a");
     let b = Error::required(&at, "b");

@@ -1,6 +1,6 @@
 //! How deep a document is while operations change it.
 //!
-//! Whatever drops, copies or encodes a document goes down into it level by level on the stack, so every operation is
+//! Whatever drops, copies or encodes a document descends into it level by level on the stack, so every operation is
 //! checked before it nests anything. Nothing here recurses.
 
 use serde_json::Value;

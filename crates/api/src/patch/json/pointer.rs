@@ -1,10 +1,10 @@
-//! Places in a document (RFC 6901).
+//! JSON pointers (RFC 6901).
 
 use std::io;
 
 use serde_json::Value;
 
-/// The place an index means in a list of some places. It may count from the end.
+/// The position an index means in a list of this length. It may count from the end.
 pub(super) fn index(text: &str, length: usize) -> Option<usize> {
     let number: i64 = text.parse().ok()?;
     let length = i64::try_from(length).ok()?;

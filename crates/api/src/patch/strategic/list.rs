@@ -15,7 +15,7 @@ use crate::{
 
 /// Merges the items of a patch into a list: objects by their key, scalars by their value.
 ///
-/// Items of the patch stand in the order of the patch; others keep their place among them where they can.
+/// Items of the patch stand in the order of the patch; others keep their position among them where they can.
 pub(super) fn merge(
     list: Vec<Value>,
     patch: Vec<Value>,
@@ -63,7 +63,7 @@ pub(super) fn delete(
 }
 
 /// Puts items in order: those that `first` names as it names them, the others as `second` does, and the others
-/// before those of the first that they stood before. Items are named by what tells them apart.
+/// before those of the first that they stood before. Items are named by what identifies them.
 pub(super) fn arrange(
     items: Vec<Value>,
     first: &[Value],
@@ -98,7 +98,7 @@ pub(super) fn arrange(
     Ok(arranged)
 }
 
-/// What tells the items of a list apart, one by one.
+/// What identifies the items of a list, one by one.
 pub(super) fn identities(list: &[Value], key: Option<&str>) -> Result<Vec<Value>, Error> {
     list.iter().map(|item| identity(item, key).cloned()).collect()
 }
@@ -189,7 +189,7 @@ fn positions(names: &[Value]) -> HashMap<&Value, usize> {
     positions
 }
 
-/// What tells an item from others: itself, or the value of its key.
+/// The identity of an item: itself, or the value of its key.
 fn identity<'v>(item: &'v Value, key: Option<&str>) -> Result<&'v Value, Error> {
     let Some(key) = key else { return Ok(item) };
     let map: &Object = item.as_object().ok_or_else(|| Error::not_an_object(item))?;

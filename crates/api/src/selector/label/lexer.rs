@@ -1,4 +1,4 @@
-//! The words of a selector.
+//! The tokens of a selector.
 
 /// What a word is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub(super) struct ScannedItem {
     pub(super) text: String,
 }
 
-/// All words of a selector, the end included. A NUL ends a word, and alone it ends the selector.
+/// All tokens of a selector, the end included. A NUL ends a word, and alone it ends the selector.
 pub(super) fn scan(selector: &str) -> Vec<ScannedItem> {
     let mut rest = selector;
     let mut items = Vec::new();

@@ -30,12 +30,12 @@ pub enum InvalidValues {
     Taken,
 }
 
-/// Whether operators nobody knows are taken.
+/// Whether unknown operators are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnknownOperators {
     /// They are errors.
     Refused,
-    /// They are taken: others judge them.
+    /// They are accepted: other code validates them.
     Taken,
 }
 

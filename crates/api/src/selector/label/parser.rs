@@ -167,7 +167,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The next word. `in` and `notin` are words like others, except where an operator is asked for.
+    /// The next word. `in` and `notin` are identifiers like others, except where an operator is asked for.
     fn peek(&self) -> (Kind, String) {
         let word = &self.scanned_items[self.next.min(self.scanned_items.len() - 1)];
         let kind = match word.kind {
