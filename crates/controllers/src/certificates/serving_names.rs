@@ -7,14 +7,14 @@ use std::net::IpAddr;
 
 use k3_api::name::validate_dns1123_subdomain;
 
-use crate::{context::ServerIdentity, network::Network};
+use crate::{cidr::Cidr, context::ServerIdentity};
 
 /// Decides about the names that a node asks for.
 pub(super) struct ServingNamePolicy<'a> {
     /// The API server.
     pub(super) server: &'a ServerIdentity,
     /// The networks of services.
-    pub(super) service_networks: Vec<Network>,
+    pub(super) service_networks: Vec<Cidr>,
     /// The node that asks.
     pub(super) node: &'a str,
 }

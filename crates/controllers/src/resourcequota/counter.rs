@@ -16,9 +16,9 @@ use serde_json::Value;
 
 use super::status::Counted;
 use crate::{
-    context::Context,
+    context::ControllerContext,
     resource::{DEVICE_CLASSES, PODS, RESOURCE_CLAIMS, Resource},
-    writer::{Page, Writer},
+    writer::{ApiWriter, Page},
 };
 
 /// How many objects are read at once.
@@ -26,7 +26,7 @@ const PAGE: u32 = 500;
 
 /// Counts what is used.
 pub(super) struct Counter {
-    writer: Writer,
+    writer: ApiWriter,
     clock: Clock,
 }
 
@@ -40,7 +40,7 @@ struct Around {
 // --- Counter ---
 
 impl Counter {
-    pub(super) fn new(context: &Context) -> Self {
+    pub(super) fn new(context: &ControllerContext) -> Self {
         Counter {
             writer: context.writer.clone(),
             clock: context.clock.clone(),
@@ -125,7 +125,7 @@ impl Counter {
         loop {
             let page: Page<IgnoredAny> = self
                 .writer
-                .page_of_metadata(resource, namespace, &parameters)
+                .list_metadata_page(resource, namespace, &parameters)
                 .await?;
             count += page.items.len();
             if page.metadata.next.is_empty() {
@@ -143,7 +143,7 @@ impl Counter {
         let mut parameters = ListParams::default().limit(PAGE);
         let mut objects = Vec::new();
         loop {
-            let page: Page<Value> = self.writer.page(resource, namespace, &parameters).await?;
+            let page: Page<Value> = self.writer.list_page(resource, namespace, &parameters).await?;
             objects.extend(page.items);
             if page.metadata.next.is_empty() {
                 return Ok(objects);

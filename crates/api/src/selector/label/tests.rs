@@ -17,7 +17,7 @@ fn selectors_have_one_text() {
         ("", ""),
         ("  a = b ", "a=b"),
         ("z,a==b", "a==b,z"),
-        ("k in (c,a, b),!old", "!old,k in (a,b,c)"),
+        ("k in (c,a, b),!absent", "!absent,k in (a,b,c)"),
         ("k notin ()", "k notin ()"),
         ("k in (,a)", "k in (,a)"),
         ("k in (a,,b)", "k in (,a,b)"),
