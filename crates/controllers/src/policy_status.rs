@@ -1,7 +1,9 @@
 //! Tells authors of validating policies where their expressions do not suit the kinds that the policies are about.
 
 use k3_api::{
-    admission::{GroupVersionKind, MatchedResource, PolicyTypes, declared, declared_custom, type_check, types_to_check},
+    admission::{
+        GroupVersionKind, MatchedResource, PolicyTypes, declared, declared_custom, type_check, types_to_check,
+    },
     custom::Definition,
     kinds::builtin,
     strategy::Tree,
