@@ -5,7 +5,7 @@
     reason = "claims read better without ampersands"
 )]
 
-use k3_api::rules::Tree;
+use k3_api::strategy::Tree;
 use serde_json::{Value, json};
 
 use crate::{
@@ -42,13 +42,13 @@ fn their_schemas_are_published_in_both_forms() {
             let v2 = k3_api::custom::published::v2(server.crd(), version).unwrap();
             let metadata = "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
             assert_eq!(
-                v3.object.1.way("properties.metadata.allOf")[0].text("$ref"),
+                v3.object.1.at_path("properties.metadata.allOf")[0].text("$ref"),
                 metadata
             );
             assert!(
                 v3.object
                     .1
-                    .way("properties.spec.properties")
+                    .at_path("properties.spec.properties")
                     .as_object()
                     .unwrap()
                     .len()

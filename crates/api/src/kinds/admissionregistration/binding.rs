@@ -7,7 +7,7 @@ use crate::{
     field::{Error, Path},
     kinds::field_checks,
     name,
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, named_row},
     time::Time,
 };
 
@@ -31,20 +31,20 @@ const COLUMNS: &[Column] = &[
 /// A binding of a policy of this sort.
 pub(super) struct Binding(pub(super) Sort);
 
-impl Rules for Binding {
-    fn default(&self, object: &mut Value) {
+impl RestStrategy for Binding {
+    fn set_defaults(&self, object: &mut Value) {
         if let Some(spec) = object.get_mut("spec") {
             matching::default(spec, "matchResources");
         }
     }
 
-    fn validate(&self, object: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         self.judge(object.at("spec"), errors);
         reserved::refuse(object, errors);
         self.require(object.at("spec"), errors);
     }
 
-    fn validate_update(&self, new: &Value, _old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, _old: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         self.judge(new.at("spec"), errors);
         self.require(new.at("spec"), errors);
     }
@@ -57,7 +57,7 @@ impl Rules for Binding {
         true
     }
 
-    fn updates_unconditionally(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 
@@ -76,12 +76,17 @@ impl Rules for Binding {
 }
 
 impl Binding {
-    fn judge(&self, spec: &Value, errors: &mut Errors) {
+    fn judge(&self, spec: &Value, errors: &mut ErrorList) {
         let at = Path::new("spec");
         let policy = spec.text("policyName");
         let field_path = at.child("policyName");
         if !policy.is_empty() {
-            field_checks::push_invalid(policy, name::dns1123_subdomain(policy), &field_path, errors);
+            field_checks::push_invalid(
+                policy,
+                name::validate_dns1123_subdomain(policy),
+                &field_path,
+                errors,
+            );
         } else if self.0 == Sort::Mutating {
             errors.push(Error::required(&field_path, ""));
         }
@@ -101,7 +106,7 @@ impl Binding {
     }
 
     /// What must be given, told after all else.
-    fn require(&self, spec: &Value, errors: &mut Errors) {
+    fn require(&self, spec: &Value, errors: &mut ErrorList) {
         if self.0 == Sort::Mutating {
             return;
         }
@@ -114,7 +119,7 @@ impl Binding {
     }
 }
 
-fn actions(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn actions(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let actions = || spec.texts("validationActions");
     let repeated = field_checks::duplicate_flags(actions());
     for (index, action) in actions().enumerate() {
@@ -174,7 +179,7 @@ mod tests {
     use super::*;
 
     fn messages(sort: Sort, spec: &Value) -> Vec<String> {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         let binding = Binding(sort);
         binding.judge(spec, &mut errors);
         binding.require(spec, &mut errors);

@@ -2,12 +2,12 @@
 //!
 //! Every expression is compiled when it is written, against what it may speak of, and must give what is wanted of it.
 
-use k3_cel::{CompileError, Decl, Environment, ObjectDecl, Program, Type, is_reserved};
+use k3_cel::{CompileError, DeclType, Environment, ObjectDeclType, Program, Type, is_reserved};
 
 use crate::{
-    admission::{self, Reach},
+    admission::{self, OptionalVariableDeclarations},
     field::{Error, Path},
-    rules::Errors,
+    strategy::ErrorList,
 };
 
 /// What an expression is compiled against, and what it must give.
@@ -20,7 +20,7 @@ pub(super) struct Wanted {
 
 impl Wanted {
     /// An expression within reach that gives one of these types.
-    pub(super) fn new(reach: Reach, gives: &'static [&'static str]) -> Self {
+    pub(super) fn new(reach: OptionalVariableDeclarations, gives: &'static [&'static str]) -> Self {
         Wanted {
             environment: admission::environment(reach),
             gives,
@@ -28,10 +28,10 @@ impl Wanted {
     }
 
     /// With the variables that a policy declares itself, as far as they are known.
-    pub(super) fn with_variables(mut self, variables: &ObjectDecl) -> Self {
+    pub(super) fn with_variables(mut self, variables: &ObjectDeclType) -> Self {
         self.environment = self
             .environment
-            .variable("variables", Decl::object(variables.clone()));
+            .variable("variables", DeclType::object(variables.clone()));
         self
     }
 
@@ -47,7 +47,7 @@ impl Wanted {
         text: &str,
         missing: &str,
         at: &Path<'_>,
-        errors: &mut Errors,
+        errors: &mut ErrorList,
     ) -> Option<Type> {
         self.validate_trimmed(text, text, missing, at, errors)
     }
@@ -59,7 +59,7 @@ impl Wanted {
         shown: &str,
         missing: &str,
         at: &Path<'_>,
-        errors: &mut Errors,
+        errors: &mut ErrorList,
     ) -> Option<Type> {
         if text.trim().is_empty() {
             errors.push(Error::required(at, missing));

@@ -4,12 +4,12 @@ use serde_json::{Value, json};
 
 use super::{expression::Wanted, rule};
 use crate::{
-    admission::Reach,
+    admission::OptionalVariableDeclarations,
     field::{Error, Path},
     kinds::field_checks,
     name,
-    rules::{Errors, Tree, TreeMut},
     selector::label::{self, InvalidValues, UnknownOperators},
+    strategy::{ErrorList, Tree, TreeMut},
 };
 
 pub(super) const MATCH_POLICIES: [&str; 2] = ["Equivalent", "Exact"];
@@ -20,16 +20,16 @@ pub(super) fn default(spec: &mut Value, field: &str) {
     let Some(resources) = spec.at_mut(field).filter(|value| !value.is_null()) else {
         return;
     };
-    resources.fill("matchPolicy", "Equivalent");
-    resources.fill("namespaceSelector", json!({}));
-    resources.fill("objectSelector", json!({}));
+    resources.set_default("matchPolicy", "Equivalent");
+    resources.set_default("namespaceSelector", json!({}));
+    resources.set_default("objectSelector", json!({}));
     for list in ["resourceRules", "excludeResourceRules"] {
         rule::default(resources, list);
     }
 }
 
 /// What is wrong with which objects are meant.
-pub(super) fn resources(resources: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn resources(resources: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let policy = resources.text("matchPolicy");
     if !resources.has("matchPolicy") {
         errors.push(Error::required(&at.child("matchPolicy"), ""));
@@ -61,14 +61,14 @@ pub(super) fn resources(resources: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// What is wrong with a selector of labels.
-pub(super) fn selector(selector: &Value, values: InvalidValues, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn selector(selector: &Value, values: InvalidValues, at: &Path<'_>, errors: &mut ErrorList) {
     errors.extend(label::validate(at, selector, values, UnknownOperators::Refused));
 }
 
 /// What is wrong with the conditions of a webhook or policy.
-pub(super) fn conditions(conditions: &[Value], params: bool, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn conditions(conditions: &[Value], params: bool, at: &Path<'_>, errors: &mut ErrorList) {
     let wanted = Wanted::new(
-        Reach {
+        OptionalVariableDeclarations {
             params,
             authorizer: true,
         },
@@ -92,7 +92,7 @@ pub(super) fn conditions(conditions: &[Value], params: bool, at: &Path<'_>, erro
             errors.push(Error::required(&field_path, ""));
             continue;
         }
-        field_checks::push_invalid(text, name::label_key(text), &field_path, errors);
+        field_checks::push_invalid(text, name::validate_label_key(text), &field_path, errors);
         if repeated[index] {
             errors.push(Error::duplicate(&field_path, text));
         }
@@ -100,7 +100,7 @@ pub(super) fn conditions(conditions: &[Value], params: bool, at: &Path<'_>, erro
 }
 
 /// What is wrong with the kind of the parameters of a policy.
-pub(super) fn param_kind(kind: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn param_kind(kind: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("apiVersion");
     let version = kind.text("apiVersion");
     match version.matches('/').count() {
@@ -116,7 +116,7 @@ pub(super) fn param_kind(kind: &Value, at: &Path<'_>, errors: &mut Errors) {
         errors.push(Error::required(&at.child("kind"), ""));
         return;
     }
-    let msgs = name::dns1035_label(&text.to_lowercase());
+    let msgs = name::validate_dns1035_label(&text.to_lowercase());
     if !msgs.is_empty() {
         let detail = format!(
             "may have mixed case, but should otherwise match: {}",
@@ -126,13 +126,13 @@ pub(super) fn param_kind(kind: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn group_version(text: &str, at: &Path<'_>, errors: &mut Errors) {
+fn group_version(text: &str, at: &Path<'_>, errors: &mut ErrorList) {
     let (group, version) = match text {
         "/" => ("", ""),
         _ => text.split_once('/').unwrap_or(("", text)),
     };
     if !group.is_empty() {
-        let msgs = name::dns1123_subdomain(group);
+        let msgs = name::validate_dns1123_subdomain(group);
         if !msgs.is_empty() {
             errors.push(Error::invalid(at, group, msgs.join(",")));
         }
@@ -141,14 +141,14 @@ fn group_version(text: &str, at: &Path<'_>, errors: &mut Errors) {
         errors.push(Error::invalid(at, text, "version must be specified"));
         return;
     }
-    let msgs = name::dns1035_label(version);
+    let msgs = name::validate_dns1035_label(version);
     if !msgs.is_empty() {
         errors.push(Error::invalid(at, version, msgs.join(",")));
     }
 }
 
 /// What is wrong with the parameters that a binding points at.
-pub(super) fn param_ref(reference: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn param_ref(reference: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if reference.is_null() {
         return;
     }
@@ -157,7 +157,7 @@ pub(super) fn param_ref(reference: &Value, at: &Path<'_>, errors: &mut Errors) {
     let by_selector = reference.has("selector");
     if !text.is_empty() {
         let field_path = at.child("name");
-        field_checks::push_invalid(text, name::path_segment_name(text), &field_path, errors);
+        field_checks::push_invalid(text, name::validate_path_segment_name(text), &field_path, errors);
         if by_selector {
             errors.push(Error::forbidden(&field_path, both));
         }

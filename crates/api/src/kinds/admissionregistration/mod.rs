@@ -12,7 +12,7 @@ mod reserved;
 mod rule;
 mod webhook;
 
-use crate::rules::Rules;
+use crate::strategy::RestStrategy;
 
 /// What admission does with an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,8 +23,8 @@ enum Sort {
     Validating,
 }
 
-/// The rules of a kind of this group.
-pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
+/// The strategy of a kind of this group.
+pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     Some(match kind {
         "MutatingAdmissionPolicy" => &policy::Policy(Sort::Mutating),
         "MutatingAdmissionPolicyBinding" => &binding::Binding(Sort::Mutating),

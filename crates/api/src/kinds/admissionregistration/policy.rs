@@ -1,6 +1,6 @@
 //! Policies: expressions that judge or change objects.
 
-use k3_cel::{Decl, ObjectDecl, Type};
+use k3_cel::{DeclType, ObjectDeclType, Type};
 use serde_json::{Value, json};
 
 use super::{
@@ -9,11 +9,13 @@ use super::{
     json_path, matching, reserved, rule, webhook,
 };
 use crate::{
-    admission::Reach,
-    field::{Error, Path, Shown},
+    admission::OptionalVariableDeclarations,
+    field::{BadValue, Error, Path},
     kinds::{condition, field_checks, go_values, status_meta},
     name,
-    rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
+    strategy::{
+        Column, Description, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row,
+    },
     time::Time,
 };
 
@@ -52,29 +54,35 @@ const MUTATING_COLUMNS: &[Column] = &[
 /// A policy of this sort.
 pub(super) struct Policy(pub(super) Sort);
 
-impl Rules for Policy {
-    fn default(&self, object: &mut Value) {
-        let spec = object.make("spec");
-        spec.fill("failurePolicy", "Fail");
+impl RestStrategy for Policy {
+    fn set_defaults(&self, object: &mut Value) {
+        let spec = object.ensure_object("spec");
+        spec.set_default("failurePolicy", "Fail");
         matching::default(spec, "matchConstraints");
     }
 
-    fn prepare_status(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _at: &StrategyContext<'_>) {
         new.copy_from("spec", old);
         status_meta::reset_object_meta_for_status(new, old);
     }
 
-    fn validate(&self, object: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         self.judge(object, true, errors);
         reserved::refuse(object, errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         let same = |name: &str| new.at("spec").at(name) == old.at("spec").at(name);
         self.judge(new, !(same("paramKind") && same("matchConditions")), errors);
     }
 
-    fn validate_status(&self, new: &Value, _old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        _old: &Value,
+        _at: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         let at = Path::new("status");
         let status = new.at("status");
         let checking = at.child("typeChecking");
@@ -109,7 +117,7 @@ impl Rules for Policy {
         true
     }
 
-    fn updates_unconditionally(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 
@@ -137,7 +145,7 @@ impl Rules for Policy {
 }
 
 impl Policy {
-    fn judge(&self, object: &Value, conditions: bool, errors: &mut Errors) {
+    fn judge(&self, object: &Value, conditions: bool, errors: &mut ErrorList) {
         let spec = object.at("spec");
         let at = Path::new("spec");
         one_of(spec, "failurePolicy", &webhook::FAILURE_POLICIES, &at, errors);
@@ -168,7 +176,7 @@ impl Policy {
                 errors,
             );
         }
-        let reach = Reach {
+        let reach = OptionalVariableDeclarations {
             params: spec.has("paramKind"),
             authorizer: true,
         };
@@ -202,7 +210,7 @@ impl Policy {
 }
 
 /// A field that must be there and one of these.
-fn one_of(spec: &Value, field: &str, supported: &[&str], at: &Path<'_>, errors: &mut Errors) {
+fn one_of(spec: &Value, field: &str, supported: &[&str], at: &Path<'_>, errors: &mut ErrorList) {
     match spec.text(field) {
         "" if !spec.has(field) => errors.push(Error::required(&at.child(field), "")),
         text if supported.contains(&text) => {}
@@ -212,13 +220,13 @@ fn one_of(spec: &Value, field: &str, supported: &[&str], at: &Path<'_>, errors: 
 
 /// What the expressions of a policy may speak of.
 struct Asked<'k> {
-    reach: Reach,
+    reach: OptionalVariableDeclarations,
     /// Its own variables.
-    known: Option<&'k ObjectDecl>,
+    known: Option<&'k ObjectDeclType>,
 }
 
 impl Asked<'_> {
-    fn wanted(&self, reach: Reach, gives: &'static [&'static str]) -> Wanted {
+    fn wanted(&self, reach: OptionalVariableDeclarations, gives: &'static [&'static str]) -> Wanted {
         let wanted = Wanted::new(reach, gives);
         match self.known {
             Some(known) => wanted.with_variables(known),
@@ -228,8 +236,13 @@ impl Asked<'_> {
 }
 
 /// What is wrong with variables, and what they are.
-fn variables(variables: &[Value], reach: Reach, at: &Path<'_>, errors: &mut Errors) -> ObjectDecl {
-    let mut known = ObjectDecl::new("kubernetes.variables");
+fn variables(
+    variables: &[Value],
+    reach: OptionalVariableDeclarations,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) -> ObjectDeclType {
+    let mut known = ObjectDeclType::new("kubernetes.variables");
     for (index, variable) in variables.iter().enumerate() {
         let field_path = at.index(index);
         let name = variable.text("name");
@@ -252,12 +265,12 @@ fn variables(variables: &[Value], reach: Reach, at: &Path<'_>, errors: &mut Erro
         );
         // It shares what is known so far.
         drop(wanted);
-        known = known.plain(name, Decl::from(ty.as_ref().unwrap_or(&Type::Dyn)));
+        known = known.plain(name, DeclType::from(ty.as_ref().unwrap_or(&Type::Dyn)));
     }
     known
 }
 
-fn validations(object: &Value, asked: &Asked<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn validations(object: &Value, asked: &Asked<'_>, at: &Path<'_>, errors: &mut ErrorList) {
     let spec = object.at("spec");
     let validations = spec.items("validations");
     let annotations = spec.items("auditAnnotations");
@@ -278,7 +291,7 @@ fn validations(object: &Value, asked: &Asked<'_>, at: &Path<'_>, errors: &mut Er
             .iter()
             .map(|one| go_values::internal_json("admissionregistration", "AuditAnnotation", one));
         let printed: Vec<_> = printed.collect();
-        let shown = Shown::Printed(format!("[{}]", printed.join(",")));
+        let shown = BadValue::Printed(format!("[{}]", printed.join(",")));
         let detail = format!("must not have more than {MAX_ANNOTATIONS} auditAnnotations");
         errors.push(Error::invalid(&field_path, shown, detail));
     }
@@ -299,7 +312,7 @@ fn validations(object: &Value, asked: &Asked<'_>, at: &Path<'_>, errors: &mut Er
     }
 }
 
-fn judge_validation(validation: &Value, asked: &Asked<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn judge_validation(validation: &Value, asked: &Asked<'_>, at: &Path<'_>, errors: &mut ErrorList) {
     let wanted = asked.wanted(asked.reach, &["bool"]);
     let field_path = at.child("expression");
     wanted.validate(
@@ -317,7 +330,7 @@ fn judge_validation(validation: &Value, asked: &Asked<'_>, at: &Path<'_>, errors
                 "must be non-empty if specified",
             ));
         } else if name == "messageExpression" && !text.is_empty() {
-            let reach = Reach {
+            let reach = OptionalVariableDeclarations {
                 authorizer: false,
                 ..asked.reach
             };
@@ -342,7 +355,13 @@ fn judge_validation(validation: &Value, asked: &Asked<'_>, at: &Path<'_>, errors
     }
 }
 
-fn judge_annotation(annotation: &Value, policy: &str, asked: &Asked<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn judge_annotation(
+    annotation: &Value,
+    policy: &str,
+    asked: &Asked<'_>,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let field_path = at.child("key");
     let key = annotation.text("key");
     if policy.is_empty() {
@@ -353,7 +372,7 @@ fn judge_annotation(annotation: &Value, policy: &str, asked: &Asked<'_>, at: &Pa
         ));
     } else {
         let full = format!("{policy}/{key}");
-        field_checks::push_invalid(&full, name::label_key(&full), &field_path, errors);
+        field_checks::push_invalid(&full, name::validate_label_key(&full), &field_path, errors);
     }
     let field_path = at.child("valueExpression");
     let text = annotation.text("valueExpression");
@@ -372,7 +391,7 @@ fn judge_annotation(annotation: &Value, policy: &str, asked: &Asked<'_>, at: &Pa
     }
 }
 
-fn mutations(mutations: &[Value], asked: &Asked<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn mutations(mutations: &[Value], asked: &Asked<'_>, at: &Path<'_>, errors: &mut ErrorList) {
     if mutations.is_empty() {
         errors.push(Error::required(at, "mutations must contain at least one item"));
     }
@@ -422,8 +441,8 @@ mod tests {
     fn messages(sort: Sort, spec: &Value) -> Vec<String> {
         let mut object = json!({"metadata": {"name": "p.b"}, "spec": spec});
         let policy = Policy(sort);
-        policy.default(&mut object);
-        let mut errors = Errors::new();
+        policy.set_defaults(&mut object);
+        let mut errors = ErrorList::new();
         policy.judge(&object, true, &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }

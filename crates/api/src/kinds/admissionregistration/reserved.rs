@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{
     field::{Error, Path},
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 const SUFFIX: &str = ".static.k8s.io";
@@ -12,7 +12,7 @@ const DETAIL: &str = "names ending with \".static.k8s.io\" are reserved for stat
     cannot be managed via the API";
 
 /// A new object may not have such a name.
-pub(super) fn refuse(object: &Value, errors: &mut Errors) {
+pub(super) fn refuse(object: &Value, errors: &mut ErrorList) {
     let name = object.at("metadata").text("name");
     if name.ends_with(SUFFIX) {
         let metadata = Path::new("metadata");

@@ -8,7 +8,7 @@ use crate::{
     field::{Error, Path},
     kinds::field_checks,
     name,
-    rules::{Errors, Tree, TreeMut},
+    strategy::{ErrorList, Tree, TreeMut},
 };
 
 const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
@@ -18,12 +18,12 @@ const SCOPES: [&str; 3] = ["*", "Cluster", "Namespaced"];
 /// Fills in the scope of each rule of a list.
 pub(super) fn default(holder: &mut Value, list: &str) {
     for rule in holder.items_mut(list) {
-        rule.fill("scope", "*");
+        rule.set_default("scope", "*");
     }
 }
 
 /// What is wrong with a rule.
-pub(super) fn validate(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate(rule: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("operations");
     present(rule, "operations", at, errors);
     alone(rule, "operations", "operations", at, errors);
@@ -57,12 +57,12 @@ pub(super) fn validate(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// What is wrong with a rule that may name objects.
-pub(super) fn validate_named(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_named(rule: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("resourceNames");
     let repeated = field_checks::duplicate_flags(rule.texts("resourceNames"));
     for (index, text) in rule.texts("resourceNames").enumerate() {
         let field_path = field_path.index(index);
-        field_checks::push_invalid(text, name::path_segment_name(text), &field_path, errors);
+        field_checks::push_invalid(text, name::validate_path_segment_name(text), &field_path, errors);
         if repeated[index] {
             errors.push(Error::duplicate(&field_path, text));
         }
@@ -71,7 +71,7 @@ pub(super) fn validate_named(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// What changes objects cannot be asked when they are deleted.
-pub(super) fn validate_mutating(rules: &[Value], at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_mutating(rules: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("operations");
     for operation in rules.iter().flat_map(|rule| rule.texts("operations")) {
         if !MUTATING_OPERATIONS.contains(&operation) {
@@ -80,21 +80,21 @@ pub(super) fn validate_mutating(rules: &[Value], at: &Path<'_>, errors: &mut Err
     }
 }
 
-fn present(rule: &Value, list: &str, at: &Path<'_>, errors: &mut Errors) {
+fn present(rule: &Value, list: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if rule.items(list).is_empty() {
         errors.push(Error::required(&at.child(list), ""));
     }
 }
 
 /// Where everything is meant, nothing else is named.
-fn alone(rule: &Value, list: &str, what: &str, at: &Path<'_>, errors: &mut Errors) {
+fn alone(rule: &Value, list: &str, what: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if rule.items(list).len() > 1 && rule.texts(list).any(|item| item == "*") {
         let detail = format!("if '*' is present, must not specify other {what}");
         errors.push(Error::invalid(&at.child(list), rule.at(list), detail));
     }
 }
 
-fn resources(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn resources(rule: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     present(rule, "resources", at, errors);
     let field_path = at.child("resources");
     let resources = || rule.texts("resources");
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     fn messages(rule: &Value) -> Vec<String> {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         validate(rule, &Path::new("r"), &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }

@@ -12,8 +12,10 @@ use crate::{
         webhook_client::{self, REVIEW_VERSIONS},
     },
     name,
-    rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
     selector::label::InvalidValues,
+    strategy::{
+        Column, Description, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row,
+    },
     time::Time,
 };
 
@@ -57,28 +59,28 @@ struct Demands {
 
 // --- Configuration ---
 
-impl Rules for Configuration {
-    fn default(&self, object: &mut Value) {
+impl RestStrategy for Configuration {
+    fn set_defaults(&self, object: &mut Value) {
         for hook in object.items_mut("webhooks") {
-            hook.fill("failurePolicy", "Fail");
-            hook.fill("matchPolicy", "Equivalent");
-            hook.fill("namespaceSelector", json!({}));
-            hook.fill("objectSelector", json!({}));
-            hook.fill("timeoutSeconds", 10);
+            hook.set_default("failurePolicy", "Fail");
+            hook.set_default("matchPolicy", "Equivalent");
+            hook.set_default("namespaceSelector", json!({}));
+            hook.set_default("objectSelector", json!({}));
+            hook.set_default("timeoutSeconds", 10);
             if self.0 == Sort::Mutating {
-                hook.fill("reinvocationPolicy", "Never");
+                hook.set_default("reinvocationPolicy", "Never");
             }
-            webhook_client::set_defaults_service_reference(hook.make("clientConfig"));
+            webhook_client::set_defaults_service_reference(hook.ensure_object("clientConfig"));
             rule::default(hook, "rules");
         }
     }
 
-    fn validate(&self, object: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate(&self, object: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         self.judge(object, Demands::ALL, errors);
         reserved::refuse(object, errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         self.judge(new, Demands::of_change(new, old), errors);
     }
 
@@ -95,7 +97,7 @@ impl Rules for Configuration {
         true
     }
 
-    fn updates_unconditionally(&self) -> bool {
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 
@@ -109,7 +111,7 @@ impl Rules for Configuration {
 }
 
 impl Configuration {
-    fn judge(&self, object: &Value, demands: Demands, errors: &mut Errors) {
+    fn judge(&self, object: &Value, demands: Demands, errors: &mut ErrorList) {
         let hooks = object.items("webhooks");
         let at = Path::new("webhooks");
         let mut seen = HashSet::new();
@@ -132,8 +134,11 @@ impl Configuration {
         }
     }
 
-    fn judge_one(&self, hook: &Value, demands: Demands, at: &Path<'_>, errors: &mut Errors) {
-        errors.extend(name::fully_qualified_name(&at.child("name"), hook.text("name")));
+    fn judge_one(&self, hook: &Value, demands: Demands, at: &Path<'_>, errors: &mut ErrorList) {
+        errors.extend(name::validate_fully_qualified_name(
+            &at.child("name"),
+            hook.text("name"),
+        ));
         let field_path = at.child("rules");
         for (index, rule) in hook.items("rules").iter().enumerate() {
             rule::validate(rule, &field_path.index(index), errors);
@@ -171,7 +176,7 @@ impl Configuration {
     }
 }
 
-fn one_of(hook: &Value, field: &str, supported: &[&str], at: &Path<'_>, errors: &mut Errors) {
+fn one_of(hook: &Value, field: &str, supported: &[&str], at: &Path<'_>, errors: &mut ErrorList) {
     if hook.has(field) && !supported.contains(&hook.text(field)) {
         errors.push(Error::not_supported(
             &at.child(field),
@@ -239,8 +244,8 @@ impl Demands {
         let has_none = |hook: &Value| NO_SIDE_EFFECTS.contains(&hook.text("sideEffects"));
         let bad_selector = |hook: &Value| {
             ["namespaceSelector", "objectSelector"].iter().any(|name| {
-                let mut errors = Errors::new();
-                matching::selector(hook.at(name), InvalidValues::Refused, &Path::NOWHERE, &mut errors);
+                let mut errors = ErrorList::new();
+                matching::selector(hook.at(name), InvalidValues::Refused, &Path::NIL, &mut errors);
                 !errors.is_empty()
             })
         };
@@ -278,15 +283,15 @@ mod tests {
             ("sideEffects", json!("None")),
             ("admissionReviewVersions", json!(["v1"])),
         ] {
-            hook.fill(name, value);
+            hook.set_default(name, value);
         }
         let mut object = json!({"webhooks": [hook]});
-        Configuration(Sort::Mutating).default(&mut object);
+        Configuration(Sort::Mutating).set_defaults(&mut object);
         object
     }
 
     fn messages(new: &Value, demands: Demands) -> Vec<String> {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         Configuration(Sort::Mutating).judge(new, demands, &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }

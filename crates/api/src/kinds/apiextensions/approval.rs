@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::{
     field::{Error, Path},
     kinds::url::{Url, UrlForm},
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 const ANNOTATION: &str = "api-approved.kubernetes.io";
@@ -20,7 +20,7 @@ enum Approval {
 }
 
 /// What is wrong with the approval of a definition. As it was before it may stay.
-pub(super) fn validate(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+pub(super) fn validate(new: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let approval = approval(annotation(new));
     if !is_protected(new) || old.is_some_and(|old| self::approval(annotation(old)) == approval) {
         return;

@@ -6,11 +6,11 @@ use serde_json::Value;
 use crate::{
     base64,
     field::{Error, Path},
-    rules::Errors,
+    strategy::ErrorList,
 };
 
 /// What is wrong with a bundle. One certificate that can be read is enough.
-pub(super) fn validate(bundle: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate(bundle: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if let Some(msg) = msg(bundle.as_str().unwrap_or_default()) {
         let detail = format!("unable to load root certificates: {msg}");
         errors.push(Error::invalid(at, bundle, detail));

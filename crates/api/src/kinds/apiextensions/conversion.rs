@@ -6,7 +6,7 @@ use super::bundle;
 use crate::{
     field::{Error, Path},
     kinds::webhook_client::{self, REVIEW_VERSIONS},
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 /// What is asked of a conversion.
@@ -19,7 +19,7 @@ pub(super) struct Demands {
 }
 
 /// What is wrong with a conversion.
-pub(super) fn validate(conversion: &Value, demands: Demands, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate(conversion: &Value, demands: Demands, at: &Path<'_>, errors: &mut ErrorList) {
     if conversion.is_null() {
         return;
     }

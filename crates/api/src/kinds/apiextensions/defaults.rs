@@ -8,7 +8,7 @@ use crate::{
         Malformed, Node, coerce_metadata, expression, has_unknown_fields, validate_metadata, validate_value,
     },
     field::{self, Error, Path},
-    rules::{Errors, Tree, TreeMut},
+    strategy::{ErrorList, Tree, TreeMut},
 };
 
 /// The way from an object to a part of it: a field by its name, or an item.
@@ -33,7 +33,7 @@ struct Place<'p> {
 }
 
 /// What is wrong with the defaults of a structural schema.
-pub(super) fn validate(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate(schema: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = Place {
         in_metadata: false,
         whole: true,
@@ -43,7 +43,7 @@ pub(super) fn validate(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
     walk(schema, field_path, at, errors);
 }
 
-fn walk(schema: &Value, field_path: Place<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn walk(schema: &Value, field_path: Place<'_>, at: &Path<'_>, errors: &mut ErrorList) {
     let whole = field_path.whole || schema.flag("x-kubernetes-embedded-resource");
     let field_path = if whole {
         Place {
@@ -83,7 +83,7 @@ fn walk(schema: &Value, field_path: Place<'_>, at: &Path<'_>, errors: &mut Error
     }
 }
 
-fn judge(schema: &Value, whole: bool, at: &Path<'_>, errors: &mut Errors) {
+fn judge(schema: &Value, whole: bool, at: &Path<'_>, errors: &mut ErrorList) {
     let default = schema.at("default");
     let node = Node::read(schema, false);
     if has_unknown_fields(default, &node, whole) {
@@ -104,7 +104,7 @@ fn judge(schema: &Value, whole: bool, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// Asks the rules of the schema: of a default that stays, and then of one that comes anew.
-fn ask(default: &Value, node: &Node, whole: bool, at: &Path<'_>, errors: &mut Errors) {
+fn ask(default: &Value, node: &Node, whole: bool, at: &Path<'_>, errors: &mut ErrorList) {
     let Some(tree) = expression::Tree::of(node, whole) else {
         return;
     };
@@ -118,16 +118,16 @@ fn ask(default: &Value, node: &Node, whole: bool, at: &Path<'_>, errors: &mut Er
 }
 
 /// A default within metadata is judged in an object that has nothing else.
-fn judge_in_metadata(schema: &Value, field_path: Place<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn judge_in_metadata(schema: &Value, field_path: Place<'_>, at: &Path<'_>, errors: &mut ErrorList) {
     let default = schema.at("default");
     let object = Node::read(field_path.object, false);
     let mut holder = field_path.way.around(default.clone());
-    holder.fill("kind", "Validation");
-    holder.fill("apiVersion", "validation/v1");
-    let coerced = coerce_metadata(&mut holder, &object, true, Malformed::Refuse, &Path::NOWHERE);
+    holder.set_default("kind", "Validation");
+    holder.set_default("apiVersion", "validation/v1");
+    let coerced = coerce_metadata(&mut holder, &object, true, Malformed::Refuse, &Path::NIL);
     let msg = coerced.err().map(|error| error.to_string()).or_else(|| {
-        let mut wrong = Errors::new();
-        validate_metadata(&holder, &object, true, &Path::NOWHERE, &mut wrong);
+        let mut wrong = ErrorList::new();
+        validate_metadata(&holder, &object, true, &Path::NIL, &mut wrong);
         field::aggregate(&wrong)
     });
     if let Some(msg) = msg {
@@ -177,7 +177,7 @@ mod tests {
             "f": {"type": "integer", "minimum": 5, "default": 1},
             "g": {"type": "integer", "default": 1, "x-kubernetes-validations": [{"rule": "self > 1"}]},
         }});
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         validate(&schema, &Path::new("s"), &mut errors);
         let messages: Vec<_> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(

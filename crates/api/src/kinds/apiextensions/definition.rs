@@ -10,10 +10,10 @@ use super::{
     format, names, spec,
 };
 use crate::{
-    apply::{FieldSet, managed::Reset},
+    apply::{FieldSet, managed::ResetFields},
     field::{Error, Path},
     kinds::webhook_client,
-    rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut},
+    strategy::{Column, Description, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut},
     time::Time,
 };
 
@@ -34,13 +34,14 @@ const COLUMNS: &[Column] = &[
     Column::new("Established", "boolean", Description::text("Established status")).wide(),
 ];
 
-/// The rules of definitions.
 pub(super) struct CustomResourceDefinition;
 
-impl Rules for CustomResourceDefinition {
-    fn default(&self, object: &mut Value) {
-        let spec = object.make("spec");
-        let names = spec.make("names");
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go strategy
+impl RestStrategy for CustomResourceDefinition {
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1/defaults.go SetDefaults_CustomResourceDefinition
+    fn set_defaults(&self, object: &mut Value) {
+        let spec = object.ensure_object("spec");
+        let names = spec.ensure_object("names");
         let kind = names.text("kind").to_owned();
         if names.text("singular").is_empty() && !kind.is_empty() {
             names.set("singular", kind.to_lowercase());
@@ -48,7 +49,7 @@ impl Rules for CustomResourceDefinition {
         if names.text("listKind").is_empty() && !kind.is_empty() {
             names.set("listKind", format!("{kind}List"));
         }
-        spec.fill("conversion", json!({"strategy": "None"}));
+        spec.set_default("conversion", json!({"strategy": "None"}));
         let config = spec
             .at_mut("conversion")
             .and_then(|conversion| conversion.at_mut("webhook"))
@@ -61,27 +62,31 @@ impl Rules for CustomResourceDefinition {
         }
     }
 
-    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go PrepareForCreate
+    fn prepare_for_create(&self, object: &mut Value, at: &StrategyContext<'_>) {
         let zero = at.kind.ty.zero();
         object.set("status", zero.get("status").cloned().unwrap_or_default());
         store(object);
     }
 
-    fn prepare_update(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go PrepareForUpdate
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _at: &StrategyContext<'_>) {
         new.copy_from("status", old);
         store(new);
     }
 
     /// The metadata of such a write counts, as clients know it.
-    fn prepare_status(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go statusStrategy
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _at: &StrategyContext<'_>) {
         new.copy_from("spec", old);
     }
 
-    fn reset(&self, subresource: &str) -> Option<Reset> {
-        (subresource == "status").then(|| Reset::Fields(FieldSet::of_fields(&[&["spec"]])))
+    fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
+        (subresource == "status").then(|| ResetFields::Fields(FieldSet::of_fields(&[&["spec"]])))
     }
 
-    fn validate(&self, object: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceDefinition
+    fn validate(&self, object: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         judge_name(object, errors);
         let demands = Demands {
             known_version: true,
@@ -91,10 +96,14 @@ impl Rules for CustomResourceDefinition {
         judge_rest(object, None, errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceDefinitionUpdate
+    fn validate_update(&self, new: &Value, old: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         let before = old.at("spec");
         let established = is_established(old);
-        let old_bundle = before.at("conversion").way("webhook.clientConfig").at("caBundle");
+        let old_bundle = before
+            .at("conversion")
+            .at_path("webhook.clientConfig")
+            .at("caBundle");
         let demands = Demands {
             known_version: conversion::is_known(before.at("conversion")),
             certificates: established && !bundle::is_bad(old_bundle),
@@ -104,10 +113,18 @@ impl Rules for CustomResourceDefinition {
         judge_rest(new, Some(old), errors);
     }
 
-    fn validate_status(&self, new: &Value, _old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceDefinitionStatus
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        _old: &Value,
+        _at: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         judge_status(new, errors);
     }
 
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         let known: HashSet<String> = old
             .map(|old| format::warnings(old.at("spec")))
@@ -123,7 +140,8 @@ impl Rules for CustomResourceDefinition {
         true
     }
 
-    fn updates_unconditionally(&self) -> bool {
+    // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go AllowUnconditionalUpdate
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 
@@ -166,7 +184,7 @@ fn store(object: &mut Value) {
         return;
     };
     let name = storage.text("name").to_owned();
-    let status = object.make("status");
+    let status = object.ensure_object("status");
     let mut stored: Vec<Value> = status.items("storedVersions").to_vec();
     if !stored.iter().any(|version| *version == name) {
         stored.push(json!(name));
@@ -181,7 +199,7 @@ fn is_established(object: &Value) -> bool {
         .any(|one| one.text("type") == "Established" && one.text("status") == "True")
 }
 
-fn judge_name(object: &Value, errors: &mut Errors) {
+fn judge_name(object: &Value, errors: &mut ErrorList) {
     let metadata = object.at("metadata");
     let spec = object.at("spec");
     let wanted = format!("{}.{}", spec.at("names").text("plural"), spec.text("group"));
@@ -195,7 +213,7 @@ fn judge_name(object: &Value, errors: &mut Errors) {
     }
 }
 
-fn judge_change(new: &Value, old: &Value, established: bool, errors: &mut Errors) {
+fn judge_change(new: &Value, old: &Value, established: bool, errors: &mut ErrorList) {
     let at = Path::new("spec");
     let names_at = at.child("names");
     let mut same = |new: &Value, old: &Value, field: &str, at: &Path<'_>| {
@@ -213,7 +231,7 @@ fn judge_change(new: &Value, old: &Value, established: bool, errors: &mut Errors
     same(names, old_names, "plural", &names_at);
 }
 
-fn judge_status(object: &Value, errors: &mut Errors) {
+fn judge_status(object: &Value, errors: &mut ErrorList) {
     let at = Path::new("status");
     names::validate(
         object.at("status").at("acceptedNames"),
@@ -222,7 +240,7 @@ fn judge_status(object: &Value, errors: &mut Errors) {
     );
 }
 
-fn judge_rest(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+fn judge_rest(new: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     judge_status(new, errors);
     judge_stored(new, errors);
     approval::validate(new, old, errors);
@@ -240,7 +258,7 @@ fn judge_rest(new: &Value, old: Option<&Value>, errors: &mut Errors) {
 }
 
 /// Objects that are stored in a version need it to be read again.
-fn judge_stored(object: &Value, errors: &mut Errors) {
+fn judge_stored(object: &Value, errors: &mut ErrorList) {
     let status = Path::new("status");
     let at = status.child("storedVersions");
     let stored = object.at("status").at("storedVersions");

@@ -4,19 +4,19 @@ use serde_json::Value;
 
 use super::{printed, schema, stored::Stored};
 use crate::{
-    bound::{self, MOST_PATH},
     custom::{
         Node,
         expression::{Compiled, Scope, declare},
     },
-    field::{Error, Path, Shown},
-    rules::{Errors, Tree},
+    field::{BadValue, Error, Path},
+    limits::{self, MAX_PATH_BYTES},
+    strategy::{ErrorList, Tree},
 };
 
 /// What one expression may cost for one object.
 const MOST: u64 = 10_000_000;
 /// What all expressions of a schema may cost for one object.
-const MOST_IN_ALL: u64 = 100_000_000;
+const MAX_IN_ALL: u64 = 100_000_000;
 /// How many of those that cost most are told.
 const TOLD: usize = 4;
 
@@ -47,21 +47,21 @@ struct Judging<'e> {
     costs: Costs,
     /// What is wrong with the schemas otherwise: rules there are not compiled.
     known: &'e [Error],
-    messages: Errors,
+    messages: ErrorList,
     total: u64,
     /// Those that cost most, with their places.
     expensive: Vec<(u64, String)>,
 }
 
 /// What is wrong with the expressions of a schema. `known`: what is wrong with it otherwise.
-pub(super) fn validate(schema: &Value, costs: Costs, known: &[Error], at: &Path<'_>) -> Errors {
+pub(super) fn validate(schema: &Value, costs: Costs, known: &[Error], at: &Path<'_>) -> ErrorList {
     if !schema::any(schema, &mut |one| !one.items(RULES).is_empty()) {
-        return Errors::new();
+        return ErrorList::new();
     }
     let mut judging = Judging {
         costs,
         known,
-        messages: Errors::new(),
+        messages: ErrorList::new(),
         total: 0,
         expensive: Vec::new(),
     };
@@ -89,7 +89,7 @@ impl Judging<'_> {
         if additional.is_object() {
             self.level(additional, inside(additional), &at.child("additionalProperties"));
         }
-        let here = bound::display(at, MOST_PATH);
+        let here = limits::display(at, MAX_PATH_BYTES);
         let properties = at.child("properties");
         let is_atomic = schema.has(MAP_TYPE) && schema.text(MAP_TYPE) != "granular";
         for (name, property) in schema.entries("properties") {
@@ -145,7 +145,7 @@ impl Judging<'_> {
     }
 
     fn rule(&mut self, given: &Value, compiled: &Compiled, often: u64, at: &Path<'_>) {
-        let shown = || Shown::Printed(printed::rule(given));
+        let shown = || BadValue::Printed(printed::rule(given));
         let field_path = at.child("rule");
         match &compiled.program {
             None => {}
@@ -177,13 +177,13 @@ impl Judging<'_> {
         }
         self.total = self.total.saturating_add(cost);
         // What is less than a hundredth is no help to who looks for savings.
-        if cost >= MOST_IN_ALL / 100 {
+        if cost >= MAX_IN_ALL / 100 {
             self.expensive.push((cost, at.to_string()));
         }
     }
 
     fn sum_up(&mut self, at: &Path<'_>) {
-        if self.total <= MOST_IN_ALL {
+        if self.total <= MAX_IN_ALL {
             return;
         }
         self.expensive.sort_by_key(|(cost, _)| std::cmp::Reverse(*cost));
@@ -195,7 +195,7 @@ impl Judging<'_> {
         }
         let what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
         self.messages
-            .push(Error::forbidden(at, exceeds(what, self.total, MOST_IN_ALL)));
+            .push(Error::forbidden(at, exceeds(what, self.total, MAX_IN_ALL)));
     }
 }
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::schema::{self, Additional};
-use crate::rules::Tree;
+use crate::strategy::Tree;
 
 /// Where a path leads.
 #[derive(Debug, PartialEq)]
@@ -14,7 +14,7 @@ pub(super) struct Found<'s> {
     pub(super) schema: &'s Value,
 }
 
-const NOWHERE: &str = "does not refer to a valid field";
+const NIL: &str = "does not refer to a valid field";
 
 /// Follows a path through a schema; the error says why it leads nowhere. `brackets`: whether `['a.b']` may be written.
 pub(super) fn resolve<'s>(text: &str, schema: &'s Value, brackets: bool) -> Result<Found<'s>, String> {
@@ -69,7 +69,7 @@ impl Found<'_> {
     fn enter(&mut self, name: &str) -> Result<(), String> {
         let properties = self.schema.entries("properties");
         if !properties.is_empty() {
-            self.schema = properties.get(name).ok_or(NOWHERE)?;
+            self.schema = properties.get(name).ok_or(NIL)?;
             if !self.path.is_empty() {
                 self.path.push('.');
             }
@@ -78,7 +78,7 @@ impl Found<'_> {
             self.schema = schema;
             self.path.extend(["[", name, "]"]);
         } else {
-            return Err(NOWHERE.to_owned());
+            return Err(NIL.to_owned());
         }
         Ok(())
     }
@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(path(".spec.a"), Ok(("spec.a".into(), "string".into())));
         assert_eq!(path(".spec['b.c']"), Ok(("spec.b.c".into(), "integer".into())));
         assert_eq!(path(".map.x"), Ok(("map[x]".into(), "boolean".into())));
-        assert_eq!(path(".spec.z"), Err(NOWHERE.into()));
+        assert_eq!(path(".spec.z"), Err(NIL.into()));
         assert_eq!(path("spec"), Err("expected [ or . but got: spec".into()));
         assert_eq!(
             path(".spec[a]"),

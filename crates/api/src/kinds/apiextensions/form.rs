@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::rules::{Tree, TreeMut};
+use crate::strategy::{Tree, TreeMut};
 
 /// The fields of a version that stand beside the versions if all have the same.
 const SHARED: [&str; 4] = [

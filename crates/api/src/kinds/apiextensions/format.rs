@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::{form::Form, schema};
-use crate::{go, rules::Tree};
+use crate::{go, strategy::Tree};
 
 /// The formats of texts, without dashes.
 const TEXTS: [&str; 26] = [

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::{go, rules::Tree};
+use crate::{go, strategy::Tree};
 
 /// A field: its name in JSON, its name in the source, what it is.
 pub(super) struct Field(pub(super) &'static str, pub(super) &'static str, pub(super) Form);

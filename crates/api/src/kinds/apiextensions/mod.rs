@@ -29,19 +29,19 @@ use serde_json::Value;
 
 use crate::{
     field::{self, Error, Path},
-    rules::{Errors, Rules, Tree},
+    strategy::{ErrorList, RestStrategy, Tree},
 };
 
-/// The rules of a kind of this group.
-pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
-    (kind == "CustomResourceDefinition").then_some(&definition::CustomResourceDefinition as &dyn Rules)
+/// The strategy of a kind of this group.
+pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
+    (kind == "CustomResourceDefinition").then_some(&definition::CustomResourceDefinition as &dyn RestStrategy)
 }
 
 /// What the condition `NonStructuralSchema` of a definition tells; `None` if its schemas are structural.
 pub fn structural_problems(crd: &Value) -> Option<String> {
     let spec = crd.at("spec");
     let spec_at = Path::new("spec");
-    let mut errors = Errors::new();
+    let mut errors = ErrorList::new();
     if spec.flag("preserveUnknownFields") {
         let at = spec_at.child("preserveUnknownFields");
         errors.push(Error::invalid(

@@ -5,11 +5,11 @@ use serde_json::Value;
 use crate::{
     field::{Error, Path},
     name,
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 /// What is wrong with names, where they are given.
-pub(super) fn validate(names: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate(names: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     for field in ["plural", "singular"] {
         let text = names.text(field);
         if !text.is_empty() {
@@ -32,7 +32,7 @@ pub(super) fn validate(names: &Value, at: &Path<'_>, errors: &mut Errors) {
     list(names, "categories", at, errors);
 }
 
-fn list(names: &Value, field: &str, at: &Path<'_>, errors: &mut Errors) {
+fn list(names: &Value, field: &str, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child(field);
     for (index, text) in names.texts(field).enumerate() {
         label(text, text, "", &field_path.index(index), errors);
@@ -40,8 +40,8 @@ fn list(names: &Value, field: &str, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// A text that is a label of a domain name in this form.
-pub(super) fn label(text: &str, form: &str, before: &str, at: &Path<'_>, errors: &mut Errors) {
-    let msgs = name::dns1035_label(form);
+pub(super) fn label(text: &str, form: &str, before: &str, at: &Path<'_>, errors: &mut ErrorList) {
+    let msgs = name::validate_dns1035_label(form);
     if !msgs.is_empty() {
         errors.push(Error::invalid(at, text, format!("{before}{}", msgs.join(","))));
     }

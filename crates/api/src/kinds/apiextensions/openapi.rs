@@ -14,9 +14,9 @@ use super::{
     structural,
 };
 use crate::{
-    field::{Error, Path, Shown},
+    field::{BadValue, Error, Path},
     kinds::field_checks,
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
@@ -79,7 +79,7 @@ pub(super) fn validate(
     has_status: bool,
     (costs, stored): (Costs, &Stored<'_>),
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let schema = holder.at("openAPIV3Schema");
     if schema.is_null() {
@@ -122,7 +122,7 @@ pub(super) fn validate(
     }
 }
 
-fn judge_root(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn judge_root(schema: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     for Field(name, source, _) in printed::SCHEMA.iter().filter(|Field(name, ..)| schema.has(name)) {
         if *name == "type" && schema.text("type") != "object" {
             let detail = "only \"object\" is allowed as the type at the root of the schema if the status subresource is \
@@ -137,7 +137,7 @@ fn judge_root(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
             );
             errors.push(Error::invalid(
                 at,
-                Shown::Printed(printed::schema(schema)),
+                BadValue::Printed(printed::schema(schema)),
                 detail,
             ));
             return;
@@ -145,7 +145,7 @@ fn judge_root(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn judge(schema: &Value, field_path: Place<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn judge(schema: &Value, field_path: Place<'_>, at: &Path<'_>, errors: &mut ErrorList) {
     supported(schema, field_path, at, errors);
     if schema.flag("uniqueItems") {
         let detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
@@ -168,7 +168,7 @@ fn judge(schema: &Value, field_path: Place<'_>, at: &Path<'_>, errors: &mut Erro
 }
 
 /// What a schema may not say at all.
-fn supported(schema: &Value, field_path: Place<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn supported(schema: &Value, field_path: Place<'_>, at: &Path<'_>, errors: &mut ErrorList) {
     let kind = schema.text("type");
     if !kind.is_empty() && !TYPES.contains(&kind) {
         errors.push(Error::not_supported(&at.child("type"), kind, TYPES));
@@ -213,7 +213,7 @@ fn supported(schema: &Value, field_path: Place<'_>, at: &Path<'_>, errors: &mut 
 }
 
 /// The schemas inside.
-fn inner(schema: &Value, field_path: Place<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn inner(schema: &Value, field_path: Place<'_>, at: &Path<'_>, errors: &mut ErrorList) {
     let inside = Place {
         root: false,
         ..field_path
@@ -279,7 +279,7 @@ fn inner(schema: &Value, field_path: Place<'_>, at: &Path<'_>, errors: &mut Erro
 }
 
 /// A mark that goes with one type of values only.
-fn goes_with(schema: &Value, mark: &str, kind: &str, at: &Path<'_>, errors: &mut Errors) -> bool {
+fn goes_with(schema: &Value, mark: &str, kind: &str, at: &Path<'_>, errors: &mut ErrorList) -> bool {
     let given = schema.text("type");
     if !schema.has(mark) || given == kind {
         return true;
@@ -294,7 +294,7 @@ fn goes_with(schema: &Value, mark: &str, kind: &str, at: &Path<'_>, errors: &mut
     false
 }
 
-fn judge_map_type(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn judge_map_type(schema: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     goes_with(schema, MAP_TYPE, "object", at, errors);
     let kind = schema.text(MAP_TYPE);
     if schema.has(MAP_TYPE) && !matches!(kind, "atomic" | "granular") {
@@ -306,7 +306,7 @@ fn judge_map_type(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn judge_list_type(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn judge_list_type(schema: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let kind = schema.text(LIST_TYPE);
     if goes_with(schema, LIST_TYPE, "array", at, errors)
         && kind == "set"
@@ -342,7 +342,7 @@ fn judge_list_type(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// A list whose items are told apart by keys.
-fn judge_map_list(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn judge_map_list(schema: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if schema.text(LIST_TYPE) != "map" {
         return;
     }
@@ -358,7 +358,7 @@ fn judge_map_list(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
         return;
     }
     let Some(items) = schema::items(schema) else {
-        let shown = Shown::Printed(printed::schema_or_list(schema.at("items")));
+        let shown = BadValue::Printed(printed::schema_or_list(schema.at("items")));
         let detail = "must only have a single schema if x-kubernetes-list-type is map";
         errors.push(Error::invalid(&items_at, shown, detail));
         return;
@@ -399,7 +399,7 @@ fn judge_map_list(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// What tells the members of a list apart must be there.
-fn judge_members(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn judge_members(schema: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let kind = schema.text(LIST_TYPE);
     let Some(items) = schema::items(schema).filter(|_| matches!(kind, "set" | "map")) else {
         return;
@@ -432,7 +432,7 @@ fn judge_members(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// What is wrong with the rules of a schema, beside their expressions.
-fn judge_rules(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn judge_rules(schema: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let has_lines = |text: &str| text.contains(['\n', '\r']);
     let list = at.child("x-kubernetes-validations");
     let supported = LazyCell::new(|| schema::unsupported(schema).is_none());

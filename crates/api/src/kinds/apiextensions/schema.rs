@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::rules::Tree;
+use crate::strategy::Tree;
 
 /// What may stand for fields that are not named.
 #[derive(Clone, Copy, Debug, PartialEq)]

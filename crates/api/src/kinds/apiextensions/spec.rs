@@ -11,14 +11,14 @@ use super::{
     version,
 };
 use crate::{
-    field::{Error, Path, Shown},
+    field::{BadValue, Error, Path},
     kinds::field_checks,
     name,
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 /// What is wrong with a spec.
-pub(super) fn validate(spec: &Value, old: Option<&Value>, demands: Demands, errors: &mut Errors) {
+pub(super) fn validate(spec: &Value, old: Option<&Value>, demands: Demands, errors: &mut ErrorList) {
     let at = Path::new("spec");
     let form = Form::of(spec);
     let stored = Stored::of(old);
@@ -89,12 +89,12 @@ fn has_defaults(form: &Form<'_>) -> bool {
         .any(|whole| schema::any(whole, &mut |one| one.has("default")))
 }
 
-fn judge_group(group: &str, at: &Path<'_>, errors: &mut Errors) {
+fn judge_group(group: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if group.is_empty() {
         errors.push(Error::required(at, ""));
         return;
     }
-    let msgs = name::dns1123_subdomain(group);
+    let msgs = name::validate_dns1123_subdomain(group);
     if !msgs.is_empty() {
         errors.push(Error::invalid(at, group, msgs.join(",")));
     } else if !group.contains('.') {
@@ -106,7 +106,7 @@ fn judge_group(group: &str, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn judge_versions(form: &Form<'_>, stored: &Stored<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn judge_versions(form: &Form<'_>, stored: &Stored<'_>, at: &Path<'_>, errors: &mut ErrorList) {
     let names: Vec<_> = form
         .versions
         .iter()
@@ -117,7 +117,7 @@ fn judge_versions(form: &Form<'_>, stored: &Stored<'_>, at: &Path<'_>, errors: &
         names::label(names[index], names[index], "", &field_path.child("name"), errors);
         version::validate(version, form.has_status(version), stored, &field_path, errors);
     }
-    let shown = || Shown::Printed(printed::versions(&form.shown_versions()));
+    let shown = || BadValue::Printed(printed::versions(&form.shown_versions()));
     if field_checks::duplicate_flags(&names).contains(&true) {
         errors.push(Error::invalid(at, shown(), "must contain unique version names"));
     }
@@ -136,7 +136,7 @@ fn judge_versions(form: &Form<'_>, stored: &Stored<'_>, at: &Path<'_>, errors: &
     }
 }
 
-fn judge_names(names: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn judge_names(names: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     for field in ["plural", "singular", "kind", "listKind"] {
         if names.text(field).is_empty() {
             errors.push(Error::required(&at.child(field), ""));
@@ -145,7 +145,7 @@ fn judge_names(names: &Value, at: &Path<'_>, errors: &mut Errors) {
     names::validate(names, at, errors);
 }
 
-fn judge_selectable(form: &Form<'_>, old: Option<&Value>, at: &Path<'_>, errors: &mut Errors) {
+fn judge_selectable(form: &Form<'_>, old: Option<&Value>, at: &Path<'_>, errors: &mut ErrorList) {
     let fields = form.common.selectable;
     if fields.as_array().is_none_or(Vec::is_empty) {
         return;

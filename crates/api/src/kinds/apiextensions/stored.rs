@@ -11,11 +11,11 @@ use std::{
 use serde_json::Value;
 
 use super::{form::Form, regexp, schema};
-use crate::{custom::Pattern, rules::Tree};
+use crate::{custom::Pattern, strategy::Tree};
 
 /// About how large the expressions of one definition may be that are compiled to see whether they can be. Of those beyond
 /// it only the syntax is checked.
-const MOST_WEIGHT: usize = 1_000_000;
+const MAX_WEIGHT: usize = 1_000_000;
 
 /// What the stored definition has.
 #[derive(Debug, Default)]
@@ -67,7 +67,7 @@ impl<'o> Stored<'o> {
             Err(msg) => return Some(msg),
         };
         self.weight.set(weight);
-        if weight > MOST_WEIGHT {
+        if weight > MAX_WEIGHT {
             return None;
         }
         Pattern::new(pattern).err()

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     field::{Error, Path},
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
@@ -41,15 +41,15 @@ enum Level {
 }
 
 /// What keeps a schema from being structural, sorted by its text.
-pub(super) fn validate(schema: &Value, stored: &Stored<'_>, at: &Path<'_>) -> Errors {
-    let mut errors = Errors::new();
+pub(super) fn validate(schema: &Value, stored: &Stored<'_>, at: &Path<'_>) -> ErrorList {
+    let mut errors = ErrorList::new();
     invariants(schema, Level::Root, stored, at, &mut errors);
     complete(schema, schema, at, at, &mut errors);
     errors.sort_by_cached_key(ToString::to_string);
     errors
 }
 
-fn invariants(schema: &Value, level: Level, stored: &Stored<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn invariants(schema: &Value, level: Level, stored: &Stored<'_>, at: &Path<'_>, errors: &mut ErrorList) {
     let kind = schema.text("type");
     let field_path = at.child("items");
     match schema::items(schema) {
@@ -128,7 +128,7 @@ fn invariants(schema: &Value, level: Level, stored: &Stored<'_>, at: &Path<'_>, 
     }
 }
 
-fn judge_type(schema: &Value, level: Level, at: &Path<'_>, errors: &mut Errors) {
+fn judge_type(schema: &Value, level: Level, at: &Path<'_>, errors: &mut ErrorList) {
     let kind = schema.text("type");
     let field_path = at.child("type");
     if schema.flag(EMBEDDED) && kind != "object" {
@@ -175,7 +175,7 @@ struct Skip {
     any_of_of_first: bool,
 }
 
-fn narrowing(schema: &Value, skip: Skip, stored: &Stored<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn narrowing(schema: &Value, skip: Skip, stored: &Stored<'_>, at: &Path<'_>, errors: &mut ErrorList) {
     for list in ["anyOf", "allOf", "oneOf"] {
         if list == "anyOf" && skip.any_of {
             continue;
@@ -205,7 +205,7 @@ fn narrowing(schema: &Value, skip: Skip, stored: &Stored<'_>, at: &Path<'_>, err
     }
 }
 
-fn nested(schema: &Value, skip: Skip, stored: &Stored<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn nested(schema: &Value, skip: Skip, stored: &Stored<'_>, at: &Path<'_>, errors: &mut ErrorList) {
     narrowing(schema, skip, stored, at, errors);
     if let Some(items) = schema::items(schema) {
         nested(items, Skip::default(), stored, &at.child("items"), errors);
@@ -248,7 +248,7 @@ fn nested(schema: &Value, skip: Skip, stored: &Stored<'_>, at: &Path<'_>, errors
 }
 
 /// Everything that is narrowed must be said: what `narrow` has below its junctors, `whole` must have, too.
-fn complete(narrow: &Value, whole: &Value, whole_at: &Path<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn complete(narrow: &Value, whole: &Value, whole_at: &Path<'_>, at: &Path<'_>, errors: &mut ErrorList) {
     if narrow.has("not") {
         complete_nested(narrow.at("not"), whole, whole_at, &at.child("not"), errors);
     }
@@ -260,7 +260,13 @@ fn complete(narrow: &Value, whole: &Value, whole_at: &Path<'_>, at: &Path<'_>, e
     }
 }
 
-fn complete_nested(narrow: &Value, whole: &Value, whole_at: &Path<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn complete_nested(
+    narrow: &Value,
+    whole: &Value,
+    whole_at: &Path<'_>,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     complete(narrow, whole, whole_at, at, errors);
     let missing = |field_path: &Path<'_>, narrow_at: &Path<'_>| {
         Error::required(field_path, format!("because it is defined in {narrow_at}"))

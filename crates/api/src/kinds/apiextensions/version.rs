@@ -8,7 +8,7 @@ use super::{expressions::Costs, field_path, form::Version, openapi, schema, stor
 use crate::{
     field::{Error, Path},
     go,
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
@@ -31,7 +31,7 @@ pub(super) fn validate(
     has_status: bool,
     stored: &Stored<'_>,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     deprecation(version.whole, &at.child("deprecationWarning"), errors);
     let costs = Costs::of(version.own.schema, stored, version.whole.text("name"));
@@ -60,7 +60,7 @@ pub(super) fn validate(
     selectable(fields, schema, before, at, errors);
 }
 
-fn deprecation(version: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn deprecation(version: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if !version.has("deprecationWarning") {
         return;
     }
@@ -84,7 +84,7 @@ fn deprecation(version: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// What is wrong with the paths that a scale is read from.
-pub(super) fn subresources(subresources: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn subresources(subresources: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let scale = subresources.at("scale");
     if scale.is_null() {
         return;
@@ -118,7 +118,7 @@ fn is_under(path: &str, holder: &str) -> bool {
 }
 
 /// Whether a path begins as one; if not, that is told.
-fn simple_path(path: &str, at: &Path<'_>, errors: &mut Errors) -> bool {
+fn simple_path(path: &str, at: &Path<'_>, errors: &mut ErrorList) -> bool {
     let simple = path.starts_with('.');
     if !simple {
         let detail = "must be a simple json path starting with .";
@@ -128,7 +128,7 @@ fn simple_path(path: &str, at: &Path<'_>, errors: &mut Errors) -> bool {
 }
 
 /// What is wrong with the columns of tables.
-pub(super) fn columns(columns: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn columns(columns: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     for (index, column) in columns.as_array().into_iter().flatten().enumerate() {
         let field_path = at.index(index);
         if column.text("name").is_empty() {
@@ -161,7 +161,7 @@ pub(super) fn selectable(
     schema: &Value,
     old: Option<&Value>,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     if let Some(msg) = schema::unsupported(schema) {
         errors.push(Error::invalid(&at.child("schema.openAPIV3Schema"), "", msg));

@@ -1,4 +1,4 @@
-//! API services: who serves a group and version.
+//! APIService: which server serves a group and version.
 
 use serde_json::{Value, json};
 
@@ -7,8 +7,8 @@ use crate::{
     field::{Error, Path},
     go,
     kinds::field_checks,
-    name::{self, Rule},
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    name::{self, NameFormat},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row},
     time::Time,
 };
 
@@ -22,23 +22,24 @@ const COLUMNS: &[Column] = &[
     Column::age(),
 ];
 
-/// The rules of API services.
 pub(super) struct ApiService;
 
-impl Rules for ApiService {
-    fn names(&self) -> Rule {
-        Rule::PathSegment
+// upstream: staging/src/k8s.io/kube-aggregator/pkg/registry/apiservice/strategy.go apiServerStrategy
+impl RestStrategy for ApiService {
+    fn name_format(&self) -> NameFormat {
+        NameFormat::PathSegment
     }
 
-    fn default(&self, object: &mut Value) {
+    fn set_defaults(&self, object: &mut Value) {
         let service = object.at_mut("spec").and_then(|spec| spec.at_mut("service"));
         if let Some(service) = service {
-            service.fill("port", 443);
+            service.set_default("port", 443);
         }
     }
 
-    /// What this server serves itself is available at once.
-    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
+    /// A local APIService is available at once.
+    // upstream: staging/src/k8s.io/kube-aggregator/pkg/registry/apiservice/strategy.go PrepareForCreate
+    fn prepare_for_create(&self, object: &mut Value, at: &StrategyContext<'_>) {
         let status = if object.at("spec").has("service") {
             json!({})
         } else {
@@ -53,19 +54,20 @@ impl Rules for ApiService {
         object.set("status", status);
     }
 
-    fn prepare_status(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _at: &StrategyContext<'_>) {
         new.copy_from("spec", old);
-        let metadata = new.make("metadata");
+        let metadata = new.ensure_object("metadata");
         for name in ["labels", "annotations", "finalizers", "ownerReferences"] {
             metadata.copy_from(name, old.at("metadata"));
         }
     }
 
-    fn validate(&self, object: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    // upstream: staging/src/k8s.io/kube-aggregator/pkg/apis/apiregistration/validation/validation.go ValidateAPIService
+    fn validate(&self, object: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         let spec = object.at("spec");
-        judge_name(object.at("metadata"), spec, errors);
+        validate_name(object.at("metadata"), spec, errors);
         let at = Path::new("spec");
-        judge_version(spec, &at, errors);
+        validate_group_version(spec, &at, errors);
         for (field, most) in [("groupPriorityMinimum", 20000), ("versionPriority", 1000)] {
             let priority = spec.int(field).unwrap_or_default();
             if !(1..=most).contains(&priority) {
@@ -73,10 +75,17 @@ impl Rules for ApiService {
                 errors.push(Error::invalid(&at.child(field), priority, detail));
             }
         }
-        judge_service(spec, &at, errors);
+        validate_service(spec, &at, errors);
     }
 
-    fn validate_status(&self, new: &Value, _old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    // upstream: staging/src/k8s.io/kube-aggregator/pkg/apis/apiregistration/validation/validation.go ValidateAPIServiceStatusUpdate
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        _old: &Value,
+        _at: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         let status = Path::new("status");
         let at = status.child("conditions");
         for (index, condition) in new.at("status").items("conditions").iter().enumerate() {
@@ -92,7 +101,8 @@ impl Rules for ApiService {
         }
     }
 
-    fn updates_unconditionally(&self) -> bool {
+    // upstream: staging/src/k8s.io/kube-aggregator/pkg/registry/apiservice/strategy.go AllowUnconditionalUpdate
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 
@@ -116,42 +126,55 @@ impl Rules for ApiService {
     }
 }
 
-/// The name says which version of which group is meant.
-fn judge_name(metadata: &Value, spec: &Value, errors: &mut Errors) {
-    let wanted = format!("{}.{}", spec.text("version"), spec.text("group"));
+/// The name must be `<version>.<group>`.
+fn validate_name(metadata: &Value, spec: &Value, errors: &mut ErrorList) {
+    let expected = format!("{}.{}", spec.text("version"), spec.text("group"));
     let at = Path::new("metadata");
     for field in ["generateName", "name"] {
-        let given = metadata.text(field);
-        if !given.is_empty() && given != wanted && name::path_segment_name(given).is_empty() {
-            let detail = format!("must be `spec.version+\".\"+spec.group`: {}", go::quote(&wanted));
-            errors.push(Error::invalid(&at.child(field), given, detail));
+        let name = metadata.text(field);
+        if !name.is_empty() && name != expected && name::validate_path_segment_name(name).is_empty() {
+            let detail = format!(
+                "must be `spec.version+\".\"+spec.group`: {}",
+                go::quote(&expected)
+            );
+            errors.push(Error::invalid(&at.child(field), name, detail));
         }
     }
 }
 
-fn judge_version(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_group_version(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let group = spec.text("group");
     let version = spec.text("version");
     let field_path = at.child("group");
     if !group.is_empty() {
-        field_checks::push_invalid(group, name::dns1123_subdomain(group), &field_path, errors);
+        field_checks::push_invalid(
+            group,
+            name::validate_dns1123_subdomain(group),
+            &field_path,
+            errors,
+        );
     } else if version != "v1" {
         let detail = "only v1 may have an empty group and it better be legacy kube";
         errors.push(Error::required(&field_path, detail));
     }
     let field_path = at.child("version");
-    field_checks::push_invalid(version, name::dns1035_label(version), &field_path, errors);
+    field_checks::push_invalid(
+        version,
+        name::validate_dns1035_label(version),
+        &field_path,
+        errors,
+    );
 }
 
-fn judge_service(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_service(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let bundle = base64::decode(spec.text("caBundle")).map_or(0, |bytes| bytes.len());
     let insecure = spec.flag("insecureSkipTLSVerify");
     let insecure_at = at.child("insecureSkipTLSVerify");
     if !spec.has("service") {
         if bundle > 0 {
             let detail = "local APIServices may not have a caBundle";
-            let shown = format!("{bundle} bytes");
-            errors.push(Error::invalid(&at.child("caBundle"), shown, detail));
+            let size = format!("{bundle} bytes");
+            errors.push(Error::invalid(&at.child("caBundle"), size, detail));
         }
         if insecure {
             let detail = "local APIServices may not have insecureSkipTLSVerify";
@@ -167,7 +190,7 @@ fn judge_service(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         }
     }
     let port = service.int("port").unwrap_or_default();
-    let msgs = name::port_number(port);
+    let msgs = name::validate_port_number(port);
     if !msgs.is_empty() {
         let detail = format!("port is not valid: {}", msgs.join(", "));
         errors.push(Error::invalid(&field_path.child("port"), port, detail));
@@ -183,20 +206,20 @@ mod tests {
     use super::*;
     use crate::{
         kinds::builtin,
-        rules::{User, create},
+        strategy::{User, create},
     };
 
-    fn created(spec: &Value) -> Result<Value, String> {
+    fn create_api_service(spec: &Value) -> Result<Value, String> {
         let mut object = json!({"metadata": {"name": "v1.a.b"}, "spec": spec});
         let user = User::default();
-        let at = Circumstances {
+        let at = StrategyContext {
             kind: builtin()
                 .kind("apiregistration.k8s.io", "v1", "APIService")
                 .unwrap(),
             now: Time::parse("2026-01-02T03:04:05Z").unwrap(),
             user: &user,
         };
-        ApiService.default(&mut object);
+        ApiService.set_defaults(&mut object);
         match create(&mut object, &at) {
             Ok(_) => Ok(object),
             Err(status) => Err(status.to_json()),
@@ -204,9 +227,9 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_serves_itself_is_available_at_once() {
+    fn local_api_service_is_available_at_once() {
         let spec = json!({"group": "a.b", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1});
-        let local = created(&spec).unwrap();
+        let local = create_api_service(&spec).unwrap();
         assert_eq!(local["status"]["conditions"][0]["reason"], "Local");
         let now = Time::parse("2026-01-02T03:04:05Z").unwrap();
         assert_eq!(
@@ -215,7 +238,7 @@ mod tests {
         );
         let mut spec = spec;
         spec["service"] = json!({"namespace": "n", "name": "s"});
-        let remote = created(&spec).unwrap();
+        let remote = create_api_service(&spec).unwrap();
         assert_eq!(
             (&remote["spec"]["service"]["port"], &remote["status"]),
             (&json!(443), &json!({}))
@@ -227,9 +250,9 @@ mod tests {
     }
 
     #[test]
-    fn the_name_says_group_and_version() {
+    fn rejects_a_name_other_than_version_and_group() {
         let spec = json!({"group": "a.c", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1});
-        let status = created(&spec).unwrap_err();
+        let status = create_api_service(&spec).unwrap_err();
         assert!(
             status.contains(r#"must be `spec.version+\".\"+spec.group`: \"v1.a.c\""#),
             "{status}"

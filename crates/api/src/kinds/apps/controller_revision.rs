@@ -1,15 +1,14 @@
-//! Controller revisions: what a controller asked for once, kept to go back to.
+//! ControllerRevision: an immutable snapshot of the state of a DaemonSet or StatefulSet, for rollback.
 
 use serde_json::{Value, json};
 
 use crate::{
     field::{Error, Path},
     kinds::{counts, immutable},
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, named_row},
     time::Time,
 };
 
-/// The rules of controller revisions.
 pub(super) struct ControllerRevision;
 
 const COLUMNS: &[Column] = &[
@@ -19,9 +18,11 @@ const COLUMNS: &[Column] = &[
     Column::age(),
 ];
 
-impl Rules for ControllerRevision {
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        counts::validate_nonnegative_fields(object, &["revision"], &Path::NOWHERE, errors);
+// upstream: pkg/registry/apps/controllerrevision/strategy.go strategy
+impl RestStrategy for ControllerRevision {
+    // upstream: pkg/apis/apps/validation/validation.go ValidateControllerRevisionCreate
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
+        counts::validate_nonnegative_fields(object, &["revision"], &Path::NIL, errors);
         let field_path = Path::new("data");
         match object.at("data") {
             Value::Object(_) => {}
@@ -30,15 +31,17 @@ impl Rules for ControllerRevision {
         }
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        counts::validate_nonnegative_fields(new, &["revision"], &Path::NOWHERE, errors);
-        immutable::validate_immutable_fields(new, old, &["data"], &Path::NOWHERE, errors);
+    // upstream: pkg/apis/apps/validation/validation.go ValidateControllerRevisionUpdate
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
+        counts::validate_nonnegative_fields(new, &["revision"], &Path::NIL, errors);
+        immutable::validate_immutable_fields(new, old, &["data"], &Path::NIL, errors);
     }
 
     fn columns(&self) -> &'static [Column] {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printControllerRevision
     fn row(&self, object: &Value, now: Time) -> Row {
         let owners = object.at("metadata").items("ownerReferences");
         let controller = owners.iter().find(|owner| owner.flag("controller"));

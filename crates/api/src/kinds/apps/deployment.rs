@@ -1,20 +1,21 @@
-//! Deployments: pods of one template, replaced a few at a time when it changes.
+//! Deployment: pods of one template, replaced by rolling updates.
 
 use serde_json::{Value, json};
 
 use crate::{
-    apply::{FieldSet, managed::Reset},
+    apply::{FieldSet, managed::ResetFields},
     field::{Error, Path},
     kinds::{core::pod, counts, go_values, immutable, int_or_string, pod_template},
-    rules::{self, Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
     selector::label::Selector,
+    strategy::{self, Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row},
     time::Time,
 };
 
-/// The rules of deployments.
 pub(super) struct Deployment;
 
-/// An annotation that asks for an old revision; it was a field once, and is judged as one.
+/// An annotation that asks for an old revision. It was the field `spec.rollbackTo` of extensions/v1beta1; its errors still name
+/// a field.
+// upstream: pkg/apis/apps/validation/validation.go ValidateRollback
 const ROLLBACK: &str = "deprecated.deployment.rollback.to";
 
 const COLUMNS: &[Column] = &[
@@ -28,49 +29,64 @@ const COLUMNS: &[Column] = &[
     Column::field("Selector", "spec.selector").wide(),
 ];
 
-impl Rules for Deployment {
-    fn default(&self, object: &mut Value) {
-        let spec = object.make("spec");
-        spec.fill("replicas", 1);
-        let strategy = spec.make("strategy");
+// upstream: pkg/registry/apps/deployment/strategy.go deploymentStrategy
+impl RestStrategy for Deployment {
+    // upstream: pkg/apis/apps/v1/defaults.go SetDefaults_Deployment
+    fn set_defaults(&self, object: &mut Value) {
+        let spec = object.ensure_object("spec");
+        spec.set_default("replicas", 1);
+        let strategy = spec.ensure_object("strategy");
         if strategy.text("type").is_empty() {
             strategy.set("type", "RollingUpdate");
         }
         if strategy.text("type") == "RollingUpdate" {
-            let rolling = strategy.make("rollingUpdate");
-            rolling.fill("maxUnavailable", "25%");
-            rolling.fill("maxSurge", "25%");
+            let rolling = strategy.ensure_object("rollingUpdate");
+            rolling.set_default("maxUnavailable", "25%");
+            rolling.set_default("maxSurge", "25%");
         }
-        spec.fill("revisionHistoryLimit", 10);
-        spec.fill("progressDeadlineSeconds", 600);
-        pod::default_template(spec.make("template"));
+        spec.set_default("revisionHistoryLimit", 10);
+        spec.set_default("progressDeadlineSeconds", 600);
+        pod::default_template(spec.ensure_object("template"));
     }
 
-    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
-        rules::reset_status(object, at.kind);
+    // upstream: pkg/registry/apps/deployment/strategy.go PrepareForCreate
+    fn prepare_for_create(&self, object: &mut Value, at: &StrategyContext<'_>) {
+        strategy::reset_status(object, at.kind);
         pod_template::drop_disabled_template_fields(object, &Value::Null);
     }
 
-    fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
-        rules::keep_status(new, old, at.kind);
+    // upstream: pkg/registry/apps/deployment/strategy.go PrepareForUpdate
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, at: &StrategyContext<'_>) {
+        strategy::keep_status(new, old, at.kind);
         pod_template::drop_disabled_template_fields(new, old);
     }
 
-    fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+    // upstream: pkg/registry/apps/deployment/strategy.go deploymentStatusStrategy
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.copy_from("spec", old);
-        new.make("metadata").copy_from("labels", old.at("metadata"));
+        new.ensure_object("metadata")
+            .copy_from("labels", old.at("metadata"));
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate(object, None, errors);
+    // upstream: pkg/apis/apps/validation/validation.go ValidateDeployment
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
+        validate_deployment_spec(object, None, errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate(new, Some(old.at("spec")), errors);
+    // upstream: pkg/apis/apps/validation/validation.go ValidateDeploymentUpdate
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
+        validate_deployment_spec(new, Some(old.at("spec")), errors);
         immutable::validate_immutable_selector(new.at("spec"), old.at("spec"), &Path::new("spec"), errors);
     }
 
-    fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    // upstream: pkg/apis/apps/validation/validation.go ValidateDeploymentStatusUpdate
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        old: &Value,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         let status = new.at("status");
         let at = Path::new("status");
         let counts = [
@@ -104,6 +120,7 @@ impl Rules for Deployment {
         counts::validate_collision_count(status, old.at("status"), &at, errors);
     }
 
+    // upstream: pkg/registry/apps/deployment/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         let name = if old.is_none() {
             pod_template::warn_about_pod_name_prefix(new)
@@ -117,21 +134,22 @@ impl Rules for Deployment {
         true
     }
 
-    /// Annotations count, because they are copied to the replica sets.
+    /// Annotations count, because the controller copies them to the ReplicaSets.
     fn raises_generation(&self, new: &Value, old: &Value) -> bool {
         let annotations = |object: &Value| object.at("metadata").at("annotations").clone();
         new.at("spec") != old.at("spec") || annotations(new) != annotations(old)
     }
 
-    fn reset(&self, subresource: &str) -> Option<Reset> {
+    fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
         let fields: &[&[&str]] = &[&["spec"], &["metadata", "labels"]];
-        (subresource == "status").then(|| Reset::Fields(FieldSet::of_fields(fields)))
+        (subresource == "status").then(|| ResetFields::Fields(FieldSet::of_fields(fields)))
     }
 
     fn columns(&self) -> &'static [Column] {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printDeployment
     fn row(&self, object: &Value, now: Time) -> Row {
         let spec = object.at("spec");
         let status = object.at("status");
@@ -160,15 +178,17 @@ impl Rules for Deployment {
     }
 }
 
-fn validate(object: &Value, old: Option<&Value>, errors: &mut Errors) {
+// upstream: pkg/apis/apps/validation/validation.go ValidateDeploymentSpec
+fn validate_deployment_spec(object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let spec = object.at("spec");
     let at = Path::new("spec");
     counts::validate_nonnegative_fields(spec, &["replicas"], &at, errors);
     pod_template::validate_selector_and_template(spec, old, &at, errors);
-    strategy(spec.at("strategy"), &at.child("strategy"), errors);
+    validate_deployment_strategy(spec.at("strategy"), &at.child("strategy"), errors);
     counts::validate_nonnegative_fields(spec, &["minReadySeconds", "revisionHistoryLimit"], &at, errors);
     let rollback = object.at("metadata").at("annotations").text(ROLLBACK);
     if let Some(revision) = rollback.parse::<i64>().ok().filter(|revision| *revision < 0) {
+        // upstream: pkg/apis/apps/validation/validation.go ValidateDeploymentSpec; the path is spec.rollback, not spec.rollbackTo
         let field_path = at.child("rollback");
         errors.push(Error::invalid(
             &field_path.child("version"),
@@ -189,7 +209,8 @@ fn validate(object: &Value, old: Option<&Value>, errors: &mut Errors) {
     }
 }
 
-fn strategy(strategy: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/apps/validation/validation.go ValidateDeploymentStrategy, ValidateRollingUpdateDeployment
+fn validate_deployment_strategy(strategy: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let rolling = strategy.at("rollingUpdate");
     let field_path = at.child("rollingUpdate");
     match strategy.text("type") {

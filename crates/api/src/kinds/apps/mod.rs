@@ -1,4 +1,4 @@
-//! The kinds of the `apps` group, a file each.
+//! The kinds of the `apps` group, one file per kind.
 
 mod controller_revision;
 mod daemon_set;
@@ -8,10 +8,10 @@ mod stateful_set;
 #[cfg(test)]
 mod tests;
 
-use crate::rules::Rules;
+use crate::strategy::RestStrategy;
 
-/// The rules of a kind of this group.
-pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
+/// The strategy of a kind of this group.
+pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     Some(match kind {
         "ControllerRevision" => &controller_revision::ControllerRevision,
         "DaemonSet" => &daemon_set::DaemonSet,

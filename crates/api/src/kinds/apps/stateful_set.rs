@@ -1,23 +1,22 @@
-//! Stateful sets: pods of one template with names, order and volumes of their own.
+//! StatefulSet: pods of one template with stable names, order and volumes.
 
 use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
 use crate::{
-    apply::managed::Reset,
-    field::{Error, Path, Shown},
+    apply::managed::ResetFields,
+    field::{BadValue, Error, Path},
     kinds::{
         core::{persistent_volume_claim as claim, pod},
         counts, go_values, immutable, int_or_string, label_selector, pod_template, reset_fields,
     },
-    name::{self, Rule},
-    rules::{self, Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    name::{self, NameFormat},
     selector::label::Selector,
+    strategy::{self, Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row},
     time::Time,
 };
 
-/// The rules of stateful sets.
 pub(super) struct StatefulSet;
 
 const COLUMNS: &[Column] = &[
@@ -28,42 +27,45 @@ const COLUMNS: &[Column] = &[
     pod_template::IMAGES,
 ];
 
-/// A stored set may have a template, claims or a service name that would be refused today, and still be changed.
+/// What is validated. A stored set may have a template, claims or a service name that are invalid today, and can still be updated.
+// upstream: pkg/apis/apps/validation/validation.go StatefulSetValidationOptions
 #[derive(Clone, Copy)]
-enum Judged<'o> {
-    New,
-    Changed { old: &'o Value, template: bool },
+enum ValidatedSpec<'o> {
+    Created,
+    Updated { old: &'o Value, template: bool },
 }
 
-impl Rules for StatefulSet {
-    fn names(&self) -> Rule {
-        Rule::Label
+// upstream: pkg/registry/apps/statefulset/strategy.go statefulSetStrategy
+impl RestStrategy for StatefulSet {
+    fn name_format(&self) -> NameFormat {
+        NameFormat::Label
     }
 
-    fn default(&self, object: &mut Value) {
-        let spec = object.make("spec");
+    // upstream: pkg/apis/apps/v1/defaults.go SetDefaults_StatefulSet
+    fn set_defaults(&self, object: &mut Value) {
+        let spec = object.ensure_object("spec");
         if spec.text("podManagementPolicy").is_empty() {
             spec.set("podManagementPolicy", "OrderedReady");
         }
-        let strategy = spec.make("updateStrategy");
+        let strategy = spec.ensure_object("updateStrategy");
         if strategy.text("type").is_empty() {
             strategy.set("type", "RollingUpdate");
-            strategy.make("rollingUpdate");
+            strategy.ensure_object("rollingUpdate");
         }
         if strategy.text("type") == "RollingUpdate" && strategy.has("rollingUpdate") {
-            let rolling = strategy.make("rollingUpdate");
-            rolling.fill("partition", 0);
-            rolling.fill("maxUnavailable", 1);
+            let rolling = strategy.ensure_object("rollingUpdate");
+            rolling.set_default("partition", 0);
+            rolling.set_default("maxUnavailable", 1);
         }
-        let retention = spec.make("persistentVolumeClaimRetentionPolicy");
+        let retention = spec.ensure_object("persistentVolumeClaimRetentionPolicy");
         for name in ["whenDeleted", "whenScaled"] {
             if retention.text(name).is_empty() {
                 retention.set(name, "Retain");
             }
         }
-        spec.fill("replicas", 1);
-        spec.fill("revisionHistoryLimit", 10);
-        pod::default_template(spec.make("template"));
+        spec.set_default("replicas", 1);
+        spec.set_default("revisionHistoryLimit", 10);
+        pod::default_template(spec.ensure_object("template"));
         for claim in spec.items_mut("volumeClaimTemplates") {
             claim.set("kind", "PersistentVolumeClaim");
             claim.set("apiVersion", "v1");
@@ -71,47 +73,58 @@ impl Rules for StatefulSet {
         }
     }
 
-    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
-        rules::reset_status(object, at.kind);
+    // upstream: pkg/registry/apps/statefulset/strategy.go PrepareForCreate
+    fn prepare_for_create(&self, object: &mut Value, at: &StrategyContext<'_>) {
+        strategy::reset_status(object, at.kind);
         pod_template::drop_disabled_template_fields(object, &Value::Null);
     }
 
-    fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
-        rules::keep_status(new, old, at.kind);
+    // upstream: pkg/registry/apps/statefulset/strategy.go PrepareForUpdate
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, at: &StrategyContext<'_>) {
+        strategy::keep_status(new, old, at.kind);
         pod_template::drop_disabled_template_fields(new, old);
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate(object.at("spec"), Judged::New, errors);
+    // upstream: pkg/apis/apps/validation/validation.go ValidateStatefulSet
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
+        validate_stateful_set_spec(object.at("spec"), ValidatedSpec::Created, errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    // upstream: pkg/apis/apps/validation/validation.go ValidateStatefulSetUpdate
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let spec = new.at("spec");
         let before = old.at("spec");
-        let mut known = Errors::new();
-        let judged = |template: bool| Judged::Changed {
+        let mut old_errors = ErrorList::new();
+        let validated = |template: bool| ValidatedSpec::Updated {
             old: before,
             template,
         };
-        validate(before, judged(true), &mut known);
-        validate(spec, judged(known.is_empty()), errors);
+        validate_stateful_set_spec(before, validated(true), &mut old_errors);
+        validate_stateful_set_spec(spec, validated(old_errors.is_empty()), errors);
         let at = Path::new("spec");
         immutable::validate_immutable_selector(spec, before, &at, errors);
         if spec.at("volumeClaimTemplates") != before.at("volumeClaimTemplates") {
             let claims = spec.items("volumeClaimTemplates");
-            let shown = Shown::Json(Value::Array(claims.to_vec()));
+            let value = BadValue::Json(Value::Array(claims.to_vec()));
             let field_path = at.child("volumeClaimTemplates");
-            errors.push(Error::invalid(&field_path, shown, immutable::IMMUTABLE));
+            errors.push(Error::invalid(&field_path, value, immutable::IMMUTABLE));
         }
         for name in ["serviceName", "podManagementPolicy"] {
             if spec.text(name) != before.text(name) {
-                let shown = spec.text(name);
-                errors.push(Error::invalid(&at.child(name), shown, immutable::IMMUTABLE));
+                let value = spec.text(name);
+                errors.push(Error::invalid(&at.child(name), value, immutable::IMMUTABLE));
             }
         }
     }
 
-    fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    // upstream: pkg/apis/apps/validation/validation.go ValidateStatefulSetStatusUpdate
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        old: &Value,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         let status = new.at("status");
         let at = Path::new("status");
         let counts = [
@@ -138,6 +151,7 @@ impl Rules for StatefulSet {
         counts::validate_collision_count(status, old.at("status"), &at, errors);
     }
 
+    // upstream: pkg/registry/apps/statefulset/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         let mut warnings = pod_template::warnings(new, old);
         let spec = new.at("spec");
@@ -145,7 +159,7 @@ impl Rules for StatefulSet {
         let claims = at.child("volumeClaimTemplates");
         for (index, claim) in spec.items("volumeClaimTemplates").iter().enumerate() {
             let field_path = claims.index(index);
-            // Of changes it is told where it stands, nearly.
+            // upstream: pkg/registry/apps/statefulset/strategy.go WarningsOnUpdate; on update the path has "Spec" with a capital
             let changed_at = field_path.child("Spec");
             let field_path = if old.is_none() { &field_path } else { &changed_at };
             claim::spec_warnings(claim.at("spec"), field_path, &mut warnings);
@@ -162,7 +176,7 @@ impl Rules for StatefulSet {
         true
     }
 
-    fn reset(&self, subresource: &str) -> Option<Reset> {
+    fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
         reset_fields::spec_reset_by_status(subresource)
     }
 
@@ -170,6 +184,7 @@ impl Rules for StatefulSet {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printStatefulSet
     fn row(&self, object: &Value, now: Time) -> Row {
         let spec = object.at("spec");
         let status = object.at("status");
@@ -182,7 +197,8 @@ impl Rules for StatefulSet {
     }
 }
 
-fn validate(spec: &Value, judged: Judged<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/apps/validation/validation.go ValidateStatefulSetSpec
+fn validate_stateful_set_spec(spec: &Value, validated: ValidatedSpec<'_>, errors: &mut ErrorList) {
     let at = Path::new("spec");
     let field_path = at.child("podManagementPolicy");
     match spec.text("podManagementPolicy") {
@@ -194,7 +210,7 @@ fn validate(spec: &Value, judged: Judged<'_>, errors: &mut Errors) {
             "must be 'OrderedReady' or 'Parallel'",
         )),
     }
-    strategy(spec.at("updateStrategy"), &at.child("updateStrategy"), errors);
+    validate_update_strategy(spec.at("updateStrategy"), &at.child("updateStrategy"), errors);
     let retention = spec.at("persistentVolumeClaimRetentionPolicy");
     let field_path = at.child("persistentVolumeClaimRetentionPolicy");
     for name in ["whenDeleted", "whenScaled"] {
@@ -207,13 +223,13 @@ fn validate(spec: &Value, judged: Judged<'_>, errors: &mut Errors) {
             ));
         }
     }
-    let new = matches!(judged, Judged::New);
+    let new = matches!(validated, ValidatedSpec::Created);
     if new {
         let field_path = at.child("volumeClaimTemplates");
         for (index, claim) in spec.items("volumeClaimTemplates").iter().enumerate() {
             let field_path = field_path.index(index);
-            let lenient = claim::Leniency::default();
-            claim::validate_claim_spec(claim.at("spec"), lenient, &field_path.child("spec"), errors);
+            let options = claim::Leniency::default();
+            claim::validate_claim_spec(claim.at("spec"), options, &field_path.child("spec"), errors);
         }
     }
     counts::validate_nonnegative_fields(spec, &["replicas", "minReadySeconds"], &at, errors);
@@ -227,13 +243,14 @@ fn validate(spec: &Value, judged: Judged<'_>, errors: &mut Errors) {
     let service = spec.text("serviceName");
     if new && !service.is_empty() {
         let field_path = at.child("serviceName");
-        let msgs = name::dns1123_label(service).into_iter();
+        let msgs = name::validate_dns1123_label(service).into_iter();
         errors.extend(msgs.map(|msg| Error::invalid(&field_path, service, msg)));
     }
-    template(spec, judged, &at, errors);
+    validate_template(spec, validated, &at, errors);
 }
 
-fn strategy(strategy: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/apps/validation/validation.go ValidateStatefulSetSpec, validateRollingUpdateStatefulSet
+fn validate_update_strategy(strategy: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let rolling = strategy.at("rollingUpdate");
     let field_path = at.child("rollingUpdate");
     match strategy.text("type") {
@@ -267,7 +284,8 @@ fn strategy(strategy: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn template(spec: &Value, judged: Judged<'_>, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/apps/validation/validation.go ValidatePodTemplateSpecForStatefulSet
+fn validate_template(spec: &Value, validated: ValidatedSpec<'_>, at: &Path<'_>, errors: &mut ErrorList) {
     pod_template::validate_required_selector(spec, "empty selector is invalid for statefulset", at, errors);
     let template = spec.at("template");
     let field_path = at.child("template");
@@ -275,42 +293,43 @@ fn template(spec: &Value, judged: Judged<'_>, at: &Path<'_>, errors: &mut Errors
         if !selector.is_everything() {
             pod_template::validate_labels_match(&selector, template, &field_path, errors);
         }
-        let (old, asked) = match judged {
-            Judged::New => (None, true),
-            Judged::Changed { old, template } => (Some(old), template),
+        let (old, validates_template) = match validated {
+            ValidatedSpec::Created => (None, true),
+            ValidatedSpec::Updated { old, template } => (Some(old), template),
         };
-        if asked {
+        if validates_template {
             let options = pod_template::template_validation_options(old);
-            let completed = completed(spec);
+            let completed = template_with_claim_volumes(spec);
             let template = completed.as_ref().unwrap_or(template);
             pod::validate_template_with(template, &options, &field_path, errors);
         }
         let metadata = template.at("metadata");
-        errors.extend(name::labels(
+        errors.extend(name::validate_labels(
             &field_path.child("labels"),
             metadata.entries("labels"),
         ));
-        errors.extend(name::annotations(
+        errors.extend(name::validate_annotations(
             &field_path.child("annotations"),
             metadata.entries("annotations"),
         ));
     } else {
-        let shown = label_selector::error_value(spec.at("selector"));
-        errors.push(Error::invalid(&at.child("selector"), shown, ""));
+        let selector = label_selector::error_value(spec.at("selector"));
+        errors.push(Error::invalid(&at.child("selector"), selector, ""));
     }
     pod_template::validate_restarted_always(template, "StatefulSet", &field_path, errors);
 }
 
-/// The template as pods will have it, as far as that matters, if it is not as it stands: the set gives each pod its
-/// host name, its subdomain, and the volumes of its claims.
-fn completed(spec: &Value) -> Option<Value> {
+/// The template as validated: with the volumes of the claim templates and without host name and subdomain, which the controller
+/// sets per pod. `None` if it is the template as it is.
+// upstream: pkg/apis/apps/validation/validation.go volumesToAddForTemplates
+fn template_with_claim_volumes(spec: &Value) -> Option<Value> {
     let claims = spec.items("volumeClaimTemplates");
     let pod = spec.at("template").at("spec");
     if claims.is_empty() && !pod.has("hostname") && !pod.has("subdomain") {
         return None;
     }
     let mut template = spec.at("template").clone();
-    let pod = template.make("spec");
+    let pod = template.ensure_object("spec");
     pod.remove("hostname");
     pod.remove("subdomain");
     if !claims.is_empty() {

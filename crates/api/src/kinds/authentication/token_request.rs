@@ -1,4 +1,4 @@
-//! The wish for a token of a service account.
+//! TokenRequest: the `token` subresource of ServiceAccounts.
 
 use serde_json::Value;
 
@@ -6,49 +6,53 @@ use crate::{
     field::{Error, Path},
     kinds::go_values,
     name,
-    rules::{Circumstances, Errors, Rules, Tree, TreeMut},
+    strategy::{ErrorList, RestStrategy, StrategyContext, Tree, TreeMut},
 };
 
-/// The rules of token requests. Refusals are told without a name.
+/// Its errors carry no object name.
 pub(super) struct TokenRequest;
 
 const HOUR: i64 = 3600;
-const LEAST_SECONDS: i64 = 600;
-const MOST_SECONDS: i64 = 1 << 32;
+const MIN_EXPIRATION_SECONDS: i64 = 600;
+const MAX_EXPIRATION_SECONDS: i64 = 1 << 32;
 const REVIEWED_GROUPS: &str = "admissionReviewAPIGroups";
 
-impl Rules for TokenRequest {
-    fn default(&self, object: &mut Value) {
-        object.make("spec").fill("expirationSeconds", HOUR);
+impl RestStrategy for TokenRequest {
+    fn set_defaults(&self, object: &mut Value) {
+        object
+            .ensure_object("spec")
+            .set_default("expirationSeconds", HOUR);
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    // upstream: pkg/apis/authentication/validation/validation.go ValidateTokenRequest
+    // upstream: pkg/apis/authentication/validation/validation.go ValidateTokenRequest
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let spec = object.at("spec");
         let root = Path::new("spec");
         let seconds = spec.int("expirationSeconds").unwrap_or_default();
         let field_path = root.child("expirationSeconds");
-        if seconds < LEAST_SECONDS {
+        if seconds < MIN_EXPIRATION_SECONDS {
             let detail = "may not specify a duration less than 10 minutes";
             errors.push(Error::invalid(&field_path, seconds, detail));
         }
-        if seconds > MOST_SECONDS {
+        if seconds > MAX_EXPIRATION_SECONDS {
             let detail = "may not specify a duration larger than 2^32 seconds";
             errors.push(Error::invalid(&field_path, seconds, detail));
         }
         let field_path = root.child("attestations");
         if is_for_webhook(spec.at("boundObjectRef")) {
             if spec.items("audiences").len() != 1 {
-                let shown = go_values::json_value(spec.at("audiences"));
+                let audiences = go_values::json_value(spec.at("audiences"));
                 let detail = "must be length 1 when bound to a webhook config";
-                errors.push(Error::invalid(&root.child("audiences"), shown, detail));
+                errors.push(Error::invalid(&root.child("audiences"), audiences, detail));
             }
             attestations(errors, &field_path, spec);
         } else if !spec.entries("attestations").is_empty() {
-            // This fault alone is told.
-            let shown = go_values::json_value(spec.at("attestations"));
+            // upstream: pkg/apis/authentication/validation/validation.go ValidateTokenRequest; it returns this error alone
+            let attestations = go_values::json_value(spec.at("attestations"));
             let detail = "attestations may only be specified with a webhook bound object reference";
             errors.clear();
-            errors.push(Error::invalid(&field_path, shown, detail));
+            errors.push(Error::invalid(&field_path, attestations, detail));
         }
     }
 }
@@ -61,13 +65,13 @@ fn is_for_webhook(reference: &Value) -> bool {
         )
 }
 
-/// A token for a webhook says for which group's reviews it is.
-fn attestations(errors: &mut Errors, at: &Path<'_>, spec: &Value) {
+/// A token bound to a webhook configuration must name the API group whose reviews it authenticates.
+fn attestations(errors: &mut ErrorList, at: &Path<'_>, spec: &Value) {
     let entries = spec.entries("attestations");
     if entries.len() != 1 {
-        let shown = go_values::json_value(spec.at("attestations"));
+        let attestations = go_values::json_value(spec.at("attestations"));
         let detail = "webhook bound requests require exactly one admissionReviewAPIGroups attestation";
-        errors.push(Error::invalid(at, shown, detail));
+        errors.push(Error::invalid(at, attestations, detail));
         return;
     }
     for (key, values) in entries {
@@ -78,8 +82,8 @@ fn attestations(errors: &mut Errors, at: &Path<'_>, spec: &Value) {
         }
         let values = values.as_array().map_or(&[][..], Vec::as_slice);
         let [group] = values else {
-            let shown = go_values::json_value(spec.at("attestations").at(key));
-            errors.push(Error::invalid(&field_path, shown, "must specify a single value"));
+            let groups = go_values::json_value(spec.at("attestations").at(key));
+            errors.push(Error::invalid(&field_path, groups, "must specify a single value"));
             continue;
         };
         let field_path = field_path.index(0);
@@ -87,7 +91,7 @@ fn attestations(errors: &mut Errors, at: &Path<'_>, spec: &Value) {
             "" => errors.push(Error::invalid(&field_path, "", "may not be an empty string")),
             "*" => {}
             group => {
-                for msg in name::dns1123_subdomain(group) {
+                for msg in name::validate_dns1123_subdomain(group) {
                     let detail = format!("must specify a valid API Group: {msg}");
                     errors.push(Error::invalid(&field_path, group, detail));
                 }
@@ -101,33 +105,36 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{kinds::builtin, rules::User, time::Time};
+    use crate::{kinds::builtin, strategy::User, time::Time};
 
     fn messages(spec: &Value) -> Vec<String> {
         let mut request = json!({"spec": spec});
-        TokenRequest.default(&mut request);
-        let at = Circumstances {
+        TokenRequest.set_defaults(&mut request);
+        let at = StrategyContext {
             kind: builtin().kind("", "v1", "ServiceAccount").unwrap(),
             now: Time::from_unix(0, 0),
             user: &User::default(),
         };
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         TokenRequest.validate(&request, &at, &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn tokens_live_ten_minutes_at_least() {
+    fn rejects_expiration_below_ten_minutes() {
         assert!(messages(&json!({})).is_empty());
         assert_eq!(
             messages(&json!({"expirationSeconds": 599})),
             ["spec.expirationSeconds: Invalid value: 599: may not specify a duration less than 10 minutes"]
         );
-        assert_eq!(messages(&json!({"expirationSeconds": MOST_SECONDS + 1})).len(), 1);
+        assert_eq!(
+            messages(&json!({"expirationSeconds": MAX_EXPIRATION_SECONDS + 1})).len(),
+            1
+        );
     }
 
     #[test]
-    fn attestations_are_for_webhooks() {
+    fn rejects_attestations_without_webhook() {
         assert_eq!(
             messages(&json!({"expirationSeconds": 1, "attestations": {"a": ["b"]}})),
             [

@@ -1,22 +1,24 @@
-//! Cron jobs: a job again and again, by a schedule.
+//! CronJob: creates Jobs on a schedule.
 
 use serde_json::{Value, json};
 
 use super::job;
 use crate::{
-    apply::managed::Reset,
+    apply::managed::ResetFields,
     cron::{Schedule, Zone},
     field::{Error, Path},
     kinds::{core::pod, counts, label_selector, pod_template, reset_fields},
-    rules::{self, Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, age, named_row},
+    strategy::{
+        self, Column, Description, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, age,
+        named_row,
+    },
     time::Time,
 };
 
-/// The rules of cron jobs.
 pub(super) struct CronJob;
 
-/// The controller appends eleven characters to the name of a job, which may have 63.
-const MAX_NAME: usize = 52;
+// upstream: pkg/apis/batch/validation/validation.go ValidateCronJobCreate; the controller appends 11 characters to names of at most 63
+const MAX_NAME_LENGTH: usize = 52;
 
 const POLICIES: [&str; 3] = ["Allow", "Forbid", "Replace"];
 
@@ -33,48 +35,66 @@ const COLUMNS: &[Column] = &[
     Column::field("Selector", "spec.jobTemplate.spec.selector").wide(),
 ];
 
-impl Rules for CronJob {
-    fn default(&self, object: &mut Value) {
-        let spec = object.make("spec");
+// upstream: pkg/registry/batch/cronjob/strategy.go cronJobStrategy
+impl RestStrategy for CronJob {
+    // upstream: pkg/apis/batch/v1/defaults.go SetDefaults_CronJob
+    fn set_defaults(&self, object: &mut Value) {
+        let spec = object.ensure_object("spec");
         if spec.text("concurrencyPolicy").is_empty() {
             spec.set("concurrencyPolicy", "Allow");
         }
-        spec.fill("suspend", false);
-        spec.fill("successfulJobsHistoryLimit", 3);
-        spec.fill("failedJobsHistoryLimit", 1);
-        let job = spec.make("jobTemplate").make("spec");
-        job::default_policy(job);
-        pod::default_template(job.make("template"));
+        spec.set_default("suspend", false);
+        spec.set_default("successfulJobsHistoryLimit", 3);
+        spec.set_default("failedJobsHistoryLimit", 1);
+        let job = spec.ensure_object("jobTemplate").ensure_object("spec");
+        job::set_defaults_pod_failure_policy(job);
+        pod::default_template(job.ensure_object("template"));
     }
 
-    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
-        rules::reset_status(object, at.kind);
-        job::drop_disabled(object.make("spec").make("jobTemplate").make("spec"), &Value::Null);
+    // upstream: pkg/registry/batch/cronjob/strategy.go PrepareForCreate
+    fn prepare_for_create(&self, object: &mut Value, at: &StrategyContext<'_>) {
+        strategy::reset_status(object, at.kind);
+        job::drop_disabled_fields(
+            object
+                .ensure_object("spec")
+                .ensure_object("jobTemplate")
+                .ensure_object("spec"),
+            &Value::Null,
+        );
     }
 
-    fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
-        rules::keep_status(new, old, at.kind);
-        let before = old.way("spec.jobTemplate.spec");
-        job::drop_disabled(new.make("spec").make("jobTemplate").make("spec"), before);
+    // upstream: pkg/registry/batch/cronjob/strategy.go PrepareForUpdate
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, at: &StrategyContext<'_>) {
+        strategy::keep_status(new, old, at.kind);
+        let before = old.at_path("spec.jobTemplate.spec");
+        job::drop_disabled_fields(
+            new.ensure_object("spec")
+                .ensure_object("jobTemplate")
+                .ensure_object("spec"),
+            before,
+        );
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    // upstream: pkg/apis/batch/validation/validation.go ValidateCronJobCreate
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let spec = object.at("spec");
-        validate(spec, None, errors);
+        validate_cron_job_spec(spec, None, errors);
         let name = object.at("metadata").text("name");
-        if name.len() > MAX_NAME {
+        if name.len() > MAX_NAME_LENGTH {
             let field_path = Path::new("metadata");
-            let detail = format!("must be no more than {MAX_NAME} characters");
+            let detail = format!("must be no more than {MAX_NAME_LENGTH} characters");
             errors.push(Error::invalid(&field_path.child("name"), name, detail));
         }
-        missing_schedule(spec, errors);
+        require_schedule(spec, errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate(new.at("spec"), Some(old.at("spec")), errors);
-        missing_schedule(new.at("spec"), errors);
+    // upstream: pkg/apis/batch/validation/validation.go ValidateCronJobUpdate
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
+        validate_cron_job_spec(new.at("spec"), Some(old.at("spec")), errors);
+        require_schedule(new.at("spec"), errors);
     }
 
+    // upstream: pkg/registry/batch/cronjob/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         let mut warnings = Vec::new();
         let generation = |object: &Value| object.at("metadata").int("generation");
@@ -82,9 +102,9 @@ impl Rules for CronJob {
             warnings.extend(pod_template::warn_about_pod_name_prefix(new));
         }
         if old.is_none_or(|old| generation(old) != generation(new)) {
-            let way = "spec.jobTemplate.spec";
-            let before = old.map(|old| old.way(way));
-            warnings.extend(job::spec_warnings(new.way(way), before, &Path::new(way)));
+            let path = "spec.jobTemplate.spec";
+            let before = old.map(|old| old.at_path(path));
+            warnings.extend(job::spec_warnings(new.at_path(path), before, &Path::new(path)));
         }
         if old.is_some() && new.at("spec").text("schedule").contains("TZ") {
             let text = "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see \
@@ -98,7 +118,7 @@ impl Rules for CronJob {
         true
     }
 
-    fn reset(&self, subresource: &str) -> Option<Reset> {
+    fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
         reset_fields::spec_reset_by_status(subresource)
     }
 
@@ -106,6 +126,7 @@ impl Rules for CronJob {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printCronJob
     fn row(&self, object: &Value, now: Time) -> Row {
         let spec = object.at("spec");
         let status = object.at("status");
@@ -136,7 +157,8 @@ impl Rules for CronJob {
     }
 }
 
-fn validate(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
+// upstream: pkg/apis/batch/validation/validation.go validateCronJobSpec
+fn validate_cron_job_spec(spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let at = Path::new("spec");
     let field_path = at.child("schedule");
     let schedule = spec.text("schedule");
@@ -148,7 +170,7 @@ fn validate(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
     if old.is_none_or(|old| old.at("timeZone") != spec.at("timeZone"))
         && let Some(zone) = spec.at("timeZone").as_str()
     {
-        time_zone(zone, &at.child("timeZone"), errors);
+        validate_time_zone(zone, &at.child("timeZone"), errors);
     }
     let policy = spec.text("concurrencyPolicy");
     let field_path = at.child("concurrencyPolicy");
@@ -160,12 +182,12 @@ fn validate(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
     let job = spec.at("jobTemplate").at("spec");
     let field_path = at.child("jobTemplate");
     let field_path = field_path.child("spec");
-    let before = old.map(|old| old.way("jobTemplate.spec"));
-    job::validate_spec(job, before, &field_path, errors);
+    let before = old.map(|old| old.at_path("jobTemplate.spec"));
+    job::validate_job_spec(job, before, &field_path, errors);
     if job.has("selector") {
-        let shown = label_selector::error_value(job.at("selector"));
+        let selector = label_selector::error_value(job.at("selector"));
         let detail = "`selector` will be auto-generated";
-        errors.push(Error::invalid(&field_path.child("selector"), shown, detail));
+        errors.push(Error::invalid(&field_path.child("selector"), selector, detail));
     }
     if job.flag("manualSelector") {
         let manual = job.at("manualSelector");
@@ -179,20 +201,21 @@ fn validate(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
     counts::validate_nonnegative_fields(spec, &limits, &at, errors);
 }
 
-/// Told after everything else.
-fn missing_schedule(spec: &Value, errors: &mut Errors) {
+/// Declarative validation, whose errors are last.
+fn require_schedule(spec: &Value, errors: &mut ErrorList) {
     if spec.text("schedule").is_empty() {
         let at = Path::new("spec");
         errors.push(Error::required(&at.child("schedule"), ""));
     }
 }
 
+// upstream: pkg/apis/batch/validation/validation.go validateScheduleFormat
 fn validate_schedule(
     schedule: &str,
     named_before: bool,
     zone_given: bool,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     if let Err(msg) = schedule.parse::<Schedule>() {
         errors.push(Error::invalid(at, schedule, msg.to_string()));
@@ -209,31 +232,32 @@ fn validate_schedule(
     }
 }
 
-/// A zone must have a name of the time zone database. Names of single machines mean nothing to a cluster.
-fn time_zone(zone: &str, at: &Path<'_>, errors: &mut Errors) {
-    let mut tell = |detail: String| errors.push(Error::invalid(at, zone, detail));
+/// The zone must be a name of the IANA time zone database; `Local` depends on the machine.
+// upstream: pkg/apis/batch/validation/validation.go validateTimeZone
+fn validate_time_zone(zone: &str, at: &Path<'_>, errors: &mut ErrorList) {
+    let mut push = |detail: String| errors.push(Error::invalid(at, zone, detail));
     if zone.is_empty() {
-        return tell("timeZone must be nil or non-empty string".to_owned());
+        return push("timeZone must be nil or non-empty string".to_owned());
     }
     let fits = |b: u8| b.is_ascii_alphanumeric() || b".-_+".contains(&b);
-    let is_part = |part: &str| {
-        !matches!(part, "." | "..")
-            && !part.starts_with('-')
-            && (1..=14).contains(&part.len())
-            && part.bytes().all(fits)
+    let is_valid_segment = |segment: &str| {
+        !matches!(segment, "." | "..")
+            && !segment.starts_with('-')
+            && (1..=14).contains(&segment.len())
+            && segment.bytes().all(fits)
     };
-    if !zone.split('/').all(is_part) {
-        return tell(format!("unknown time zone {zone}"));
+    if !zone.split('/').all(is_valid_segment) {
+        return push(format!("unknown time zone {zone}"));
     }
     if zone.eq_ignore_ascii_case("Local") {
-        tell(
+        push(
             "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones".to_owned(),
         );
     }
     if zone != "Local"
         && let Err(msg) = Zone::named(zone)
     {
-        tell(msg.to_string());
+        push(msg.to_string());
     }
 }
 
@@ -242,14 +266,14 @@ mod tests {
     use super::*;
 
     fn messages(spec: &Value, old: Option<&Value>) -> Vec<String> {
-        let mut errors = Errors::new();
-        validate(spec, old, &mut errors);
+        let mut errors = ErrorList::new();
+        validate_cron_job_spec(spec, old, &mut errors);
         let kept = |text: &String| text.contains("spec.schedule") || text.contains("timeZone");
         errors.iter().map(ToString::to_string).filter(kept).collect()
     }
 
     #[test]
-    fn a_zone_is_one_of_the_world() {
+    fn rejects_unknown_time_zones() {
         let spec = |zone: &str| json!({"schedule": "* * * * *", "timeZone": zone});
         assert_eq!(messages(&spec("Europe/Paris"), None), [""; 0]);
         let explicit = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones";
@@ -271,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schedule_names_no_zone_unless_it_always_did() {
+    fn rejects_zones_in_new_schedules() {
         let named = json!({"schedule": "TZ=UTC * * * * *"});
         let both = json!({"schedule": "TZ=UTC * * * * *", "timeZone": "UTC"});
         assert_eq!(

@@ -1,12 +1,12 @@
-//! The kinds of the `batch` group, a file each.
+//! The kinds of the `batch` group, one file per kind.
 
 mod cron_job;
 mod job;
 
-use crate::rules::Rules;
+use crate::strategy::RestStrategy;
 
-/// The rules of a kind of this group.
-pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
+/// The strategy of a kind of this group.
+pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     Some(match kind {
         "CronJob" => &cron_job::CronJob,
         "Job" => &job::Job,

@@ -1,4 +1,4 @@
-//! Bundles of authorities that are trusted.
+//! ClusterTrustBundle: X.509 trust anchors (KEP-3257).
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -9,38 +9,40 @@ use super::signer;
 use crate::{
     field::{Error, Path},
     kinds::field_checks,
-    name::{Faults, Rule},
-    rules::{Circumstances, Column, Errors, Row, Rules, Selectable, Tree},
+    name::{ErrorMessages, NameFormat},
+    strategy::{Column, ErrorList, RestStrategy, Row, SelectableField, StrategyContext, Tree},
     time::Time,
 };
 
-/// The rules of bundles.
 pub(super) struct ClusterTrustBundle;
 
-const BUNDLE_BYTES: usize = 1024 * 1024;
+const MAX_BUNDLE_BYTES: usize = 1024 * 1024;
 
 const COLUMNS: &[Column] = &[Column::name(), Column::field("SignerName", "spec.signerName")];
 
-impl Rules for ClusterTrustBundle {
-    /// The signer has a say in what names look like.
-    fn names(&self) -> Rule {
-        Rule::Any
+// upstream: pkg/registry/certificates/clustertrustbundle/strategy.go strategy
+impl RestStrategy for ClusterTrustBundle {
+    /// The name is validated with the signer, in `validate`.
+    fn name_format(&self) -> NameFormat {
+        NameFormat::Any
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    // upstream: pkg/apis/certificates/validation/validation.go ValidateClusterTrustBundle
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_names(object, errors);
         let spec = Path::new("spec");
-        validate_bundle(
+        validate_trust_bundle(
             object.at("spec").text("trustBundle"),
             &spec.child("trustBundle"),
             errors,
         );
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
+    // upstream: pkg/apis/certificates/validation/validation.go ValidateClusterTrustBundleUpdate
+    fn validate_update(&self, new: &Value, old: &Value, at: &StrategyContext<'_>, errors: &mut ErrorList) {
         let after = new.at("spec");
         let before = old.at("spec");
-        // A bundle that stays is not read again: readers change.
+        // An unchanged bundle is not parsed again, because parsers change.
         if after.text("trustBundle") == before.text("trustBundle") {
             validate_names(new, errors);
         } else {
@@ -57,7 +59,8 @@ impl Rules for ClusterTrustBundle {
         }
     }
 
-    fn updates_unconditionally(&self) -> bool {
+    // upstream: pkg/registry/certificates/clustertrustbundle/strategy.go AllowUnconditionalUpdate
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 
@@ -65,8 +68,8 @@ impl Rules for ClusterTrustBundle {
         false
     }
 
-    fn selectable(&self) -> &'static [Selectable] {
-        const FIELDS: &[Selectable] = &[Selectable::rule("spec.signerName", |object| {
+    fn selectable_fields(&self) -> &'static [SelectableField] {
+        const FIELDS: &[SelectableField] = &[SelectableField::rule("spec.signerName", |object| {
             Cow::Borrowed(object.at("spec").text("signerName"))
         })];
         FIELDS
@@ -76,6 +79,7 @@ impl Rules for ClusterTrustBundle {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printClusterTrustBundle
     fn row(&self, object: &Value, _: Time) -> Row {
         let signer = match object.at("spec").text("signerName") {
             "" => "<none>",
@@ -85,28 +89,29 @@ impl Rules for ClusterTrustBundle {
     }
 }
 
-/// Judges the name, which is told before the rest of the metadata, and the signer.
-fn validate_names(object: &Value, errors: &mut Errors) {
+/// Validates the name, whose errors precede those of other metadata, and the signer.
+// upstream: pkg/apis/certificates/validation/validation.go ValidateClusterTrustBundle
+fn validate_names(object: &Value, errors: &mut ErrorList) {
     let metadata = object.at("metadata");
     let field_path = Path::new("metadata");
     let signer = object.at("spec").text("signerName");
-    let mut messages = Errors::new();
+    let mut messages = ErrorList::new();
     let prefix = metadata.text("generateName");
     if !prefix.is_empty() {
-        let found = name_faults(prefix, signer, |name| Rule::Subdomain.prefix(name));
-        field_checks::push_invalid(prefix, found, &field_path.child("generateName"), &mut messages);
+        let msgs = invalid_name_messages(prefix, signer, |name| NameFormat::Subdomain.prefix(name));
+        field_checks::push_invalid(prefix, msgs, &field_path.child("generateName"), &mut messages);
     }
     let name = metadata.text("name");
-    let found = name_faults(name, signer, |name| Rule::Subdomain.name(name));
-    field_checks::push_invalid(name, found, &field_path.child("name"), &mut messages);
+    let msgs = invalid_name_messages(name, signer, |name| NameFormat::Subdomain.name(name));
+    field_checks::push_invalid(name, msgs, &field_path.child("name"), &mut messages);
     errors.prepend(messages);
     if !signer.is_empty() {
         let spec = Path::new("spec");
-        signer::validate(signer, &spec.child("signerName"), errors);
+        signer::validate_signer_name(signer, &spec.child("signerName"), errors);
     }
 }
 
-fn name_faults(name: &str, signer: &str, rule: impl Fn(&str) -> Faults) -> Faults {
+fn invalid_name_messages(name: &str, signer: &str, rule: impl Fn(&str) -> ErrorMessages) -> ErrorMessages {
     if signer.is_empty() {
         if name.contains(':') {
             return vec!["ClusterTrustBundle without signer name must not have \":\" in its name".to_owned()];
@@ -122,37 +127,38 @@ fn name_faults(name: &str, signer: &str, rule: impl Fn(&str) -> Faults) -> Fault
     }
 }
 
-fn validate_bundle(bundle: &str, at: &Path<'_>, errors: &mut Errors) {
-    if bundle.len() > BUNDLE_BYTES {
-        errors.push(Error::too_long(at, BUNDLE_BYTES));
+// upstream: pkg/apis/certificates/validation/validation.go validateTrustBundle
+fn validate_trust_bundle(bundle: &str, at: &Path<'_>, errors: &mut ErrorList) {
+    if bundle.len() > MAX_BUNDLE_BYTES {
+        errors.push(Error::too_long(at, MAX_BUNDLE_BYTES));
         return;
     }
-    let mut messages = Errors::new();
-    let mut tell = |detail: String| messages.push(Error::invalid(at, "<value omitted>", detail));
+    let mut messages = ErrorList::new();
+    let mut push = |detail: String| messages.push(Error::invalid(at, "<value omitted>", detail));
     let blocks = pem_blocks(bundle.as_bytes());
     let mut anchors: BTreeMap<&[u8], Vec<String>> = BTreeMap::new();
     for (index, block) in blocks.iter().enumerate() {
         if block.label != "CERTIFICATE" {
-            tell(format!("entry {index} has bad block type: {}", block.label));
+            push(format!("entry {index} has bad block type: {}", block.label));
         } else if block.has_headers {
-            tell(format!("entry {index} has PEM block headers"));
+            push(format!("entry {index} has PEM block headers"));
         } else {
             match Certificate::from_der(&block.bytes) {
-                Err(_) => tell(format!("entry {index} does not parse as X.509")),
+                Err(_) => push(format!("entry {index} does not parse as X.509")),
                 Ok(certificate) if !certificate.is_authority => {
-                    tell(format!("entry {index} does not have the CA bit set"));
+                    push(format!("entry {index} does not have the CA bit set"));
                 }
                 Ok(_) => anchors.entry(&block.bytes).or_default().push(index.to_string()),
             }
         }
     }
     if messages.is_empty() {
-        let mut tell = |detail: String| messages.push(Error::invalid(at, "<value omitted>", detail));
+        let mut push = |detail: String| messages.push(Error::invalid(at, "<value omitted>", detail));
         if anchors.is_empty() {
-            tell("at least one trust anchor must be provided".to_owned());
+            push("at least one trust anchor must be provided".to_owned());
         }
         for indices in anchors.values().filter(|indices| indices.len() > 1) {
-            tell(format!(
+            push(format!(
                 "duplicate trust anchor (indices [{}])",
                 indices.join(" ")
             ));
@@ -166,14 +172,14 @@ mod tests {
     use super::{super::samples, *};
 
     fn bundle(text: &str) -> Vec<String> {
-        let mut errors = Errors::new();
-        validate_bundle(text, &Path::new("b"), &mut errors);
+        let mut errors = ErrorList::new();
+        validate_trust_bundle(text, &Path::new("b"), &mut errors);
         errors.into_iter().map(|error| error.detail).collect()
     }
 
     #[test]
-    fn a_bundle_holds_each_authority_once() {
-        let authority = samples::AUTHORITY;
+    fn rejects_malformed_and_duplicate_trust_anchors() {
+        let authority = samples::CA_CERTIFICATE;
         assert_eq!(bundle(authority), [""; 0]);
         assert_eq!(bundle(""), ["at least one trust anchor must be provided"]);
         assert_eq!(
@@ -181,7 +187,7 @@ mod tests {
             ["duplicate trust anchor (indices [0 1])"]
         );
         assert_eq!(
-            bundle(samples::REQUEST),
+            bundle(samples::CERTIFICATE_REQUEST),
             ["entry 0 has bad block type: CERTIFICATE REQUEST"]
         );
         let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
@@ -192,8 +198,9 @@ mod tests {
     }
 
     #[test]
-    fn the_name_begins_with_the_signer() {
-        let msgs = |name, signer| name_faults(name, signer, |name| Rule::Subdomain.name(name));
+    fn requires_the_signer_as_name_prefix() {
+        let msgs =
+            |name, signer| invalid_name_messages(name, signer, |name| NameFormat::Subdomain.name(name));
         assert_eq!(msgs("a.io:s:x", "a.io/s"), [""; 0]);
         assert_eq!(msgs("x", ""), [""; 0]);
         assert_eq!(

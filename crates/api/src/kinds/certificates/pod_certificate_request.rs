@@ -1,6 +1,6 @@
-//! Requests for certificates of pods, made by their nodes.
+//! PodCertificateRequest: a certificate for a pod, requested by its kubelet (KEP-4317).
 
-mod issued;
+mod issued_certificate;
 
 use std::borrow::Cow;
 
@@ -9,26 +9,25 @@ use serde_json::{Value, json};
 
 use super::signer;
 use crate::{
-    apply::{FieldSet, managed::Reset},
+    apply::{FieldSet, managed::ResetFields},
     base64,
-    field::{Error, Path, Shown},
+    field::{BadValue, Error, Path},
     kinds::{condition, field_checks, status_meta},
     name,
-    rules::{Circumstances, Column, Errors, Row, Rules, Selectable, Tree, TreeMut},
+    strategy::{Column, ErrorList, RestStrategy, Row, SelectableField, StrategyContext, Tree, TreeMut},
     time::Time,
 };
 
-/// The rules of requests.
 pub(super) struct PodCertificateRequest;
 
-const REQUEST_BYTES: usize = 10 * 1024;
-const ANNOTATIONS_BYTES: usize = 256 * 1024;
-const UID_BYTES: usize = 128;
+const MAX_REQUEST_BYTES: usize = 10 * 1024;
+const MAX_ANNOTATIONS_BYTES: usize = 256 * 1024;
+const MAX_UID_BYTES: usize = 128;
 const HOUR: i64 = 60 * 60;
 const DAY: i64 = 24 * HOUR;
 
-/// The conditions that end a request.
-const ENDS: [&str; 3] = ["Issued", "Denied", "Failed"];
+/// The terminal condition types.
+const TERMINAL_CONDITIONS: [&str; 3] = ["Issued", "Denied", "Failed"];
 
 const COLUMNS: &[Column] = &[
     Column::name(),
@@ -40,59 +39,75 @@ const COLUMNS: &[Column] = &[
     Column::field("UnverifiedUserAnnotations", "spec.unverifiedUserAnnotations"),
 ];
 
-impl Rules for PodCertificateRequest {
-    fn default(&self, object: &mut Value) {
-        object.make("spec").fill("maxExpirationSeconds", DAY);
+impl RestStrategy for PodCertificateRequest {
+    fn set_defaults(&self, object: &mut Value) {
+        object
+            .ensure_object("spec")
+            .set_default("maxExpirationSeconds", DAY);
     }
 
-    fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.copy_from("spec", old);
         status_meta::reset_object_meta_for_status(new, old);
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate_spec(object.at("spec"), errors);
+    // upstream: pkg/apis/certificates/validation/validation.go ValidatePodCertificateRequestCreate
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
+        validate_pod_certificate_request_spec(object.at("spec"), errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    // upstream: pkg/apis/certificates/validation/validation.go ValidatePodCertificateRequestUpdate
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         if new.at("spec") != old.at("spec") {
-            let shown = Shown::Printed(printed(new.at("spec")));
-            errors.push(Error::invalid(&Path::new("spec"), shown, field_checks::IMMUTABLE));
+            let spec_value = BadValue::Printed(spec_json(new.at("spec")));
+            errors.push(Error::invalid(
+                &Path::new("spec"),
+                spec_value,
+                field_checks::IMMUTABLE,
+            ));
         }
     }
 
-    fn validate_status(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
+    // upstream: pkg/apis/certificates/validation/validation.go ValidatePodCertificateRequestStatusUpdate
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        old: &Value,
+        at: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         if errors.is_empty() {
-            validate_status(new, old, at.now, errors);
+            validate_status_update(new, old, at.now, errors);
         }
     }
 
-    fn updates_unconditionally(&self) -> bool {
+    // upstream: pkg/registry/certificates/podcertificaterequest/strategy.go AllowUnconditionalUpdate
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 
-    fn reset(&self, subresource: &str) -> Option<Reset> {
+    fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
         let fields: &[&[&str]] = if subresource.is_empty() {
             &[&["status"]]
         } else {
             &[&["metadata"], &["spec"]]
         };
-        Some(Reset::Fields(FieldSet::of_fields(fields)))
+        Some(ResetFields::Fields(FieldSet::of_fields(fields)))
     }
 
     fn selects_by_namespace(&self) -> bool {
         false
     }
 
-    fn selectable(&self) -> &'static [Selectable] {
-        const FIELDS: &[Selectable] = &[
-            Selectable::rule("spec.signerName", |object| {
+    fn selectable_fields(&self) -> &'static [SelectableField] {
+        const FIELDS: &[SelectableField] = &[
+            SelectableField::rule("spec.signerName", |object| {
                 Cow::Borrowed(object.at("spec").text("signerName"))
             }),
-            Selectable::rule("spec.podName", |object| {
+            SelectableField::rule("spec.podName", |object| {
                 Cow::Borrowed(object.at("spec").text("podName"))
             }),
-            Selectable::rule("spec.nodeName", |object| {
+            SelectableField::rule("spec.nodeName", |object| {
                 Cow::Borrowed(object.at("spec").text("nodeName"))
             }),
         ];
@@ -103,12 +118,13 @@ impl Rules for PodCertificateRequest {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printPodCertificateRequest
     fn row(&self, object: &Value, _: Time) -> Row {
         let spec = object.at("spec");
         let conditions = object.at("status").items("conditions").iter();
         let state = conditions
             .map(|condition| condition.text("type"))
-            .rfind(|kind| ENDS.contains(kind));
+            .rfind(|kind| TERMINAL_CONDITIONS.contains(kind));
         let annotations = spec.entries("unverifiedUserAnnotations").iter();
         let mut annotations: Vec<_> = annotations
             .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
@@ -127,9 +143,10 @@ impl Rules for PodCertificateRequest {
     }
 }
 
-fn validate_spec(spec: &Value, errors: &mut Errors) {
+// upstream: pkg/apis/certificates/validation/validation.go ValidatePodCertificateRequestCreate
+fn validate_pod_certificate_request_spec(spec: &Value, errors: &mut ErrorList) {
     let at = Path::new("spec");
-    signer::validate(spec.text("signerName"), &at.child("signerName"), errors);
+    signer::validate_signer_name(spec.text("signerName"), &at.child("signerName"), errors);
     validate_annotations(spec, &at.child("unverifiedUserAnnotations"), errors);
     for (name, uid) in [
         ("podName", "podUID"),
@@ -137,11 +154,16 @@ fn validate_spec(spec: &Value, errors: &mut Errors) {
         ("nodeName", "nodeUID"),
     ] {
         let value = spec.text(name);
-        field_checks::push_invalid(value, name::dns1123_subdomain(value), &at.child(name), errors);
+        field_checks::push_invalid(
+            value,
+            name::validate_dns1123_subdomain(value),
+            &at.child(name),
+            errors,
+        );
         let field_path = at.child(uid);
         match spec.text(uid).len() {
             0 => errors.push(Error::invalid(&field_path, "", "must not be empty")),
-            length if length > UID_BYTES => errors.push(Error::too_long(&field_path, UID_BYTES)),
+            length if length > MAX_UID_BYTES => errors.push(Error::too_long(&field_path, MAX_UID_BYTES)),
             _ => {}
         }
     }
@@ -150,7 +172,7 @@ fn validate_spec(spec: &Value, errors: &mut Errors) {
         errors.push(Error::required(&field_path, "must be set"));
         return;
     };
-    let most = if signer::is_own(spec.text("signerName")) {
+    let most = if signer::is_kubernetes_signer(spec.text("signerName")) {
         DAY
     } else {
         91 * DAY
@@ -162,27 +184,28 @@ fn validate_spec(spec: &Value, errors: &mut Errors) {
     let request = spec.text("stubPKCS10Request");
     if request.is_empty() {
         let detail = "exactly one of (stubPKCS10Request) or (pkixPublicKey, proofOfPossession) must be set";
-        errors.push(Error::invalid(&at, Shown::Omitted, detail));
+        errors.push(Error::invalid(&at, BadValue::Omitted, detail));
     } else {
         let bytes = base64::decode(request).unwrap_or_default();
-        validate_request(&bytes, &at.child("stubPKCS10Request"), errors);
+        validate_stub_pkcs10_request(&bytes, &at.child("stubPKCS10Request"), errors);
     }
 }
 
-fn validate_annotations(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_annotations(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let mut bytes = 0;
     for (key, value) in spec.entries("unverifiedUserAnnotations") {
-        errors.extend(name::domain_prefixed_key(at, &key.to_lowercase()));
+        errors.extend(name::validate_domain_prefixed_key(at, &key.to_lowercase()));
         bytes += key.len() + value.as_str().map_or(0, str::len);
     }
-    if bytes > ANNOTATIONS_BYTES {
-        errors.push(Error::too_long(at, ANNOTATIONS_BYTES));
+    if bytes > MAX_ANNOTATIONS_BYTES {
+        errors.push(Error::too_long(at, MAX_ANNOTATIONS_BYTES));
     }
 }
 
-fn validate_request(bytes: &[u8], at: &Path<'_>, errors: &mut Errors) {
-    if bytes.len() > REQUEST_BYTES {
-        errors.push(Error::too_long(at, REQUEST_BYTES));
+// upstream: pkg/apis/certificates/validation/validation.go validateStubPKCS10Request
+fn validate_stub_pkcs10_request(bytes: &[u8], at: &Path<'_>, errors: &mut ErrorList) {
+    if bytes.len() > MAX_REQUEST_BYTES {
+        errors.push(Error::too_long(at, MAX_REQUEST_BYTES));
         return;
     }
     let request = CertificateRequest::from_der(bytes);
@@ -190,7 +213,11 @@ fn validate_request(bytes: &[u8], at: &Path<'_>, errors: &mut Errors) {
         Ok(request) => request.public_key().kind(),
         Err(RequestError::Signature { key, .. }) => *key,
         Err(_) => {
-            errors.push(Error::invalid(at, Shown::Omitted, "must be a valid PKCS#10 CSR"));
+            errors.push(Error::invalid(
+                at,
+                BadValue::Omitted,
+                "must be a valid PKCS#10 CSR",
+            ));
             return;
         }
     };
@@ -207,25 +234,27 @@ fn validate_request(bytes: &[u8], at: &Path<'_>, errors: &mut Errors) {
         )),
         KeyKind::Unknown => Some(Error::invalid(
             at,
-            Shown::Omitted,
+            BadValue::Omitted,
             "unknown public key type; supported types are Ed25519, ECDSA, and RSA",
         )),
         KeyKind::Ed25519 | KeyKind::Ecdsa(_) | KeyKind::Rsa { .. } => request
             .err()
-            .map(|_| Error::invalid(at, Shown::Omitted, "invalid signature")),
+            .map(|_| Error::invalid(at, BadValue::Omitted, "invalid signature")),
     });
 }
 
 // --- Status ---
 
-fn is(object: &Value, end: &str) -> bool {
+// upstream: pkg/apis/certificates/validation/validation.go pcrIsIssued, pcrIsDenied, pcrIsFailed
+fn has_condition(object: &Value, condition_type: &str) -> bool {
     let conditions = object.at("status").items("conditions").iter();
     conditions
-        .filter(|condition| condition.text("type") == end)
+        .filter(|condition| condition.text("type") == condition_type)
         .any(|condition| condition.text("status") == "True")
 }
 
-fn validate_status(new: &Value, old: &Value, now: Time, errors: &mut Errors) {
+// upstream: pkg/apis/certificates/validation/validation.go ValidatePodCertificateRequestStatusUpdate
+fn validate_status_update(new: &Value, old: &Value, now: Time, errors: &mut ErrorList) {
     let at = Path::new("status");
     let status = new.at("status");
     validate_conditions(status.items("conditions"), &at.child("conditions"), errors);
@@ -233,39 +262,43 @@ fn validate_status(new: &Value, old: &Value, now: Time, errors: &mut Errors) {
         return;
     }
     let changed = status != old.at("status");
-    let mut refuse = |detail: &str| errors.push(Error::invalid(&at, Shown::Omitted, detail));
-    if ENDS.iter().any(|end| is(old, end)) {
+    let mut reject = |detail: &str| errors.push(Error::invalid(&at, BadValue::Omitted, detail));
+    if TERMINAL_CONDITIONS
+        .iter()
+        .any(|condition_type| has_condition(old, condition_type))
+    {
         if changed {
-            refuse("immutable after PodCertificateRequest is issued, denied, or failed");
+            reject("immutable after PodCertificateRequest is issued, denied, or failed");
         }
-    } else if is(new, "Denied") || is(new, "Failed") {
+    } else if has_condition(new, "Denied") || has_condition(new, "Failed") {
         let fields = status.as_object().into_iter().flatten();
         if fields.into_iter().any(|(name, _)| name != "conditions") {
-            refuse(
+            reject(
                 "non-condition status fields must be empty when denying or failing the PodCertificateRequest",
             );
         }
-    } else if is(new, "Issued") {
-        errors.extend(issued::validate(new, old, now));
+    } else if has_condition(new, "Issued") {
+        errors.extend(issued_certificate::validate_issued_certificate(new, old, now));
     } else if changed {
-        refuse("status is immutable unless transitioning to \"Issued\", \"Denied\", or \"Failed\"");
+        reject("status is immutable unless transitioning to \"Issued\", \"Denied\", or \"Failed\"");
     }
 }
 
-fn validate_conditions(conditions: &[Value], list: &Path<'_>, errors: &mut Errors) {
-    let mut known = 0;
+// upstream: pkg/apis/certificates/validation/validation.go ValidatePodCertificateRequestStatusUpdate
+fn validate_conditions(conditions: &[Value], list: &Path<'_>, errors: &mut ErrorList) {
+    let mut terminal_conditions = 0;
     for (index, condition) in conditions.iter().enumerate() {
-        // Clients are used to a dot before the bracket here.
+        // upstream: pkg/apis/certificates/validation/validation.go formatIndex; the path has a dot before the bracket
         let step = format!("[{index}]");
         let at = list.child(&step);
         let kind = condition.text("type");
         let status = condition.text("status");
-        if !ENDS.contains(&kind) {
-            errors.push(Error::not_supported(&at.child("type"), kind, ENDS));
+        if !TERMINAL_CONDITIONS.contains(&kind) {
+            errors.push(Error::not_supported(&at.child("type"), kind, TERMINAL_CONDITIONS));
             continue;
         }
-        known += 1;
-        if known > 1 {
+        terminal_conditions += 1;
+        if terminal_conditions > 1 {
             let detail = "There may be at most one condition with type \"Issued\", \"Denied\", or \"Failed\"";
             errors.push(Error::invalid(&at.child("type"), kind, detail));
         }
@@ -276,8 +309,8 @@ fn validate_conditions(conditions: &[Value], list: &Path<'_>, errors: &mut Error
     condition::validate_conditions(conditions, list, errors);
 }
 
-/// A spec as errors show it: under the names of the program, not of the API.
-fn printed(spec: &Value) -> String {
+/// A spec as the value of an error: the internal type has no JSON tags.
+fn spec_json(spec: &Value) -> String {
     let text = |name: &str| crate::go::json(&json!(spec.text(name)));
     let or_null = |name: &str| crate::go::json(spec.at(name));
     format!(

@@ -1,16 +1,16 @@
-//! Names of signers: `example.com/signer`.
+//! Signer names: `example.com/signer`.
 
 use crate::{
     field::{Error, Path},
     go, name,
-    rules::Errors,
+    strategy::ErrorList,
 };
 
-const DOMAIN_BYTES: usize = 253;
-const NAME_BYTES: usize = DOMAIN_BYTES + (253 + 63 + 1) + 1;
+const MAX_DOMAIN_BYTES: usize = 253;
+const MAX_NAME_BYTES: usize = MAX_DOMAIN_BYTES + (253 + 63 + 1) + 1;
 
-/// What is wrong with the name of a signer.
-pub(super) fn validate(signer: &str, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/certificates/validation/validation.go ValidateCertificateSigningRequestCreate
+pub(super) fn validate_signer_name(signer: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if signer.is_empty() {
         errors.push(Error::required(at, ""));
         return;
@@ -21,36 +21,41 @@ pub(super) fn validate(signer: &str, at: &Path<'_>, errors: &mut Errors) {
         errors.push(Error::invalid(at, signer, detail));
         return;
     };
-    if domain.len() > DOMAIN_BYTES {
-        errors.push(Error::too_long(at, DOMAIN_BYTES));
+    if domain.len() > MAX_DOMAIN_BYTES {
+        errors.push(Error::too_long(at, MAX_DOMAIN_BYTES));
     }
-    validate_labels(domain, name::dns1123_label, at, errors);
+    validate_labels(domain, name::validate_dns1123_label, at, errors);
     if !domain.contains('.') {
         let detail = "should be a domain with at least two segments separated by dots";
         errors.push(Error::invalid(at, domain, detail));
     }
-    validate_labels(path, name::dns1123_subdomain, at, errors);
-    if signer.len() > NAME_BYTES {
-        errors.push(Error::too_long(at, NAME_BYTES));
+    validate_labels(path, name::validate_dns1123_subdomain, at, errors);
+    if signer.len() > MAX_NAME_BYTES {
+        errors.push(Error::too_long(at, MAX_NAME_BYTES));
     }
 }
 
-/// Whether a signer is one of the project's own.
-pub(super) fn is_own(signer: &str) -> bool {
+/// Whether a signer name is in the reserved domain `kubernetes.io`.
+pub(super) fn is_kubernetes_signer(signer: &str) -> bool {
     let host = signer.split('/').next().unwrap_or_default();
     host == "kubernetes.io" || host.ends_with(".kubernetes.io")
 }
 
-/// Tells of the first label that is malformed; more would say the same again.
-fn validate_labels(part: &str, rule: fn(&str) -> name::Faults, at: &Path<'_>, errors: &mut Errors) {
-    for label in part.split('.') {
+/// Reports the first malformed label only; the others would give the same message.
+fn validate_labels(
+    segment: &str,
+    rule: fn(&str) -> name::ErrorMessages,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
+    for label in segment.split('.') {
         let msgs = rule(label);
         if msgs.is_empty() {
             continue;
         }
         for msg in msgs {
             let detail = format!("validating label {}: {msg}", go::quote(label));
-            errors.push(Error::invalid(at, part, detail));
+            errors.push(Error::invalid(at, segment, detail));
         }
         return;
     }
@@ -61,10 +66,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signer_is_a_path_at_a_domain() {
+    fn rejects_malformed_signer_names() {
         let msgs = |signer: &str| {
-            let mut errors = Errors::new();
-            validate(signer, &Path::new("s"), &mut errors);
+            let mut errors = ErrorList::new();
+            validate_signer_name(signer, &Path::new("s"), &mut errors);
             errors.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
         assert_eq!(msgs("example.com/s.v1"), [""; 0]);
@@ -85,8 +90,8 @@ mod tests {
     }
 
     #[test]
-    fn some_signers_are_reserved() {
-        assert!(is_own("kubernetes.io/x") && is_own("a.kubernetes.io/x"));
-        assert!(!is_own("notkubernetes.io/x"));
+    fn recognizes_kubernetes_signers() {
+        assert!(is_kubernetes_signer("kubernetes.io/x") && is_kubernetes_signer("a.kubernetes.io/x"));
+        assert!(!is_kubernetes_signer("notkubernetes.io/x"));
     }
 }

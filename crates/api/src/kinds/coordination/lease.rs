@@ -1,19 +1,18 @@
-//! Leases: who leads, and until when.
+//! Lease: the holder and the expiry of a lock.
 
 use serde_json::{Value, json};
 
 use crate::{
     field::{Error, Path},
     kinds::counts::NOT_NEGATIVE,
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row},
     time::Time,
 };
 
-/// The rules of leases.
 pub(super) struct Lease;
 
-/// Fields of coordinated leader election, which is off.
-const COORDINATED: [&str; 2] = ["strategy", "preferredHolder"];
+/// Fields of coordinated leader election (KEP-4355), whose feature gate is off.
+const COORDINATED_LEADER_ELECTION_FIELDS: [&str; 2] = ["strategy", "preferredHolder"];
 
 const COLUMNS: &[Column] = &[
     Column::name(),
@@ -21,39 +20,46 @@ const COLUMNS: &[Column] = &[
     Column::age(),
 ];
 
-impl Rules for Lease {
-    fn prepare_create(&self, object: &mut Value, _: &Circumstances<'_>) {
-        for name in COORDINATED {
-            object.make("spec").remove(name);
+// upstream: pkg/registry/coordination/lease/strategy.go leaseStrategy
+impl RestStrategy for Lease {
+    // upstream: pkg/registry/coordination/lease/strategy.go PrepareForCreate
+    fn prepare_for_create(&self, object: &mut Value, _: &StrategyContext<'_>) {
+        for name in COORDINATED_LEADER_ELECTION_FIELDS {
+            object.ensure_object("spec").remove(name);
         }
     }
 
-    fn prepare_update(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
-        for name in COORDINATED {
+    // upstream: pkg/registry/coordination/lease/strategy.go PrepareForUpdate
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
+        for name in COORDINATED_LEADER_ELECTION_FIELDS {
             if !old.at("spec").has(name) {
-                new.make("spec").remove(name);
+                new.ensure_object("spec").remove(name);
             }
         }
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    // upstream: pkg/apis/coordination/validation/validation.go ValidateLease
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
+        // upstream: pkg/apis/coordination/validation/validation.go ValidateLeaseSpec
         let spec = object.at("spec");
         let at = Path::new("spec");
-        for (name, least, detail) in [
+        for (name, min, detail) in [
             ("leaseDurationSeconds", 1, "must be greater than 0"),
             ("leaseTransitions", 0, NOT_NEGATIVE),
         ] {
-            if let Some(number) = spec.int(name).filter(|number| *number < least) {
+            if let Some(number) = spec.int(name).filter(|number| *number < min) {
                 errors.push(Error::invalid(&at.child(name), number, detail));
             }
         }
     }
 
-    fn creates_on_update(&self) -> bool {
+    // upstream: pkg/registry/coordination/lease/strategy.go AllowCreateOnUpdate
+    fn allow_create_on_update(&self) -> bool {
         true
     }
 
-    fn updates_unconditionally(&self) -> bool {
+    // upstream: pkg/registry/coordination/lease/strategy.go AllowUnconditionalUpdate
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 
@@ -61,6 +67,7 @@ impl Rules for Lease {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printLease
     fn row(&self, object: &Value, now: Time) -> Row {
         named_row(object, now, [json!(object.at("spec").text("holderIdentity"))])
     }
@@ -71,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_holder_is_shown() {
+    fn row_shows_the_holder() {
         let now = Time::parse("2026-01-02T03:04:05Z").unwrap();
         let lease = json!({
             "metadata": {"name": "a", "creationTimestamp": "2026-01-02T03:04:00Z"},

@@ -3,11 +3,10 @@
 use serde_json::{Value, json};
 
 use crate::{
-    rules::{Column, Row, Rules, Tree},
+    strategy::{Column, RestStrategy, Row, Tree},
     time::Time,
 };
 
-/// The rules of component statuses.
 pub(super) struct ComponentStatus;
 
 const COLUMNS: &[Column] = &[
@@ -17,11 +16,12 @@ const COLUMNS: &[Column] = &[
     Column::text("Error", "Error of the component conditions"),
 ];
 
-impl Rules for ComponentStatus {
+impl RestStrategy for ComponentStatus {
     fn columns(&self) -> &'static [Column] {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printComponentStatus
     fn row(&self, object: &Value, _: Time) -> Row {
         let healthy = object
             .items("conditions")

@@ -6,12 +6,12 @@ use crate::{
     field::{Error, Path},
     kinds::field_checks::push_invalid,
     name,
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, named_row},
     time::Time,
 };
 
 /// How many bytes the values of a config map or secret may have together.
-pub(in crate::kinds) const MOST_BYTES: usize = 1024 * 1024;
+pub(in crate::kinds) const MAX_BYTES: usize = 1024 * 1024;
 
 /// How many bytes a value has that is written in base64.
 pub(in crate::kinds) fn bytes_of(value: &Value) -> usize {
@@ -19,13 +19,14 @@ pub(in crate::kinds) fn bytes_of(value: &Value) -> usize {
     text.len() / 4 * 3 - text.bytes().rev().take_while(|byte| *byte == b'=').count().min(2)
 }
 
-/// The rules of config maps.
 pub(super) struct ConfigMap;
 
 const COLUMNS: &[Column] = &[Column::name(), Column::field("Data", "data"), Column::age()];
 
-impl Rules for ConfigMap {
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+// upstream: pkg/registry/core/configmap/strategy.go strategy
+impl RestStrategy for ConfigMap {
+    // upstream: pkg/apis/core/validation/validation.go ValidateConfigMap
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let mut bytes = 0;
         let data = object.entries("data");
         let binary = object.entries("binaryData");
@@ -33,7 +34,7 @@ impl Rules for ConfigMap {
         let binary_place = Path::new("binaryData");
         for (key, value) in data {
             let field_path = data_place.key(key);
-            push_invalid(key, name::config_key(key), &field_path, errors);
+            push_invalid(key, name::validate_config_key(key), &field_path, errors);
             if binary.contains_key(key) {
                 let detail = "duplicate of key present in binaryData";
                 errors.push(Error::invalid(&field_path, key, detail));
@@ -41,16 +42,22 @@ impl Rules for ConfigMap {
             bytes += value.as_str().map_or(0, str::len);
         }
         for (key, value) in binary {
-            push_invalid(key, name::config_key(key), &binary_place.key(key), errors);
+            push_invalid(
+                key,
+                name::validate_config_key(key),
+                &binary_place.key(key),
+                errors,
+            );
             bytes += bytes_of(value);
         }
-        if bytes > MOST_BYTES {
+        if bytes > MAX_BYTES {
             // The whole object is too large: its place has no name.
-            errors.push(Error::too_long(&Path::new(""), MOST_BYTES));
+            errors.push(Error::too_long(&Path::new(""), MAX_BYTES));
         }
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
+    // upstream: pkg/apis/core/validation/validation.go ValidateConfigMapUpdate
+    fn validate_update(&self, new: &Value, old: &Value, at: &StrategyContext<'_>, errors: &mut ErrorList) {
         immutable(errors, new, old, &["data", "binaryData"]);
         self.validate(new, at, errors);
     }
@@ -59,6 +66,7 @@ impl Rules for ConfigMap {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printConfigMap
     fn row(&self, object: &Value, now: Time) -> Row {
         let count = object.entries("data").len() + object.entries("binaryData").len();
         named_row(object, now, [json!(count)])
@@ -66,7 +74,7 @@ impl Rules for ConfigMap {
 }
 
 /// What is wrong with a change of something that once was said to be immutable.
-pub(in crate::kinds) fn immutable(errors: &mut Errors, new: &Value, old: &Value, fields: &[&str]) {
+pub(in crate::kinds) fn immutable(errors: &mut ErrorList, new: &Value, old: &Value, fields: &[&str]) {
     if !old.flag("immutable") {
         return;
     }
@@ -87,7 +95,7 @@ mod tests {
     use crate::{
         base64,
         kinds::builtin,
-        rules::{self, User},
+        strategy::{self, User},
     };
 
     #[test]
@@ -100,7 +108,7 @@ mod tests {
     #[test]
     fn what_is_immutable_stays_so() {
         let old = json!({"immutable": true, "data": {"a": "b"}});
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         immutable(
             &mut errors,
             &json!({"data": {"a": "c"}}),
@@ -116,14 +124,14 @@ mod tests {
 
     #[test]
     fn a_finalizer_without_a_domain_is_a_standard_one() {
-        let at = Circumstances {
+        let at = StrategyContext {
             kind: builtin().kind("", "v1", "ConfigMap").unwrap(),
             now: Time::from_unix(0, 0),
             user: &User::default(),
         };
         let create = |finalizer: &str| {
             let metadata = json!({"name": "x", "namespace": "n", "finalizers": [finalizer]});
-            rules::create(&mut json!({"metadata": metadata}), &at)
+            strategy::create(&mut json!({"metadata": metadata}), &at)
         };
         assert!(create("orphan").is_ok() && create("e.com/x").is_ok());
         assert_eq!(

@@ -10,10 +10,9 @@ use crate::{
     kinds::{field_checks::push_invalid, go_values::typed_string},
     name,
     quantity::{Format, Quantity},
-    rules::{Circumstances, Errors, Rules, Tree, TreeMut},
+    strategy::{ErrorList, RestStrategy, StrategyContext, Tree, TreeMut},
 };
 
-/// The rules of limit ranges.
 pub(super) struct LimitRange;
 
 const POD: &str = "Pod";
@@ -27,11 +26,12 @@ const DEFAULT_REQUEST: &str = "defaultRequest";
 const RATIO: &str = "maxLimitRequestRatio";
 
 /// Up to this amount thousandths are counted.
-const MOST_IN_MILLIS: i64 = i64::MAX / 1000;
+const MAX_IN_MILLIS: i64 = i64::MAX / 1000;
 
-impl Rules for LimitRange {
-    fn default(&self, object: &mut Value) {
-        for limit in object.make("spec").items_mut("limits") {
+// upstream: pkg/registry/core/limitrange/strategy.go limitrangeStrategy
+impl RestStrategy for LimitRange {
+    fn set_defaults(&self, object: &mut Value) {
+        for limit in object.ensure_object("spec").items_mut("limits") {
             if limit.text("type") == CONTAINER {
                 inherit(limit, DEFAULT, MAX);
                 inherit(limit, DEFAULT_REQUEST, DEFAULT);
@@ -45,18 +45,21 @@ impl Rules for LimitRange {
         }
     }
 
-    fn prepare_create(&self, object: &mut Value, _: &Circumstances<'_>) {
+    // upstream: pkg/registry/core/limitrange/strategy.go PrepareForCreate
+    fn prepare_for_create(&self, object: &mut Value, _: &StrategyContext<'_>) {
         // A limit range needs no name of its own choice.
-        let metadata = object.make("metadata");
+        let metadata = object.ensure_object("metadata");
         if metadata.text("name").is_empty() && metadata.has("uid") {
             let uid = metadata.text("uid").to_owned();
             metadata.set("name", uid);
         }
     }
 
-    fn prepare_update(&self, _: &mut Value, _: &Value, _: &Circumstances<'_>) {}
+    // upstream: pkg/registry/core/limitrange/strategy.go PrepareForUpdate
+    fn prepare_for_update(&self, _: &mut Value, _: &Value, _: &StrategyContext<'_>) {}
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    // upstream: pkg/apis/core/validation/validation.go ValidateLimitRange
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let spec = Path::new("spec");
         let root = spec.child("limits");
         let mut types = BTreeSet::new();
@@ -71,7 +74,8 @@ impl Rules for LimitRange {
         }
     }
 
-    fn creates_on_update(&self) -> bool {
+    // upstream: pkg/registry/core/limitrange/strategy.go AllowCreateOnUpdate
+    fn allow_create_on_update(&self) -> bool {
         true
     }
 }
@@ -80,15 +84,15 @@ impl Rules for LimitRange {
 fn inherit(limit: &mut Value, into: &str, from: &str) {
     let amounts = limit.entries(from).clone();
     if !amounts.is_empty() {
-        let target = limit.make(into);
+        let target = limit.ensure_object(into);
         for (name, amount) in amounts {
-            target.fill(&name, amount);
+            target.set_default(&name, amount);
         }
     }
 }
 
-fn limit_type(errors: &mut Errors, at: &Path<'_>, ty: &str) {
-    let msgs = name::label_key(ty);
+fn limit_type(errors: &mut ErrorList, at: &Path<'_>, ty: &str) {
+    let msgs = name::validate_label_key(ty);
     if !msgs.is_empty() {
         push_invalid(ty, msgs, at, errors);
     } else if !ty.contains('/') && ![POD, CONTAINER, CLAIM].contains(&ty) {
@@ -100,7 +104,7 @@ fn limit_type(errors: &mut Errors, at: &Path<'_>, ty: &str) {
 /// The amounts of one list that were understood, by name.
 type Amounts<'v> = BTreeMap<&'v str, Quantity>;
 
-fn judge(errors: &mut Errors, at: &Path<'_>, limit: &Value, ty: &str) {
+fn judge(errors: &mut ErrorList, at: &Path<'_>, limit: &Value, ty: &str) {
     let max = read(errors, at, limit, ty, MAX);
     let min = read(errors, at, limit, ty, MIN);
     let mut default = Amounts::new();
@@ -139,7 +143,7 @@ fn judge(errors: &mut Errors, at: &Path<'_>, limit: &Value, ty: &str) {
 }
 
 /// Reads a list of amounts, and tells which names are wrong.
-fn read<'v>(errors: &mut Errors, at: &Path<'_>, limit: &'v Value, ty: &str, list: &str) -> Amounts<'v> {
+fn read<'v>(errors: &mut ErrorList, at: &Path<'_>, limit: &'v Value, ty: &str, list: &str) -> Amounts<'v> {
     let field_path = at.child(list);
     let mut amounts = Amounts::new();
     for (name, amount) in limit.entries(list) {
@@ -166,7 +170,7 @@ struct Bounds<'b> {
 }
 
 impl Bounds<'_> {
-    fn judge(&self, errors: &mut Errors, at: &Path<'_>) {
+    fn judge(&self, errors: &mut ErrorList, at: &Path<'_>) {
         let mut push_at = |list: &str, shown: &Quantity, detail: String| {
             let field_path = at.child(list);
             errors.push(Error::invalid(
@@ -248,7 +252,7 @@ impl Bounds<'_> {
 #[expect(clippy::cast_precision_loss, reason = "an estimate is what clients know")]
 fn ratios(ratio: &Quantity, min: &Quantity, max: &Quantity) -> (f64, f64) {
     let all = [ratio, min, max];
-    if all.iter().all(|amount| amount.value() < MOST_IN_MILLIS) {
+    if all.iter().all(|amount| amount.value() < MAX_IN_MILLIS) {
         let [ratio, min, max] = all.map(|amount| amount.milli_value() as f64);
         (ratio / 1000.0, max / min)
     } else {
@@ -269,7 +273,7 @@ mod tests {
             {"type": "Container", "max": {"cpu": "1999500u"}, "min": {"cpu": "1", "memory": "1Mi"}},
             {"type": "Pod", "max": {"cpu": "2"}},
         ]}});
-        LimitRange.default(&mut range);
+        LimitRange.set_defaults(&mut range);
         assert_eq!(
             range["spec"]["limits"],
             json!([
@@ -288,7 +292,7 @@ mod tests {
             "max": {"cpu": "1"}, "min": {"cpu": "2"}, "default": {"cpu": "3", "hugepages-2Mi": "2Mi"},
             "defaultRequest": {"cpu": "4", "hugepages-2Mi": "4Mi"}, "maxLimitRequestRatio": {"cpu": "500m"},
         });
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         judge(&mut errors, &Path::new("l"), &limit, CONTAINER);
         let texts: Vec<_> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(
@@ -311,7 +315,7 @@ mod tests {
     #[test]
     fn a_ratio_fits_its_bounds() {
         let limit = json!({"max": {"cpu": "4"}, "min": {"cpu": "3"}, "maxLimitRequestRatio": {"cpu": "2"}});
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         judge(&mut errors, &Path::new("l"), &limit, POD);
         assert_eq!(errors[0].detail, "ratio 2 is greater than max/min = 1.333333");
         assert_eq!(errors.len(), 1);

@@ -1,4 +1,4 @@
-//! The kinds of the core group, a file each.
+//! The kinds of the core group, one file per kind.
 
 mod binding;
 mod component_status;
@@ -21,10 +21,10 @@ pub mod service;
 mod service_account;
 pub(crate) mod volume;
 
-use crate::rules::Rules;
+use crate::strategy::RestStrategy;
 
-/// The rules of a kind of this group.
-pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
+/// The strategy of a kind of this group.
+pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     Some(match kind {
         "Binding" => &binding::Binding,
         "ComponentStatus" => &component_status::ComponentStatus,

@@ -3,27 +3,30 @@
 use serde_json::{Value, json};
 
 use crate::{
-    rules::{Circumstances, Column, Row, Rules, Tree, TreeMut, named_row},
+    strategy::{Column, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row},
     time::Time,
 };
 
-/// The rules of service accounts.
 pub(super) struct ServiceAccount;
 
 const MOUNTABLE_SECRETS: &str = "kubernetes.io/enforce-mountable-secrets";
 const COLUMNS: &[Column] = &[Column::name(), Column::age()];
 
-impl Rules for ServiceAccount {
-    fn prepare_create(&self, object: &mut Value, _: &Circumstances<'_>) {
+// upstream: pkg/registry/core/serviceaccount/strategy.go strategy
+impl RestStrategy for ServiceAccount {
+    // upstream: pkg/registry/core/serviceaccount/strategy.go PrepareForCreate
+    fn prepare_for_create(&self, object: &mut Value, _: &StrategyContext<'_>) {
         keep_names_of_secrets(object);
     }
 
-    fn prepare_update(&self, new: &mut Value, _: &Value, _: &Circumstances<'_>) {
+    // upstream: pkg/registry/core/serviceaccount/strategy.go PrepareForUpdate
+    fn prepare_for_update(&self, new: &mut Value, _: &Value, _: &StrategyContext<'_>) {
         keep_names_of_secrets(new);
     }
 
+    // upstream: pkg/registry/core/serviceaccount/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
-        let marked = |object: &Value| object.way("metadata.annotations").has(MOUNTABLE_SECRETS);
+        let marked = |object: &Value| object.at_path("metadata.annotations").has(MOUNTABLE_SECRETS);
         if !marked(new) || old.is_some_and(marked) {
             return Vec::new();
         }
@@ -37,6 +40,7 @@ impl Rules for ServiceAccount {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printServiceAccount
     fn row(&self, object: &Value, now: Time) -> Row {
         named_row(object, now, [])
     }

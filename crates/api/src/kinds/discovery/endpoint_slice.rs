@@ -1,4 +1,4 @@
-//! Endpoint slices: some of the endpoints of a service.
+//! EndpointSlice: some of the endpoints of a service.
 
 use serde_json::{Value, json};
 
@@ -6,24 +6,23 @@ use crate::{
     field::{Error, Path},
     kinds::{core::endpoint_ip::endpoint_ip, field_checks},
     name::{self, Strictness},
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row},
     time::Time,
 };
 
-/// The rules of endpoint slices.
 pub(super) struct EndpointSlice;
 
 const ADDRESS_TYPES: [&str; 3] = ["FQDN", "IPv4", "IPv6"];
 const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
-const MOST_ADDRESSES: usize = 100;
-const MOST_PORTS: usize = 20_000;
-const MOST_ENDPOINTS: usize = 1000;
-const MOST_HINTS: usize = 8;
+const MAX_ADDRESSES: usize = 100;
+const MAX_PORTS: usize = 20_000;
+const MAX_ENDPOINTS: usize = 1000;
+const MAX_HINTS: usize = 8;
 
-/// How many ports and addresses a table shows.
-const SHOWN: usize = 3;
+/// Number of ports and addresses that a table shows.
+const MAX_TABLE_ITEMS: usize = 3;
 
-/// Who writes slices without being warned about the addresses: they come from elsewhere.
+/// Values of the managed-by label whose slices get no address warnings: the addresses are not the client's.
 const CONTROLLERS: [&str; 2] = [
     "endpointslice-controller.k8s.io",
     "endpointslicemirroring-controller.k8s.io",
@@ -37,19 +36,22 @@ const COLUMNS: &[Column] = &[
     Column::age(),
 ];
 
-impl Rules for EndpointSlice {
-    fn default(&self, object: &mut Value) {
+// upstream: pkg/registry/discovery/endpointslice/strategy.go endpointSliceStrategy
+impl RestStrategy for EndpointSlice {
+    fn set_defaults(&self, object: &mut Value) {
         for port in object.items_mut("ports") {
-            port.fill("name", "");
-            port.fill("protocol", "TCP");
+            port.set_default("name", "");
+            port.set_default("protocol", "TCP");
         }
     }
 
-    fn prepare_create(&self, object: &mut Value, _: &Circumstances<'_>) {
+    // upstream: pkg/registry/discovery/endpointslice/strategy.go PrepareForCreate
+    fn prepare_for_create(&self, object: &mut Value, _: &StrategyContext<'_>) {
         drop_topology(object);
     }
 
-    fn prepare_update(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+    // upstream: pkg/registry/discovery/endpointslice/strategy.go PrepareForUpdate
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         if new.at("endpoints") != old.at("endpoints") {
             drop_topology(new);
         }
@@ -66,20 +68,22 @@ impl Rules for EndpointSlice {
             || new.at("metadata").entries("labels") != old.at("metadata").entries("labels")
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    // upstream: pkg/apis/discovery/validation/validation.go ValidateEndpointSliceCreate
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_ports(object.items("ports"), errors);
         validate_endpoints(object, errors);
-        // What the schema asks for is told last.
-        validate_type(object, errors);
-        validate_counts(object.items("endpoints"), errors);
+        // Declarative validation runs after the hand-written one, so its errors are last.
+        validate_address_type(object, errors);
+        validate_address_counts(object.items("endpoints"), errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    // upstream: pkg/apis/discovery/validation/validation.go ValidateEndpointSliceUpdate
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let changed_type = new.at("addressType") != old.at("addressType");
         let changed_endpoints = new.at("endpoints") != old.at("endpoints");
         let at = Path::new("addressType");
         if changed_type && !new.text("addressType").is_empty() {
-            validate_type(new, errors);
+            validate_address_type(new, errors);
         }
         validate_ports(new.items("ports"), errors);
         if changed_endpoints {
@@ -95,10 +99,11 @@ impl Rules for EndpointSlice {
             errors,
         );
         if changed_endpoints {
-            validate_counts(new.items("endpoints"), errors);
+            validate_address_counts(new.items("endpoints"), errors);
         }
     }
 
+    // upstream: pkg/registry/discovery/endpointslice/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         let mut warnings = Vec::new();
         if old.is_none() && new.text("addressType") == "FQDN" {
@@ -123,6 +128,7 @@ impl Rules for EndpointSlice {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printEndpointSlice
     fn row(&self, object: &Value, now: Time) -> Row {
         let ports = object.items("ports").iter().map(|port| match port.int("port") {
             Some(number) => number.to_string(),
@@ -132,23 +138,25 @@ impl Rules for EndpointSlice {
         let addresses = endpoints.flat_map(|endpoint| endpoint.texts("addresses").map(str::to_owned));
         let cells = [
             json!(object.text("addressType")),
-            json!(first(ports)),
-            json!(first(addresses)),
+            json!(format_first(ports)),
+            json!(format_first(addresses)),
         ];
         named_row(object, now, cells)
     }
 }
 
-/// Where endpoints are was said by labels once; the fields that say it now are all that is kept.
+/// Drops the topology labels of v1beta1: v1 has fields for node and zone instead.
+// upstream: pkg/registry/discovery/endpointslice/strategy.go dropTopologyOnV1
 fn drop_topology(object: &mut Value) {
     for endpoint in object.items_mut("endpoints") {
         endpoint.remove("deprecatedTopology");
     }
 }
 
-/// The first few, and how many are beyond them.
-fn first(mut all: impl Iterator<Item = String>) -> String {
-    let shown: Vec<_> = all.by_ref().take(SHOWN).collect();
+/// The first items, and the number of the others.
+// upstream: pkg/printers/internalversion/printers.go formatDiscoveryPorts, formatDiscoveryEndpoints
+fn format_first(mut all: impl Iterator<Item = String>) -> String {
+    let shown: Vec<_> = all.by_ref().take(MAX_TABLE_ITEMS).collect();
     match (shown.join(","), all.count()) {
         (text, 0) if text.is_empty() => "<unset>".to_owned(),
         (text, 0) => text,
@@ -156,7 +164,8 @@ fn first(mut all: impl Iterator<Item = String>) -> String {
     }
 }
 
-fn validate_type(object: &Value, errors: &mut Errors) {
+// upstream: pkg/apis/discovery/validation/validation.go validateAddressType
+fn validate_address_type(object: &Value, errors: &mut ErrorList) {
     let at = Path::new("addressType");
     match object.text("addressType") {
         "" => errors.push(Error::required(&at, "")),
@@ -165,36 +174,38 @@ fn validate_type(object: &Value, errors: &mut Errors) {
     }
 }
 
-fn validate_counts(endpoints: &[Value], errors: &mut Errors) {
+// upstream: pkg/apis/discovery/validation/validation.go validateEndpoints
+fn validate_address_counts(endpoints: &[Value], errors: &mut ErrorList) {
     let list = Path::new("endpoints");
     for (index, endpoint) in endpoints.iter().enumerate() {
         let at = list.index(index);
         let at = at.child("addresses");
         match endpoint.items("addresses").len() {
             0 => errors.push(Error::required(&at, "")),
-            count if count > MOST_ADDRESSES => {
-                errors.push(Error::too_many(&at, Some(count), MOST_ADDRESSES));
+            count if count > MAX_ADDRESSES => {
+                errors.push(Error::too_many(&at, Some(count), MAX_ADDRESSES));
             }
             _ => {}
         }
     }
 }
 
-fn validate_ports(ports: &[Value], errors: &mut Errors) {
+// upstream: pkg/apis/discovery/validation/validation.go validatePorts
+fn validate_ports(ports: &[Value], errors: &mut ErrorList) {
     let list = Path::new("ports");
-    if ports.len() > MOST_PORTS {
-        errors.push(Error::too_many(&list, Some(ports.len()), MOST_PORTS));
+    if ports.len() > MAX_PORTS {
+        errors.push(Error::too_many(&list, Some(ports.len()), MAX_PORTS));
         return;
     }
-    let repeated = field_checks::duplicate_flags(ports.iter().map(|other| other.text("name")));
+    let duplicates = field_checks::duplicate_flags(ports.iter().map(|other| other.text("name")));
     for (index, port) in ports.iter().enumerate() {
         let at = list.index(index);
         let name = port.text("name");
         let field_path = at.child("name");
         if !name.is_empty() {
-            field_checks::push_invalid(name, name::dns1123_label(name), &field_path, errors);
+            field_checks::push_invalid(name, name::validate_dns1123_label(name), &field_path, errors);
         }
-        if repeated[index] {
+        if duplicates[index] {
             errors.push(Error::duplicate(&field_path, name));
         }
         match port.at("protocol").as_str() {
@@ -207,7 +218,7 @@ fn validate_ports(ports: &[Value], errors: &mut Errors) {
         if let Some(protocol) = port.at("appProtocol").as_str() {
             field_checks::push_invalid(
                 protocol,
-                name::label_key(protocol),
+                name::validate_label_key(protocol),
                 &at.child("appProtocol"),
                 errors,
             );
@@ -215,11 +226,12 @@ fn validate_ports(ports: &[Value], errors: &mut Errors) {
     }
 }
 
-fn validate_endpoints(object: &Value, errors: &mut Errors) {
+// upstream: pkg/apis/discovery/validation/validation.go validateEndpoints
+fn validate_endpoints(object: &Value, errors: &mut ErrorList) {
     let list = Path::new("endpoints");
     let endpoints = object.items("endpoints");
-    if endpoints.len() > MOST_ENDPOINTS {
-        errors.push(Error::too_many(&list, Some(endpoints.len()), MOST_ENDPOINTS));
+    if endpoints.len() > MAX_ENDPOINTS {
+        errors.push(Error::too_many(&list, Some(endpoints.len()), MAX_ENDPOINTS));
         return;
     }
     let kind = object.text("addressType");
@@ -229,10 +241,20 @@ fn validate_endpoints(object: &Value, errors: &mut Errors) {
             validate_address(kind, address, &at.child("addresses"), index, errors);
         }
         if let Some(node) = endpoint.at("nodeName").as_str() {
-            field_checks::push_invalid(node, name::dns1123_subdomain(node), &at.child("nodeName"), errors);
+            field_checks::push_invalid(
+                node,
+                name::validate_dns1123_subdomain(node),
+                &at.child("nodeName"),
+                errors,
+            );
         }
         if let Some(host) = endpoint.at("hostname").as_str() {
-            field_checks::push_invalid(host, name::dns1123_label(host), &at.child("hostname"), errors);
+            field_checks::push_invalid(
+                host,
+                name::validate_dns1123_label(host),
+                &at.child("hostname"),
+                errors,
+            );
         }
         if endpoint.has("hints") {
             validate_hints(endpoint.at("hints"), &at.child("hints"), errors);
@@ -240,13 +262,14 @@ fn validate_endpoints(object: &Value, errors: &mut Errors) {
     }
 }
 
-fn validate_address(kind: &str, address: &str, list: &Path<'_>, index: usize, errors: &mut Errors) {
+// upstream: pkg/apis/discovery/validation/validation.go validateEndpoints
+fn validate_address(kind: &str, address: &str, list: &Path<'_>, index: usize, errors: &mut ErrorList) {
     let at = list.index(index);
     let malformed = match kind {
-        "IPv4" => name::legacy_ip(&at, address, Strictness::Strict, &[]),
-        "IPv6" => name::ip(&at, address),
+        "IPv4" => name::validate_legacy_ip(&at, address, Strictness::Strict, &[]),
+        "IPv6" => name::validate_ip(&at, address),
         "FQDN" => {
-            errors.extend(name::fully_qualified_domain(&at, address));
+            errors.extend(name::validate_fully_qualified_domain(&at, address));
             return;
         }
         _ => return,
@@ -266,12 +289,13 @@ fn validate_address(kind: &str, address: &str, list: &Path<'_>, index: usize, er
     endpoint_ip(errors, &at, address);
 }
 
-fn validate_hints(hints: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/discovery/validation/validation.go validateHints; an excess of zones returns before the nodes are validated
+fn validate_hints(hints: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     for field in ["forZones", "forNodes"] {
         let list = at.child(field);
         let items = hints.items(field);
-        if items.len() > MOST_HINTS {
-            errors.push(Error::too_many(&list, Some(items.len()), MOST_HINTS));
+        if items.len() > MAX_HINTS {
+            errors.push(Error::too_many(&list, Some(items.len()), MAX_HINTS));
             return;
         }
         for (index, name) in items.iter().map(|item| item.text("name")).enumerate() {
@@ -280,11 +304,11 @@ fn validate_hints(hints: &Value, at: &Path<'_>, errors: &mut Errors) {
             if items[..index].iter().any(|other| other.text("name") == name) {
                 errors.push(Error::duplicate(&at, name));
             }
-            let found = match field {
-                "forZones" => name::label_value(name),
-                _ => name::dns1123_subdomain(name),
+            let msgs = match field {
+                "forZones" => name::validate_label_value(name),
+                _ => name::validate_dns1123_subdomain(name),
             };
-            field_checks::push_invalid(name, found, &at, errors);
+            field_checks::push_invalid(name, msgs, &at, errors);
         }
     }
 }
@@ -293,16 +317,16 @@ fn validate_hints(hints: &Value, at: &Path<'_>, errors: &mut Errors) {
 mod tests {
     use super::*;
 
-    fn messages(call: impl FnOnce(&mut Errors)) -> Vec<String> {
-        let mut errors = Errors::new();
+    fn messages(call: impl FnOnce(&mut ErrorList)) -> Vec<String> {
+        let mut errors = ErrorList::new();
         call(&mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn ports_are_tcp_and_nameless_unless_said_otherwise() {
+    fn defaults_protocol_and_name_of_ports() {
         let mut object = json!({"ports": [{"port": 1}]});
-        EndpointSlice.default(&mut object);
+        EndpointSlice.set_defaults(&mut object);
         assert_eq!(
             object["ports"][0],
             json!({"port": 1, "name": "", "protocol": "TCP"})
@@ -310,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_of_the_type_of_the_slice() {
+    fn rejects_addresses_of_another_type() {
         let slice =
             |kind: &str, address: &str| json!({"addressType": kind, "endpoints": [{"addresses": [address]}]});
         for (kind, good) in [
@@ -334,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_zones_hide_what_is_wrong_with_nodes() {
+    fn too_many_zones_hide_errors_of_nodes() {
         let zones: Vec<_> = (0..9).map(|zone| json!({"name": format!("z{zone}")})).collect();
         let hints = json!({"forZones": zones, "forNodes": [{"name": "-"}]});
         assert_eq!(
@@ -349,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_count_as_a_change_of_what_is_asked_for() {
+    fn label_changes_raise_the_generation() {
         let old = json!({"metadata": {"annotations": {"a": "b"}}, "addressType": "IPv4"});
         let mut new = old.clone();
         new["metadata"] = json!({});
@@ -359,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_shows_three_of_each() {
+    fn row_shows_three_ports_and_addresses() {
         let object = json!({
             "addressType": "IPv4",
             "ports": [{"name": "a"}, {"port": 2}, {}],

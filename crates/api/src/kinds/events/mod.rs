@@ -1,12 +1,13 @@
-//! The kinds of the `events.k8s.io` group, a file each.
+//! The kinds of the `events.k8s.io` group, one file per kind.
 
 use crate::{
     kinds::core::event::{Event, Form},
-    rules::Rules,
+    strategy::RestStrategy,
 };
 
-/// The rules of a kind of this group.
-pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
+// upstream: pkg/registry/core/event/strategy.go eventStrategy; both groups share one strategy and storage
+/// The strategy of a kind of this group.
+pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     Some(match kind {
         "Event" => &Event(Form::Events),
         _ => return None,

@@ -1,19 +1,21 @@
-//! Priority levels: how many requests are served at once, and what becomes of the others.
+//! PriorityLevelConfiguration: how many requests are served at once, and whether the others queue (API Priority and Fairness,
+//! KEP-1040).
 
 use serde_json::{Value, json};
 
 use super::status;
 use crate::{
     bootstrap,
-    field::{Error, Path, Shown},
+    field::{BadValue, Error, Path},
     kinds::go_values,
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row},
     time::Time,
 };
 
 const MAX_QUEUES: i64 = 10_000_000;
-/// How many bits of a hash choose the queues of a request.
-const MAX_ENTROPY: f64 = 60.0;
+/// Bits of the hash that shuffle sharding may use.
+// upstream: staging/src/k8s.io/apiserver/pkg/util/shufflesharding/shufflesharding.go MaxHashBits, RequiredEntropyBits
+const MAX_HASH_BITS: f64 = 60.0;
 const ZERO_SHARES: &str = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares";
 
 const COLUMNS: &[Column] = &[
@@ -32,16 +34,16 @@ const COLUMNS: &[Column] = &[
     Column::age(),
 ];
 
-/// The rules of priority levels.
 pub(super) struct PriorityLevelConfiguration;
 
-impl Rules for PriorityLevelConfiguration {
-    fn default(&self, object: &mut Value) {
-        let spec = object.make("spec");
+// upstream: pkg/registry/flowcontrol/prioritylevelconfiguration/strategy.go priorityLevelConfigurationStrategy
+impl RestStrategy for PriorityLevelConfiguration {
+    fn set_defaults(&self, object: &mut Value) {
+        let spec = object.ensure_object("spec");
         if spec.has("limited") {
-            let limited = spec.make("limited");
-            limited.fill("nominalConcurrencyShares", 30);
-            limited.fill("lendablePercent", 0);
+            let limited = spec.ensure_object("limited");
+            limited.set_default("nominalConcurrencyShares", 30);
+            limited.set_default("lendablePercent", 0);
             let queuing = limited
                 .at_mut("limitResponse")
                 .and_then(|response| response.at_mut("queuing"));
@@ -54,17 +56,19 @@ impl Rules for PriorityLevelConfiguration {
             }
         }
         if spec.has("exempt") {
-            let exempt = spec.make("exempt");
-            exempt.fill("nominalConcurrencyShares", 0);
-            exempt.fill("lendablePercent", 0);
+            let exempt = spec.ensure_object("exempt");
+            exempt.set_default("nominalConcurrencyShares", 0);
+            exempt.set_default("lendablePercent", 0);
         }
     }
 
-    fn prepare_status(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
-        status::prepare(new, old);
+    // upstream: pkg/registry/flowcontrol/prioritylevelconfiguration/strategy.go priorityLevelConfigurationStatusStrategy
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _at: &StrategyContext<'_>) {
+        status::prepare_status_for_update(new, old);
     }
 
-    fn validate(&self, object: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    // upstream: pkg/apis/flowcontrol/validation/validation.go ValidatePriorityLevelConfiguration
+    fn validate(&self, object: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         let metadata = object.at("metadata");
         if metadata.at("annotations").has(ZERO_SHARES) {
             let field_path = Path::new("metadata");
@@ -73,14 +77,21 @@ impl Rules for PriorityLevelConfiguration {
         }
         let spec = object.at("spec");
         let at = Path::new("spec");
-        judge(metadata.text("name"), spec, &at, errors);
-        judge_mandatory(metadata.text("name"), spec, &at, errors);
-        status::validate(object, errors);
-        judge_union(spec, &at, errors);
+        validate_priority_level_spec(metadata.text("name"), spec, &at, errors);
+        validate_if_mandatory(metadata.text("name"), spec, &at, errors);
+        status::validate_status_conditions(object, errors);
+        validate_unions(spec, &at, errors);
     }
 
-    fn validate_status(&self, new: &Value, _old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
-        status::validate(new, errors);
+    // upstream: pkg/apis/flowcontrol/validation/validation.go ValidatePriorityLevelConfigurationStatusUpdate
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        _old: &Value,
+        _at: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
+        status::validate_status_conditions(new, errors);
     }
 
     fn has_generation(&self) -> bool {
@@ -91,6 +102,7 @@ impl Rules for PriorityLevelConfiguration {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printPriorityLevelConfiguration
     fn row(&self, object: &Value, now: Time) -> Row {
         let spec = object.at("spec");
         let limited = spec.at("limited");
@@ -110,7 +122,8 @@ impl Rules for PriorityLevelConfiguration {
     }
 }
 
-fn judge(name: &str, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/flowcontrol/validation/validation.go ValidatePriorityLevelConfigurationSpec
+fn validate_priority_level_spec(name: &str, spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let kind = spec.text("type");
     let field_path = at.child("type");
     if (name == "exempt") != (kind == "Exempt") {
@@ -118,22 +131,23 @@ fn judge(name: &str, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         errors.push(Error::invalid(&field_path, kind, detail));
     }
     match kind {
-        "Exempt" => judge_shares(spec.at("exempt"), &at.child("exempt"), errors),
+        "Exempt" => validate_exempt(spec.at("exempt"), &at.child("exempt"), errors),
         "Limited" => {
             let field_path = at.child("limited");
-            judge_limited(spec.at("limited"), &field_path, errors);
+            validate_limited(spec.at("limited"), &field_path, errors);
         }
         "" => {}
         _ => errors.push(Error::not_supported(&field_path, kind, ["Exempt", "Limited"])),
     }
 }
 
-fn judge_shares(level: &Value, at: &Path<'_>, errors: &mut Errors) {
-    judge_nominal(level, at, errors);
-    judge_lendable(level, at, errors);
+// upstream: pkg/apis/flowcontrol/validation/validation.go ValidateExemptPriorityLevelConfiguration
+fn validate_exempt(level: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+    validate_nominal_shares(level, at, errors);
+    validate_lendable_percent(level, at, errors);
 }
 
-fn judge_nominal(level: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_nominal_shares(level: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if let Some(shares) = level.int("nominalConcurrencyShares").filter(|shares| *shares < 0) {
         let field_path = at.child("nominalConcurrencyShares");
         errors.push(Error::invalid(
@@ -144,7 +158,7 @@ fn judge_nominal(level: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn judge_lendable(level: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn validate_lendable_percent(level: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if let Some(percent) = level
         .int("lendablePercent")
         .filter(|percent| !(0..=100).contains(percent))
@@ -158,15 +172,16 @@ fn judge_lendable(level: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn judge_limited(limited: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/flowcontrol/validation/validation.go ValidateLimitedPriorityLevelConfiguration
+fn validate_limited(limited: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if limited.is_null() {
         return;
     }
-    judge_nominal(limited, at, errors);
+    validate_nominal_shares(limited, at, errors);
     let response = limited.at("limitResponse");
     let field_path = at.child("limitResponse");
     match response.text("type") {
-        "Queue" => judge_queuing(response.at("queuing"), &field_path.child("queuing"), errors),
+        "Queue" => validate_queuing(response.at("queuing"), &field_path.child("queuing"), errors),
         "" | "Reject" => {}
         kind => errors.push(Error::not_supported(
             &field_path.child("type"),
@@ -174,7 +189,7 @@ fn judge_limited(limited: &Value, at: &Path<'_>, errors: &mut Errors) {
             ["Queue", "Reject"],
         )),
     }
-    judge_lendable(limited, at, errors);
+    validate_lendable_percent(limited, at, errors);
     if let Some(percent) = limited
         .int("borrowingLimitPercent")
         .filter(|percent| *percent < 0)
@@ -188,7 +203,8 @@ fn judge_limited(limited: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn judge_queuing(queuing: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/flowcontrol/validation/validation.go ValidatePriorityLevelQueuingConfiguration
+fn validate_queuing(queuing: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if queuing.is_null() {
         return;
     }
@@ -213,22 +229,24 @@ fn judge_queuing(queuing: &Value, at: &Path<'_>, errors: &mut Errors) {
     } else if hand > queues {
         let detail = format!("should not be greater than queues ({queues})");
         errors.push(Error::invalid(&field_path, hand, detail));
-    } else if entropy(queues, hand) > MAX_ENTROPY {
+    } else if required_entropy_bits(queues, hand) > MAX_HASH_BITS {
         let detail = format!(
-            "required entropy bits of deckSize {queues} and handSize {hand} should not be greater than {MAX_ENTROPY}"
+            "required entropy bits of deckSize {queues} and handSize {hand} should not be greater than {MAX_HASH_BITS}"
         );
         errors.push(Error::invalid(&field_path, hand, detail));
     }
 }
 
-/// How many bits it takes to deal a hand of queues.
-fn entropy(queues: i64, hand: i64) -> f64 {
+/// Bits of entropy that shuffle sharding needs for this number of queues and hand size.
+// upstream: staging/src/k8s.io/apiserver/pkg/util/shufflesharding/shufflesharding.go RequiredEntropyBits
+fn required_entropy_bits(queues: i64, hand: i64) -> f64 {
     let float = |number: i64| i32::try_from(number).map_or(f64::MAX, f64::from);
     (float(queues).log2() * float(hand)).ceil()
 }
 
-/// The levels a cluster cannot be without are fixed; of the exempt one the shares may change.
-fn judge_mandatory(name: &str, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+/// Mandatory levels have a fixed spec, except for the shares of the exempt level.
+// upstream: pkg/apis/flowcontrol/validation/validation.go ValidateIfMandatoryPriorityLevelConfigurationObject
+fn validate_if_mandatory(name: &str, spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if !bootstrap::MANDATORY.contains(&name) {
         return;
     }
@@ -237,7 +255,7 @@ fn judge_mandatory(name: &str, spec: &Value, at: &Path<'_>, errors: &mut Errors)
         .filter(|level| level.at("metadata").text("name") == name)
         .any(|mut level| {
             if exempt {
-                level.make("spec").copy_from("exempt", spec);
+                level.ensure_object("spec").copy_from("exempt", spec);
             }
             level.at("spec") == spec
         });
@@ -250,7 +268,7 @@ fn judge_mandatory(name: &str, spec: &Value, at: &Path<'_>, errors: &mut Errors)
         let detail = format!("spec of '{name}'{except} must equal the fixed value");
         errors.push(Error::invalid(
             at,
-            Shown::Printed(go_values::internal_json(
+            BadValue::Printed(go_values::internal_json(
                 "flowcontrol",
                 "PriorityLevelConfigurationSpec",
                 spec,
@@ -260,13 +278,14 @@ fn judge_mandatory(name: &str, spec: &Value, at: &Path<'_>, errors: &mut Errors)
     }
 }
 
-/// Which parts go with which type, told after all else.
-fn judge_union(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+/// Declarative validation of the unions, whose errors are last.
+// upstream: pkg/apis/flowcontrol/validation/validation.go ValidateLimitResponse
+fn validate_unions(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let kind = spec.text("type");
     if kind != "Exempt" && spec.has("exempt") {
         errors.push(Error::forbidden(&at.child("exempt"), ""));
     }
-    part_of(spec, "Limited", "limited", at, errors);
+    validate_union_member(spec, "Limited", "limited", at, errors);
     if kind.is_empty() {
         errors.push(Error::required(&at.child("type"), ""));
     }
@@ -274,15 +293,15 @@ fn judge_union(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         let response = spec.at("limited").at("limitResponse");
         let field_path = at.child("limited");
         let field_path = field_path.child("limitResponse");
-        part_of(response, "Queue", "queuing", &field_path, errors);
+        validate_union_member(response, "Queue", "queuing", &field_path, errors);
         if response.text("type").is_empty() {
             errors.push(Error::required(&field_path.child("type"), ""));
         }
     }
 }
 
-/// A part that is there if and only if the holder is of this type.
-fn part_of(holder: &Value, kind: &str, part: &str, at: &Path<'_>, errors: &mut Errors) {
+/// A union member must be set if and only if the discriminator has its value.
+fn validate_union_member(holder: &Value, kind: &str, part: &str, at: &Path<'_>, errors: &mut ErrorList) {
     match (holder.text("type") == kind, holder.has(part)) {
         (true, false) => errors.push(Error::required(&at.child(part), "")),
         (false, true) => errors.push(Error::forbidden(&at.child(part), "")),
@@ -296,17 +315,17 @@ mod tests {
 
     fn messages(name: &str, spec: &Value) -> Vec<String> {
         let mut object = json!({"metadata": {"name": name}, "spec": spec});
-        PriorityLevelConfiguration.default(&mut object);
-        let mut errors = Errors::new();
+        PriorityLevelConfiguration.set_defaults(&mut object);
+        let mut errors = ErrorList::new();
         let at = Path::new("spec");
-        judge(name, object.at("spec"), &at, &mut errors);
-        judge_mandatory(name, object.at("spec"), &at, &mut errors);
-        judge_union(object.at("spec"), &at, &mut errors);
+        validate_priority_level_spec(name, object.at("spec"), &at, &mut errors);
+        validate_if_mandatory(name, object.at("spec"), &at, &mut errors);
+        validate_unions(object.at("spec"), &at, &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn what_a_cluster_is_born_with_is_valid() {
+    fn bootstrap_levels_are_valid() {
         for level in bootstrap::priority_levels() {
             let name = level["metadata"]["name"].as_str().unwrap();
             assert_eq!(messages(name, &level["spec"]), [] as [&str; 0], "{name}");
@@ -316,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_go_with_their_type() {
+    fn rejects_union_members_of_another_type() {
         let spec = json!({"type": "Limited", "exempt": {}, "limited": {"limitResponse": {"type": "Queue"}}});
         assert_eq!(
             messages("a", &spec),
@@ -329,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hand_takes_no_more_bits_than_a_hash_has() {
+    fn rejects_hand_sizes_with_too_much_entropy() {
         let queuing = json!({"queues": 1024, "handSize": 7});
         let spec =
             json!({"type": "Limited", "limited": {"limitResponse": {"type": "Queue", "queuing": queuing}}});

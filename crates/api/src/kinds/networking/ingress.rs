@@ -1,4 +1,4 @@
-//! Ingresses: rules by which requests from outside reach services.
+//! Ingress: HTTP rules that route external requests to services.
 
 use std::collections::HashSet;
 
@@ -6,16 +6,15 @@ use serde_json::{Value, json};
 
 use super::backend;
 use crate::{
-    apply::{FieldSet, managed::Reset},
+    apply::{FieldSet, managed::ResetFields},
     field::{Error, Path},
     go,
     kinds::field_checks,
     name::{self, Strictness},
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, named_row},
     time::Time,
 };
 
-/// The rules of ingresses.
 pub(super) struct Ingress;
 
 const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
@@ -24,8 +23,8 @@ const PATH_TYPES: [&str; 3] = ["Exact", "ImplementationSpecific", "Prefix"];
 const BAD_SEQUENCES: [&str; 5] = ["//", "/./", "/../", "%2f", "%2F"];
 const BAD_SUFFIXES: [&str; 2] = ["/..", "/."];
 
-/// How many hosts a table names.
-const HOSTS_SHOWN: usize = 3;
+/// Number of hosts that a table names.
+const MAX_TABLE_HOSTS: usize = 3;
 
 const COLUMNS: &[Column] = &[
     Column::name(),
@@ -45,22 +44,25 @@ const COLUMNS: &[Column] = &[
     Column::age(),
 ];
 
-/// What is taken because the old object has it already.
+/// Invalid values that are tolerated because the old object already has them.
+// upstream: pkg/apis/networking/validation/validation.go IngressValidationOptions
 #[derive(Clone, Copy, Default)]
-struct Tolerance {
+struct IngressValidationOptions {
     secret_names: bool,
     wildcard_rules: bool,
 }
 
-impl Rules for Ingress {
+// upstream: pkg/registry/networking/ingress/strategy.go ingressStrategy
+impl RestStrategy for Ingress {
     fn has_generation(&self) -> bool {
         true
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate_spec(object.at("spec"), Tolerance::default(), errors);
+    // upstream: pkg/apis/networking/validation/validation.go ValidateIngressCreate
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
+        validate_ingress_spec(object.at("spec"), IngressValidationOptions::default(), errors);
         let annotation = object
-            .way("metadata")
+            .at_path("metadata")
             .entries("annotations")
             .get(CLASS_ANNOTATION);
         let class = object.at("spec").at("ingressClassName").as_str();
@@ -76,26 +78,48 @@ impl Rules for Ingress {
         }
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate_spec(new.at("spec"), Tolerance::of(old.at("spec")), errors);
+    // upstream: pkg/apis/networking/validation/validation.go ValidateIngressUpdate
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
+        validate_ingress_spec(
+            new.at("spec"),
+            IngressValidationOptions::from_old(old.at("spec")),
+            errors,
+        );
     }
 
-    fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let before = old.way("status.loadBalancer").items("ingress").iter();
+    // upstream: pkg/apis/networking/validation/validation.go ValidateIngressStatusUpdate
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        old: &Value,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
+        let before = old.at_path("status.loadBalancer").items("ingress").iter();
         let before: HashSet<_> = before.map(|point| point.text("ip")).collect();
         let status = Path::new("status");
         let balancer = status.child("loadBalancer");
         let list = balancer.child("ingress");
-        for (index, point) in new.way("status.loadBalancer").items("ingress").iter().enumerate() {
+        for (index, point) in new
+            .at_path("status.loadBalancer")
+            .items("ingress")
+            .iter()
+            .enumerate()
+        {
             let at = list.index(index);
             let ip = point.text("ip");
             if !ip.is_empty() && !before.contains(ip) {
-                errors.extend(name::legacy_ip(&at.child("ip"), ip, Strictness::Strict, &[]));
+                errors.extend(name::validate_legacy_ip(
+                    &at.child("ip"),
+                    ip,
+                    Strictness::Strict,
+                    &[],
+                ));
             }
             let host = point.text("hostname");
             if !host.is_empty() {
                 let at = at.child("hostname");
-                field_checks::push_invalid(host, name::dns1123_subdomain(host), &at, errors);
+                field_checks::push_invalid(host, name::validate_dns1123_subdomain(host), &at, errors);
                 if name::parse_ip_sloppy(host).is_some() {
                     errors.push(Error::invalid(&at, host, NOT_AN_ADDRESS));
                 }
@@ -103,6 +127,7 @@ impl Rules for Ingress {
         }
     }
 
+    // upstream: pkg/registry/networking/ingress/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         let annotated = new
             .at("metadata")
@@ -122,21 +147,26 @@ impl Rules for Ingress {
         let status = Path::new("status");
         let balancer = status.child("loadBalancer");
         let list = balancer.child("ingress");
-        let points = new.way("status.loadBalancer").items("ingress").iter().enumerate();
-        points
+        let ingresses = new
+            .at_path("status.loadBalancer")
+            .items("ingress")
+            .iter()
+            .enumerate();
+        ingresses
             .filter_map(|(index, point)| name::ip_warning(&list.index(index), point.text("ip")))
             .collect()
     }
 
-    fn reset(&self, subresource: &str) -> Option<Reset> {
+    fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
         let field = if subresource.is_empty() { "status" } else { "spec" };
-        Some(Reset::Fields(FieldSet::of_fields(&[&[field]])))
+        Some(ResetFields::Fields(FieldSet::of_fields(&[&[field]])))
     }
 
     fn columns(&self) -> &'static [Column] {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printIngress
     fn row(&self, object: &Value, now: Time) -> Row {
         let spec = object.at("spec");
         let class = spec.at("ingressClassName").as_str().unwrap_or("<none>");
@@ -147,8 +177,8 @@ impl Rules for Ingress {
         };
         let cells = [
             json!(class),
-            json!(hosts(spec.items("rules"))),
-            json!(addresses(object)),
+            json!(format_hosts(spec.items("rules"))),
+            json!(format_addresses(object)),
             json!(ports),
         ];
         named_row(object, now, cells)
@@ -157,22 +187,24 @@ impl Rules for Ingress {
 
 // --- Tolerance ---
 
-impl Tolerance {
-    fn of(old: &Value) -> Self {
-        let secret = |tls: &Value| !secret_name(tls.text("secretName")).is_empty();
+impl IngressValidationOptions {
+    // upstream: pkg/apis/networking/validation/validation.go allowInvalidSecretName, allowInvalidWildcardHostRule
+    fn from_old(old: &Value) -> Self {
+        let secret = |tls: &Value| !validate_tls_secret_name(tls.text("secretName")).is_empty();
         let wildcard = |rule: &Value| {
-            let mut errors = Errors::new();
-            rule_value(rule, &Path::NOWHERE, &mut errors);
+            let mut errors = ErrorList::new();
+            validate_ingress_rule_value(rule, &Path::NIL, &mut errors);
             rule.text("host").contains('*') && !errors.is_empty()
         };
-        Tolerance {
+        IngressValidationOptions {
             secret_names: old.items("tls").iter().any(secret),
             wildcard_rules: old.items("rules").iter().any(wildcard),
         }
     }
 }
 
-fn validate_spec(spec: &Value, tolerance: Tolerance, errors: &mut Errors) {
+// upstream: pkg/apis/networking/validation/validation.go ValidateIngressSpec
+fn validate_ingress_spec(spec: &Value, options: IngressValidationOptions, errors: &mut ErrorList) {
     let at = Path::new("spec");
     let rules = spec.items("rules");
     if rules.is_empty() && !spec.has("defaultBackend") {
@@ -180,26 +212,32 @@ fn validate_spec(spec: &Value, tolerance: Tolerance, errors: &mut Errors) {
         errors.push(Error::invalid(&at, Value::Null, detail));
     }
     if spec.has("defaultBackend") {
-        backend::validate(spec.at("defaultBackend"), &at.child("defaultBackend"), errors);
+        backend::validate_ingress_backend(spec.at("defaultBackend"), &at.child("defaultBackend"), errors);
     }
     for (index, rule) in rules.iter().enumerate() {
-        validate_rule(rule, &at.child("rules").index(index), tolerance, errors);
+        validate_ingress_rule(rule, &at.child("rules").index(index), options, errors);
     }
     for (index, tls) in spec.items("tls").iter().enumerate() {
-        validate_tls(tls, &at.child("tls").index(index), tolerance, errors);
+        validate_ingress_tls(tls, &at.child("tls").index(index), options, errors);
     }
     if spec.has("ingressClassName") {
         let class = spec.text("ingressClassName");
         field_checks::push_invalid(
             class,
-            name::dns1123_subdomain(class),
+            name::validate_dns1123_subdomain(class),
             &at.child("ingressClassName"),
             errors,
         );
     }
 }
 
-fn validate_rule(rule: &Value, at: &Path<'_>, tolerance: Tolerance, errors: &mut Errors) {
+// upstream: pkg/apis/networking/validation/validation.go validateIngressRules
+fn validate_ingress_rule(
+    rule: &Value,
+    at: &Path<'_>,
+    options: IngressValidationOptions,
+    errors: &mut ErrorList,
+) {
     let host = rule.text("host");
     if !host.is_empty() {
         let at = at.child("host");
@@ -208,21 +246,23 @@ fn validate_rule(rule: &Value, at: &Path<'_>, tolerance: Tolerance, errors: &mut
         }
         validate_host(host, &at, errors);
     }
-    if !(host.contains('*') && tolerance.wildcard_rules) {
-        rule_value(rule, at, errors);
+    if !(host.contains('*') && options.wildcard_rules) {
+        validate_ingress_rule_value(rule, at, errors);
     }
 }
 
-fn validate_host(host: &str, at: &Path<'_>, errors: &mut Errors) {
-    let found = if host.contains('*') {
-        name::wildcard_dns1123_subdomain(host)
+// upstream: pkg/apis/networking/validation/validation.go validateIngressRules
+fn validate_host(host: &str, at: &Path<'_>, errors: &mut ErrorList) {
+    let msgs = if host.contains('*') {
+        name::validate_wildcard_dns1123_subdomain(host)
     } else {
-        name::dns1123_subdomain(host)
+        name::validate_dns1123_subdomain(host)
     };
-    field_checks::push_invalid(host, found, at, errors);
+    field_checks::push_invalid(host, msgs, at, errors);
 }
 
-fn rule_value(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/networking/validation/validation.go validateIngressRuleValue, validateHTTPIngressRuleValue
+fn validate_ingress_rule_value(rule: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if !rule.has("http") {
         return;
     }
@@ -233,11 +273,12 @@ fn rule_value(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
         errors.push(Error::required(&list, ""));
     }
     for (index, path) in paths.iter().enumerate() {
-        validate_path(path, &list.index(index), errors);
+        validate_http_ingress_path(path, &list.index(index), errors);
     }
 }
 
-fn validate_path(value: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/networking/validation/validation.go validateHTTPIngressPath
+fn validate_http_ingress_path(value: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("path");
     let path = value.text("path");
     let relative = || Error::invalid(&field_path, path, "must be an absolute path");
@@ -269,48 +310,62 @@ fn validate_path(value: &Value, at: &Path<'_>, errors: &mut Errors) {
         }
         Some(other) => errors.push(Error::not_supported(&at.child("pathType"), other, PATH_TYPES)),
     }
-    backend::validate(value.at("backend"), &at.child("backend"), errors);
+    backend::validate_ingress_backend(value.at("backend"), &at.child("backend"), errors);
 }
 
-fn validate_tls(tls: &Value, at: &Path<'_>, tolerance: Tolerance, errors: &mut Errors) {
+// upstream: pkg/apis/networking/validation/validation.go validateIngressTLS
+fn validate_ingress_tls(
+    tls: &Value,
+    at: &Path<'_>,
+    options: IngressValidationOptions,
+    errors: &mut ErrorList,
+) {
     for (index, host) in tls.texts("hosts").enumerate() {
         validate_host(host, &at.child("hosts").index(index), errors);
     }
-    if !tolerance.secret_names {
+    if !options.secret_names {
         let secret = tls.text("secretName");
-        field_checks::push_invalid(secret, secret_name(secret), &at.child("secretName"), errors);
+        field_checks::push_invalid(
+            secret,
+            validate_tls_secret_name(secret),
+            &at.child("secretName"),
+            errors,
+        );
     }
 }
 
-fn secret_name(name: &str) -> name::Faults {
+// upstream: pkg/apis/networking/validation/validation.go validateTLSSecretName
+fn validate_tls_secret_name(name: &str) -> name::ErrorMessages {
     if name.is_empty() {
         Vec::new()
     } else {
-        name::dns1123_subdomain(name)
+        name::validate_dns1123_subdomain(name)
     }
 }
 
-/// The first hosts, and how many rules are beyond them.
-fn hosts(rules: &[Value]) -> String {
-    let mut shown = Vec::new();
+/// The first hosts, with a mark if there are more.
+// upstream: pkg/printers/internalversion/printers.go formatHosts
+fn format_hosts(rules: &[Value]) -> String {
+    let mut hosts = Vec::new();
     let mut more = false;
     for host in rules.iter().map(|rule| rule.text("host")) {
-        more |= shown.len() == HOSTS_SHOWN;
+        more |= hosts.len() == MAX_TABLE_HOSTS;
         if !more && !host.is_empty() {
-            shown.push(host);
+            hosts.push(host);
         }
     }
-    match shown.join(",") {
+    match hosts.join(",") {
         none if none.is_empty() => "*".to_owned(),
-        hosts if more => format!("{hosts} + {} more...", rules.len() - HOSTS_SHOWN),
+        hosts if more => format!("{hosts} + {} more...", rules.len() - MAX_TABLE_HOSTS),
         hosts => hosts,
     }
 }
 
-/// Where the load balancer listens, sorted.
-fn addresses(object: &Value) -> String {
-    let points = object.way("status.loadBalancer").items("ingress").iter();
-    let mut addresses: Vec<_> = points
+/// The addresses of the load balancer, sorted.
+// upstream: pkg/printers/internalversion/printers.go ingressLoadBalancerStatusStringer
+fn format_addresses(object: &Value) -> String {
+    let ingresses = object.at_path("status.loadBalancer").items("ingress").iter();
+    let mut addresses: Vec<_> = ingresses
         .map(|point| match point.text("ip") {
             "" => point.text("hostname"),
             ip => ip,

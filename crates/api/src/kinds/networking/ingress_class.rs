@@ -1,4 +1,4 @@
-//! Classes of ingresses: which controller serves them.
+//! IngressClass: the controller that serves an Ingress.
 
 use serde_json::{Value, json};
 
@@ -6,14 +6,13 @@ use crate::{
     field::{Error, Path},
     kinds::field_checks,
     name,
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row},
     time::Time,
 };
 
-/// The rules of ingress classes.
 pub(super) struct IngressClass;
 
-const CONTROLLER_BYTES: usize = 250;
+const MAX_CONTROLLER_BYTES: usize = 250;
 const DEFAULT_ANNOTATION: &str = "ingressclass.kubernetes.io/is-default-class";
 
 const COLUMNS: &[Column] = &[
@@ -29,11 +28,13 @@ const COLUMNS: &[Column] = &[
     Column::age(),
 ];
 
-impl Rules for IngressClass {
-    fn default(&self, object: &mut Value) {
+// upstream: pkg/registry/networking/ingressclass/strategy.go ingressClassStrategy
+impl RestStrategy for IngressClass {
+    // upstream: pkg/apis/networking/v1/defaults.go SetDefaults_IngressClass
+    fn set_defaults(&self, object: &mut Value) {
         let parameters = object.at_mut("spec").and_then(|spec| spec.at_mut("parameters"));
         if let Some(parameters) = parameters {
-            parameters.fill("scope", "Cluster");
+            parameters.set_default("scope", "Cluster");
         }
     }
 
@@ -41,21 +42,23 @@ impl Rules for IngressClass {
         true
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    // upstream: pkg/apis/networking/validation/validation.go ValidateIngressClass
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let at = Path::new("spec");
         let spec = object.at("spec");
         let controller = spec.text("controller");
         let field_path = at.child("controller");
-        if controller.len() > CONTROLLER_BYTES {
-            errors.push(Error::too_long(&field_path, CONTROLLER_BYTES));
+        if controller.len() > MAX_CONTROLLER_BYTES {
+            errors.push(Error::too_long(&field_path, MAX_CONTROLLER_BYTES));
         }
-        errors.extend(name::domain_prefixed_path(&field_path, controller));
+        errors.extend(name::validate_domain_prefixed_path(&field_path, controller));
         if spec.has("parameters") {
-            validate_parameters(spec.at("parameters"), &at.child("parameters"), errors);
+            validate_parameters_reference(spec.at("parameters"), &at.child("parameters"), errors);
         }
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
+    // upstream: pkg/apis/networking/validation/validation.go ValidateIngressClassUpdate
+    fn validate_update(&self, new: &Value, old: &Value, at: &StrategyContext<'_>, errors: &mut ErrorList) {
         let after = new.at("spec").text("controller");
         let before = old.at("spec").text("controller");
         if after != before {
@@ -73,6 +76,7 @@ impl Rules for IngressClass {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printIngressClass
     fn row(&self, object: &Value, now: Time) -> Row {
         let spec = object.at("spec");
         let parameters = spec.at("parameters");
@@ -92,11 +96,12 @@ impl Rules for IngressClass {
     }
 }
 
-fn validate_parameters(parameters: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/networking/validation/validation.go validateIngressClassParametersReference
+fn validate_parameters_reference(parameters: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if let Some(group) = parameters.at("apiGroup").as_str() {
         field_checks::push_invalid(
             group,
-            name::dns1123_subdomain(group),
+            name::validate_dns1123_subdomain(group),
             &at.child("apiGroup"),
             errors,
         );
@@ -113,7 +118,12 @@ fn validate_parameters(parameters: &Value, at: &Path<'_>, errors: &mut Errors) {
             "`parameters.scope` is set to 'Namespace'",
         )),
         (Some("Namespace"), Some(namespace)) => {
-            field_checks::push_invalid(namespace, name::dns1123_label(namespace), &field_path, errors);
+            field_checks::push_invalid(
+                namespace,
+                name::validate_dns1123_label(namespace),
+                &field_path,
+                errors,
+            );
         }
         (Some("Cluster"), Some(_)) => {
             errors.push(Error::forbidden(
@@ -128,7 +138,7 @@ fn validate_parameters(parameters: &Value, at: &Path<'_>, errors: &mut Errors) {
             ["Cluster", "Namespace"],
         )),
     }
-    // What the schema asks for is told last.
+    // Declarative validation runs after the hand-written one, so its errors are last.
     field_checks::require_fields(parameters, &["kind", "name"], at, errors);
 }
 
@@ -136,24 +146,24 @@ fn validate_parameters(parameters: &Value, at: &Path<'_>, errors: &mut Errors) {
 mod tests {
     use super::*;
 
-    fn parameters(parameters: &Value) -> Vec<String> {
-        let mut errors = Errors::new();
-        validate_parameters(parameters, &Path::new("p"), &mut errors);
+    fn validate_parameters(parameters: &Value) -> Vec<String> {
+        let mut errors = ErrorList::new();
+        validate_parameters_reference(parameters, &Path::new("p"), &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn parameters_are_of_the_cluster_unless_said_otherwise() {
+    fn defaults_parameters_scope_to_cluster() {
         let mut object = json!({"spec": {"parameters": {"kind": "K", "name": "n"}}});
-        IngressClass.default(&mut object);
+        IngressClass.set_defaults(&mut object);
         assert_eq!(object["spec"]["parameters"]["scope"], "Cluster");
-        assert_eq!(parameters(&object["spec"]["parameters"]), [""; 0]);
+        assert_eq!(validate_parameters(&object["spec"]["parameters"]), [""; 0]);
     }
 
     #[test]
-    fn the_scope_decides_about_the_namespace() {
+    fn validates_namespace_by_scope() {
         assert_eq!(
-            parameters(&json!({"scope": "Namespace", "kind": "a/b"})),
+            validate_parameters(&json!({"scope": "Namespace", "kind": "a/b"})),
             [
                 "p.kind: Invalid value: \"a/b\": may not contain '/'",
                 "p.namespace: Required value: `parameters.scope` is set to 'Namespace'",
@@ -161,13 +171,13 @@ mod tests {
             ]
         );
         assert_eq!(
-            parameters(&json!({"scope": "Cluster", "kind": "K", "name": "n", "namespace": "x"})),
+            validate_parameters(&json!({"scope": "Cluster", "kind": "K", "name": "n", "namespace": "x"})),
             ["p.namespace: Forbidden: `parameters.scope` is set to 'Cluster'"]
         );
     }
 
     #[test]
-    fn a_table_marks_the_default() {
+    fn row_marks_the_default_class() {
         let object = json!({
             "metadata": {"name": "x", "annotations": {DEFAULT_ANNOTATION: "true"}},
             "spec": {"controller": "a.io/c", "parameters": {"apiGroup": "g.io", "kind": "K", "name": "n"}},

@@ -1,4 +1,4 @@
-//! The kinds of the `networking.k8s.io` group, a file each.
+//! The kinds of the `networking.k8s.io` group, one file per kind.
 
 mod backend;
 mod ingress;
@@ -7,10 +7,10 @@ mod ip_address;
 mod network_policy;
 mod service_cidr;
 
-use crate::rules::Rules;
+use crate::strategy::RestStrategy;
 
-/// The rules of a kind of this group.
-pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
+/// The strategy of a kind of this group.
+pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     Some(match kind {
         "IPAddress" => &ip_address::IpAddress,
         "Ingress" => &ingress::Ingress,

@@ -1,18 +1,17 @@
-//! Networks that services get their addresses from.
+//! ServiceCIDR: a network that cluster IPs of services are allocated from (KEP-1880).
 
 use serde_json::{Value, json};
 
 use crate::{
-    apply::{FieldSet, managed::Reset},
-    field::{Error, Path, Shown},
+    apply::{FieldSet, managed::ResetFields},
+    field::{BadValue, Error, Path},
     go,
     kinds::{field_checks, status_meta},
     name,
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row},
     time::Time,
 };
 
-/// The rules of service networks.
 pub(super) struct ServiceCidr;
 
 const COLUMNS: &[Column] = &[
@@ -21,17 +20,21 @@ const COLUMNS: &[Column] = &[
     Column::age(),
 ];
 
-impl Rules for ServiceCidr {
-    fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+// upstream: pkg/registry/networking/servicecidr/strategy.go serviceCIDRStrategy
+impl RestStrategy for ServiceCidr {
+    // upstream: pkg/registry/networking/servicecidr/strategy.go serviceCIDRStatusStrategy
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.copy_from("spec", old);
         status_meta::reset_object_meta_for_status(new, old);
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate_cidrs(object.at("spec"), errors);
+    // upstream: pkg/apis/networking/validation/validation.go ValidateServiceCIDR
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
+        validate_service_cidr_spec(object.at("spec"), errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    // upstream: pkg/apis/networking/validation/validation.go ValidateServiceCIDRUpdate
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let spec = new.at("spec");
         let root = Path::new("spec");
         let at = root.child("cidrs");
@@ -39,8 +42,8 @@ impl Rules for ServiceCidr {
         let before: Vec<_> = old.at("spec").texts("cidrs").collect();
         let grown = (before.len(), after.len()) == (1, 2);
         if before.len() != after.len() && !grown {
-            let shown = Shown::Json(spec.items("cidrs").into());
-            errors.push(Error::invalid(&at, shown, field_checks::IMMUTABLE));
+            let cidrs = BadValue::Json(spec.items("cidrs").into());
+            errors.push(Error::invalid(&at, cidrs, field_checks::IMMUTABLE));
             return;
         }
         for (index, (after, before)) in after.iter().zip(&before).enumerate() {
@@ -49,30 +52,32 @@ impl Rules for ServiceCidr {
             }
         }
         if grown {
-            validate_cidrs(spec, errors);
+            validate_service_cidr_spec(spec, errors);
         }
     }
 
-    fn reset(&self, subresource: &str) -> Option<Reset> {
+    fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
         let fields: &[&[&str]] = if subresource.is_empty() {
             &[&["status"]]
         } else {
             &[&["metadata"], &["spec"]]
         };
-        Some(Reset::Fields(FieldSet::of_fields(fields)))
+        Some(ResetFields::Fields(FieldSet::of_fields(fields)))
     }
 
     fn columns(&self) -> &'static [Column] {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printServiceCIDR
     fn row(&self, object: &Value, now: Time) -> Row {
         let cidrs: Vec<_> = object.at("spec").texts("cidrs").collect();
         named_row(object, now, [json!(cidrs.join(","))])
     }
 }
 
-fn validate_cidrs(spec: &Value, errors: &mut Errors) {
+// upstream: pkg/apis/networking/validation/validation.go validateServiceCIDRSpec
+fn validate_service_cidr_spec(spec: &Value, errors: &mut ErrorList) {
     let root = Path::new("spec");
     let at = root.child("cidrs");
     let cidrs: Vec<_> = spec.texts("cidrs").collect();
@@ -81,12 +86,12 @@ fn validate_cidrs(spec: &Value, errors: &mut Errors) {
         return;
     }
     if cidrs.len() > 2 {
-        let shown = Shown::Printed(format!("{{\"CIDRs\":{}}}", go::json(spec.at("cidrs"))));
-        errors.push(Error::invalid(&at, shown, "may only hold up to 2 values"));
+        let spec_value = BadValue::Printed(format!("{{\"CIDRs\":{}}}", go::json(spec.at("cidrs"))));
+        errors.push(Error::invalid(&at, spec_value, "may only hold up to 2 values"));
         return;
     }
     for (index, cidr) in cidrs.iter().enumerate() {
-        errors.extend(name::cidr(&at.index(index), cidr));
+        errors.extend(name::validate_cidr(&at.index(index), cidr));
     }
     let family = |cidr: &&str| name::parse_cidr_sloppy(cidr).map(|subnet| subnet.network.is_ipv4());
     if let [first, second] = cidrs.as_slice()
@@ -106,13 +111,13 @@ mod tests {
     use super::*;
 
     fn errors(cidrs: &[&str]) -> Vec<String> {
-        let mut errors = Errors::new();
-        validate_cidrs(&json!({"cidrs": cidrs}), &mut errors);
+        let mut errors = ErrorList::new();
+        validate_service_cidr_spec(&json!({"cidrs": cidrs}), &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn there_is_one_network_of_each_family() {
+    fn rejects_two_networks_of_one_family() {
         assert_eq!(errors(&["10.0.0.0/8", "2001:db8::/64"]), [""; 0]);
         assert_eq!(
             errors(&["10.0.0.0/8", "11.0.0.0/8"]),
@@ -128,18 +133,18 @@ mod tests {
     }
 
     #[test]
-    fn a_second_family_may_come_later_and_nothing_else_changes() {
-        let user = crate::rules::User::default();
+    fn allows_adding_a_second_family_only() {
+        let user = crate::strategy::User::default();
         let kind = crate::kinds::builtin()
             .kind("networking.k8s.io", "v1", "ServiceCIDR")
             .unwrap();
-        let at = Circumstances {
+        let at = StrategyContext {
             kind,
             now: Time::from_unix(0, 0),
             user: &user,
         };
         let change = |before: &[&str], after: &[&str]| -> Vec<String> {
-            let mut errors = Errors::new();
+            let mut errors = ErrorList::new();
             let object = |cidrs: &[&str]| json!({"spec": {"cidrs": cidrs}});
             ServiceCidr.validate_update(&object(after), &object(before), &at, &mut errors);
             errors.iter().map(|error| error.field.clone()).collect()

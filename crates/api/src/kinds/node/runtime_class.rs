@@ -1,53 +1,56 @@
-//! Classes of runtimes: which handler of a node runs a pod, what that costs, and which nodes can.
+//! RuntimeClass: the handler of a node that runs a pod, its overhead, and the nodes that support it.
 
 use serde_json::{Value, json};
 
 use crate::{
-    field::{Error, Path, Shown},
+    field::{BadValue, Error, Path},
     go,
     kinds::{
         core::{node_selector, pod},
         field_checks,
     },
     name,
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, named_row},
     time::Time,
 };
 
-/// The rules of runtime classes.
 pub(super) struct RuntimeClass;
 
 const COLUMNS: &[Column] = &[Column::name(), Column::text("Handler", ""), Column::age()];
 
-/// What tells tolerations apart.
+/// The fields that identify a toleration.
 const TOLERATION_KEY: [&str; 4] = ["key", "operator", "value", "effect"];
 
-impl Rules for RuntimeClass {
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate_parts(object, errors);
-        // What the schema asks for is told last.
+// upstream: pkg/registry/node/runtimeclass/strategy.go strategy
+impl RestStrategy for RuntimeClass {
+    // upstream: pkg/apis/node/validation/validation.go ValidateRuntimeClass
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
+        validate_overhead_and_scheduling(object, errors);
+        // Declarative validation runs after the hand-written one, so its errors are last.
         let at = Path::new("handler");
         let handler = object.text("handler");
         if handler.is_empty() {
             errors.push(Error::required(&at, ""));
         } else {
-            field_checks::push_invalid(handler, name::dns1123_label(handler), &at, errors);
+            field_checks::push_invalid(handler, name::validate_dns1123_label(handler), &at, errors);
         }
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    // upstream: pkg/apis/node/validation/validation.go ValidateRuntimeClassUpdate
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let at = Path::new("handler");
         let handler = new.text("handler");
         if !handler.is_empty() {
-            field_checks::push_invalid(handler, name::dns1123_label(handler), &at, errors);
+            field_checks::push_invalid(handler, name::validate_dns1123_label(handler), &at, errors);
         }
-        validate_parts(new, errors);
+        validate_overhead_and_scheduling(new, errors);
         field_checks::validate_immutable_hiding_value(new.at("handler"), old.at("handler"), &at, errors);
         if handler.is_empty() {
             errors.push(Error::required(&at, ""));
         }
     }
 
+    // upstream: pkg/registry/node/runtimeclass/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, _: Option<&Value>) -> Vec<String> {
         let selector = new.at("scheduling").entries("nodeSelector");
         selector
@@ -57,11 +60,13 @@ impl Rules for RuntimeClass {
             .collect()
     }
 
-    fn creates_on_update(&self) -> bool {
+    // upstream: pkg/registry/node/runtimeclass/strategy.go AllowCreateOnUpdate
+    fn allow_create_on_update(&self) -> bool {
         true
     }
 
-    fn updates_unconditionally(&self) -> bool {
+    // upstream: pkg/registry/node/runtimeclass/strategy.go AllowUnconditionalUpdate
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 
@@ -69,12 +74,14 @@ impl Rules for RuntimeClass {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printRuntimeClass
     fn row(&self, object: &Value, now: Time) -> Row {
         named_row(object, now, [json!(object.text("handler"))])
     }
 }
 
-fn validate_parts(object: &Value, errors: &mut Errors) {
+// upstream: pkg/apis/node/validation/validation.go ValidateRuntimeClass, validateOverhead, validateScheduling
+fn validate_overhead_and_scheduling(object: &Value, errors: &mut ErrorList) {
     if object.has("overhead") {
         let amounts = object.at("overhead").at("podFixed");
         pod::validate_overhead(amounts, &Path::new("overhead"), errors);
@@ -83,28 +90,29 @@ fn validate_parts(object: &Value, errors: &mut Errors) {
     let scheduling = object.at("scheduling");
     if !scheduling.is_null() {
         let selector = scheduling.entries("nodeSelector");
-        errors.extend(name::labels(&at.child("nodeSelector"), selector));
+        errors.extend(name::validate_labels(&at.child("nodeSelector"), selector));
         validate_tolerations(scheduling.items("tolerations"), &at.child("tolerations"), errors);
     }
 }
 
-/// What is wrong with tolerations. None stands there twice.
-fn validate_tolerations(tolerations: &[Value], at: &Path<'_>, errors: &mut Errors) {
+/// Validates tolerations and rejects duplicates.
+// upstream: pkg/apis/node/validation/validation.go validateTolerations
+fn validate_tolerations(tolerations: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
     pod::validate_added_tolerations(tolerations, at, errors);
     let key = |toleration: &Value| TOLERATION_KEY.map(|field| toleration.text(field).to_owned());
-    let repeated = field_checks::duplicate_flags(tolerations.iter().map(key));
+    let duplicates = field_checks::duplicate_flags(tolerations.iter().map(key));
     for (index, toleration) in tolerations.iter().enumerate() {
-        if repeated[index] {
-            errors.push(Error::duplicate(&at.index(index), printed(toleration)));
+        if duplicates[index] {
+            errors.push(Error::duplicate(&at.index(index), toleration_value(toleration)));
         }
     }
 }
 
-/// A toleration as errors show it: under the names of the program, not of the API.
-fn printed(toleration: &Value) -> Shown {
+/// A toleration as the value of an error: the internal type has no JSON tags.
+fn toleration_value(toleration: &Value) -> BadValue {
     let [key, operator, value, effect] = TOLERATION_KEY.map(|field| go::json_string(toleration.text(field)));
     let seconds = toleration.at("tolerationSeconds");
-    Shown::Printed(format!(
+    BadValue::Printed(format!(
         "{{\"Key\":{key},\"Operator\":{operator},\"Value\":{value},\"Effect\":{effect},\"TolerationSeconds\":{seconds}}}"
     ))
 }
@@ -112,17 +120,17 @@ fn printed(toleration: &Value) -> Shown {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{kinds::builtin, rules::User};
+    use crate::{kinds::builtin, strategy::User};
 
     #[test]
-    fn the_handler_stays() {
-        let at = Circumstances {
+    fn rejects_a_change_of_the_handler() {
+        let at = StrategyContext {
             kind: builtin().kind("node.k8s.io", "v1", "RuntimeClass").unwrap(),
             now: Time::from_unix(0, 0),
             user: &User::default(),
         };
         let change = |new: Value| {
-            let mut errors = Errors::new();
+            let mut errors = ErrorList::new();
             RuntimeClass.validate_update(&new, &json!({"handler": "a"}), &at, &mut errors);
             errors.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
@@ -134,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn old_labels_of_nodes_are_warned_about() {
+    fn warns_of_deprecated_node_labels() {
         let object = json!({"scheduling": {"nodeSelector": {"beta.kubernetes.io/os": "linux", "a": "b"}}});
         assert_eq!(
             RuntimeClass.warnings(&object, None),
@@ -143,9 +151,9 @@ mod tests {
     }
 
     #[test]
-    fn a_toleration_stands_there_once_and_compares_no_numbers() {
+    fn rejects_duplicate_and_numeric_tolerations() {
         let errors = |tolerations: &[Value]| {
-            let mut errors = Errors::new();
+            let mut errors = ErrorList::new();
             validate_tolerations(tolerations, &Path::new("t"), &mut errors);
             errors.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
@@ -167,10 +175,10 @@ mod tests {
     }
 
     #[test]
-    fn an_overhead_is_told_as_limits() {
+    fn reports_overhead_errors_at_limits() {
         let object = json!({"overhead": {"podFixed": {"cpu": "-1", "hugepages-2Mi": "2Mi", "pods": "1"}}});
-        let mut errors = Errors::new();
-        validate_parts(&object, &mut errors);
+        let mut errors = ErrorList::new();
+        validate_overhead_and_scheduling(&object, &mut errors);
         let messages: Vec<_> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(
             messages,

@@ -1,19 +1,19 @@
-//! The wish that a pod goes, if its budget allows.
+//! Eviction: the `eviction` subresource of pods, subject to disruption budgets.
 
 use serde_json::Value;
 
 use crate::{
     field::{Error, Path},
-    rules::{Circumstances, Errors, Rules, Tree},
+    strategy::{ErrorList, RestStrategy, StrategyContext, Tree},
 };
 
-/// The rules of evictions.
 pub(super) struct Eviction;
 
 const IGNORE_READ_ERRORS: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
 
-impl Rules for Eviction {
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+impl RestStrategy for Eviction {
+    // upstream: pkg/registry/core/pod/storage/eviction.go Create
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         if object.at("deleteOptions").flag(IGNORE_READ_ERRORS) {
             let root = Path::new("deleteOptions");
             let detail = "can not be set for pod eviction, try after removing the option";

@@ -1,12 +1,12 @@
-//! The kinds of the `policy` group, a file each.
+//! The kinds of the `policy` group, one file per kind.
 
 mod eviction;
 mod pod_disruption_budget;
 
-use crate::rules::Rules;
+use crate::strategy::RestStrategy;
 
-/// The rules of a kind of this group.
-pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
+/// The strategy of a kind of this group.
+pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     Some(match kind {
         "Eviction" => &eviction::Eviction,
         "PodDisruptionBudget" => &pod_disruption_budget::PodDisruptionBudget,

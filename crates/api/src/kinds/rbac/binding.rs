@@ -1,22 +1,21 @@
-//! Bindings of roles, in a namespace or in the cluster: who has a role.
+//! RoleBinding and ClusterRoleBinding: the subjects that have a role.
 
 use serde_json::{Value, json};
 
 use super::GROUP;
 use crate::{
-    field::{Error, Path, Shown},
+    field::{BadValue, Error, Path},
     go,
     kinds::{Scope, field_checks},
-    name::{self, Rule},
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    name::{self, NameFormat},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row},
     time::Time,
 };
 
-/// The rules of bindings, and of bindings of the cluster.
-pub(super) struct Binding(pub(super) Scope);
+pub(super) struct RoleBindingStrategy(pub(super) Scope);
 
-const KINDS: [&str; 2] = ["Role", "ClusterRole"];
-const SUBJECTS: [&str; 3] = ["ServiceAccount", "User", "Group"];
+const ROLE_KINDS: [&str; 2] = ["Role", "ClusterRole"];
+const SUBJECT_KINDS: [&str; 3] = ["ServiceAccount", "User", "Group"];
 
 const COLUMNS: &[Column] = &[
     Column::name(),
@@ -44,42 +43,47 @@ const CLUSTER_COLUMNS: &[Column] = &[
     Column::text("ServiceAccounts", "ServiceAccounts in the clusterRoleBinding").wide(),
 ];
 
-impl Rules for Binding {
-    fn names(&self) -> Rule {
-        Rule::PathSegment
+// upstream: pkg/registry/rbac/rolebinding/strategy.go strategy
+impl RestStrategy for RoleBindingStrategy {
+    fn name_format(&self) -> NameFormat {
+        NameFormat::PathSegment
     }
 
-    fn default(&self, object: &mut Value) {
+    // upstream: pkg/apis/rbac/v1/defaults.go SetDefaults_RoleBinding
+    fn set_defaults(&self, object: &mut Value) {
         for subject in object.items_mut("subjects") {
             if subject.text("apiGroup").is_empty() && matches!(subject.text("kind"), "User" | "Group") {
                 subject.set("apiGroup", GROUP);
             }
         }
-        let role = object.make("roleRef");
+        let role = object.ensure_object("roleRef");
         if role.text("apiGroup").is_empty() {
             role.set("apiGroup", GROUP);
         }
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        self.validate_all(object, errors);
-        // What the schema asks for is told last.
+    // upstream: pkg/apis/rbac/validation/validation.go ValidateRoleBinding
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
+        self.validate_role_binding(object, errors);
+        // Declarative validation runs after the hand-written one, so its errors are last.
         validate_subject_names(object, errors);
         field_checks::require_fields(object.at("roleRef"), &["name"], &Path::new("roleRef"), errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        self.validate_all(new, errors);
+    // upstream: pkg/apis/rbac/validation/validation.go ValidateRoleBindingUpdate
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
+        self.validate_role_binding(new, errors);
         let at = Path::new("roleRef");
         let role = new.at("roleRef");
         field_checks::require_fields(role, &["name"], &at, errors);
         if role != old.at("roleRef") {
-            errors.push(Error::invalid(&at, printed(role), field_checks::IMMUTABLE));
+            errors.push(Error::invalid(&at, role_ref_value(role), field_checks::IMMUTABLE));
         }
         validate_subject_names(new, errors);
     }
 
-    fn creates_on_update(&self) -> bool {
+    // upstream: pkg/registry/rbac/rolebinding/strategy.go AllowCreateOnUpdate
+    fn allow_create_on_update(&self) -> bool {
         true
     }
 
@@ -90,6 +94,7 @@ impl Rules for Binding {
         }
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printRoleBinding
     fn row(&self, object: &Value, now: Time) -> Row {
         let role = object.at("roleRef");
         let role = format!("{}/{}", role.text("kind"), role.text("name"));
@@ -109,10 +114,11 @@ impl Rules for Binding {
     }
 }
 
-// --- Binding ---
+// --- RoleBindingStrategy ---
 
-impl Binding {
-    fn validate_all(&self, object: &Value, errors: &mut Errors) {
+impl RoleBindingStrategy {
+    // upstream: pkg/apis/rbac/validation/validation.go ValidateRoleBinding, ValidateClusterRoleBinding
+    fn validate_role_binding(&self, object: &Value, errors: &mut ErrorList) {
         let at = Path::new("roleRef");
         let role = object.at("roleRef");
         let group = role.text("apiGroup");
@@ -120,8 +126,8 @@ impl Binding {
             errors.push(Error::not_supported(&at.child("apiGroup"), group, [GROUP]));
         }
         let kinds = match self.0 {
-            Scope::Cluster => &KINDS[1..],
-            Scope::Namespaced => &KINDS[..],
+            Scope::Cluster => &ROLE_KINDS[1..],
+            Scope::Namespaced => &ROLE_KINDS[..],
         };
         let kind = role.text("kind");
         if !kinds.contains(&kind) {
@@ -135,13 +141,19 @@ impl Binding {
     }
 }
 
-fn validate_subject(subject: &Value, scope: Scope, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/rbac/validation/validation.go ValidateRoleBindingSubject
+fn validate_subject(subject: &Value, scope: Scope, at: &Path<'_>, errors: &mut ErrorList) {
     let name = subject.text("name");
     let group = subject.text("apiGroup");
     match subject.text("kind") {
         "ServiceAccount" => {
             if !name.is_empty() {
-                field_checks::push_invalid(name, name::dns1123_subdomain(name), &at.child("name"), errors);
+                field_checks::push_invalid(
+                    name,
+                    name::validate_dns1123_subdomain(name),
+                    &at.child("name"),
+                    errors,
+                );
             }
             if !group.is_empty() {
                 errors.push(Error::not_supported(&at.child("apiGroup"), group, [""]));
@@ -155,21 +167,21 @@ fn validate_subject(subject: &Value, scope: Scope, at: &Path<'_>, errors: &mut E
                 errors.push(Error::not_supported(&at.child("apiGroup"), group, [GROUP]));
             }
         }
-        other => errors.push(Error::not_supported(&at.child("kind"), other, SUBJECTS)),
+        other => errors.push(Error::not_supported(&at.child("kind"), other, SUBJECT_KINDS)),
     }
 }
 
-fn validate_subject_names(object: &Value, errors: &mut Errors) {
+fn validate_subject_names(object: &Value, errors: &mut ErrorList) {
     let list = Path::new("subjects");
     for (index, subject) in object.items("subjects").iter().enumerate() {
         field_checks::require_fields(subject, &["name"], &list.index(index), errors);
     }
 }
 
-/// A reference as errors show it: under the names of the program, not of the API.
-fn printed(role: &Value) -> Shown {
+/// A RoleRef as the value of an error: the internal type has no JSON tags.
+fn role_ref_value(role: &Value) -> BadValue {
     let field = |name: &str| go::json_string(role.text(name));
-    Shown::Printed(format!(
+    BadValue::Printed(format!(
         "{{\"APIGroup\":{},\"Kind\":{},\"Name\":{}}}",
         field("apiGroup"),
         field("kind"),
@@ -183,12 +195,12 @@ mod tests {
 
     fn binding(subjects: &Value) -> Value {
         let mut object = json!({"roleRef": {"kind": "ClusterRole", "name": "x"}, "subjects": subjects});
-        Binding(Scope::Cluster).default(&mut object);
+        RoleBindingStrategy(Scope::Cluster).set_defaults(&mut object);
         object
     }
 
     #[test]
-    fn users_and_groups_get_the_group_of_their_kinds() {
+    fn defaults_the_api_group_of_users_and_groups() {
         let object = binding(&json!([{"kind": "User"}, {"kind": "ServiceAccount"}]));
         assert_eq!(object["roleRef"]["apiGroup"], GROUP);
         assert_eq!(
@@ -198,25 +210,27 @@ mod tests {
     }
 
     #[test]
-    fn a_service_account_in_the_cluster_needs_a_namespace() {
+    fn cluster_role_binding_requires_a_namespace_of_service_accounts() {
         let object = binding(&json!([{"kind": "ServiceAccount", "name": "a"}]));
         let count = |scope: Scope| {
-            let mut errors = Errors::new();
-            Binding(scope).validate_all(&object, &mut errors);
+            let mut errors = ErrorList::new();
+            RoleBindingStrategy(scope).validate_role_binding(&object, &mut errors);
             errors.len()
         };
         assert_eq!((count(Scope::Cluster), count(Scope::Namespaced)), (1, 0));
     }
 
     #[test]
-    fn a_table_parts_the_subjects_by_kind() {
+    fn row_groups_subjects_by_kind() {
         let object = binding(&json!([
             {"kind": "User", "name": "u"},
             {"kind": "Group", "name": "g"},
             {"kind": "User", "name": "v"},
             {"kind": "ServiceAccount", "namespace": "n", "name": "s"},
         ]));
-        let cells = Binding(Scope::Cluster).row(&object, Time::from_unix(0, 0)).cells;
+        let cells = RoleBindingStrategy(Scope::Cluster)
+            .row(&object, Time::from_unix(0, 0))
+            .cells;
         assert_eq!(cells[1], "ClusterRole/x");
         assert_eq!(cells[3..], [json!("u, v"), json!("g"), json!("n/s")]);
     }

@@ -11,18 +11,18 @@ use super::{
     word::{self, Requests},
 };
 use crate::{
-    field::{Error, Path, Shown},
+    field::{BadValue, Error, Path},
     go,
     kinds::{
         condition,
         core::{
             node_selector::{self, Values},
-            volume::source::driver_name,
+            volume::source::validate_csi_driver_name,
         },
         field_checks,
     },
     name,
-    rules::{Errors, Tree, TreeMut},
+    strategy::{ErrorList, Tree, TreeMut},
 };
 
 const CONSUMERS: usize = 256;
@@ -68,7 +68,7 @@ pub(super) fn prepare(status: &mut Value, old: &Value) {
 }
 
 fn results(status: &Value) -> &[Value] {
-    status.way("allocation.devices").items("results")
+    status.at_path("allocation.devices").items("results")
 }
 
 fn identity(device: &Value) -> [&str; 4] {
@@ -76,14 +76,14 @@ fn identity(device: &Value) -> [&str; 4] {
 }
 
 /// What is wrong with a new status.
-pub(super) fn validate(claim: &Value, old: &Value, errors: &mut Errors) {
+pub(super) fn validate(claim: &Value, old: &Value, errors: &mut ErrorList) {
     let status = claim.at("status");
     let at = Path::new("status");
     judge_consumers(claim, old, &at, errors);
     let allocation = status.at("allocation");
     let field_path = at.child("allocation");
     if !allocation.is_null() && !old.has("allocation") {
-        let requests = Requests::new(claim.way("spec.devices").items("requests"));
+        let requests = Requests::new(claim.at_path("spec.devices").items("requests"));
         judge_allocation(allocation, &requests, &field_path, errors);
     }
     if !allocation.is_null() && old.has("allocation") {
@@ -97,7 +97,7 @@ pub(super) fn validate(claim: &Value, old: &Value, errors: &mut Errors) {
     declared_rest(status, &at, errors);
 }
 
-fn judge_consumers(claim: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn judge_consumers(claim: &Value, old: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let status = claim.at("status");
     let consumers = status.items("reservedFor");
     let field_path = at.child("reservedFor");
@@ -127,8 +127,8 @@ fn judge_consumers(claim: &Value, old: &Value, at: &Path<'_>, errors: &mut Error
     }
 }
 
-fn judge_device(device: &Value, allocated: &HashSet<[&str; 4]>, at: &Path<'_>, errors: &mut Errors) {
-    driver_name(device.text("driver"), &at.child("driver"), errors);
+fn judge_device(device: &Value, allocated: &HashSet<[&str; 4]>, at: &Path<'_>, errors: &mut ErrorList) {
+    validate_csi_driver_name(device.text("driver"), &at.child("driver"), errors);
     word::pool(device.text("pool"), &at.child("pool"), errors);
     field_checks::validate_dns1123_label(device.text("device"), &at.child("device"), errors);
     if !allocated.contains(&identity(device)) {
@@ -141,7 +141,7 @@ fn judge_device(device: &Value, allocated: &HashSet<[&str; 4]>, at: &Path<'_>, e
             text("shareID"),
         );
         let detail = "must be an allocated device in the claim";
-        errors.push(Error::invalid(at, Shown::Printed(shown), detail));
+        errors.push(Error::invalid(at, BadValue::Printed(shown), detail));
     }
     let conditions = device.items("conditions");
     let field_path = at.child("conditions");
@@ -157,12 +157,15 @@ fn judge_device(device: &Value, allocated: &HashSet<[&str; 4]>, at: &Path<'_>, e
         let field_path = at.child("networkData");
         let field_path = field_path.child("ips");
         for (index, address) in addresses.iter().filter_map(Value::as_str).enumerate() {
-            errors.extend(name::interface_address(&field_path.index(index), address));
+            errors.extend(name::validate_interface_address(
+                &field_path.index(index),
+                address,
+            ));
         }
     }
 }
 
-fn judge_allocation(allocation: &Value, requests: &Requests<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn judge_allocation(allocation: &Value, requests: &Requests<'_>, at: &Path<'_>, errors: &mut ErrorList) {
     let devices = at.child("devices");
     let results = allocation.at("devices").items("results");
     let field_path = devices.child("results");
@@ -195,7 +198,7 @@ fn judge_allocation(allocation: &Value, requests: &Requests<'_>, at: &Path<'_>, 
     }
 }
 
-fn declared_allocation(allocation: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn declared_allocation(allocation: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let devices = at.child("devices");
     let results = allocation.at("devices").items("results");
     let field_path = devices.child("results");
@@ -221,7 +224,7 @@ fn declared_allocation(allocation: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn declared_rest(status: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn declared_rest(status: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let consumers = status.items("reservedFor");
     let field_path = at.child("reservedFor");
     if declared::few(consumers, CONSUMERS, &field_path, errors) {
@@ -236,7 +239,7 @@ fn declared_rest(status: &Value, at: &Path<'_>, errors: &mut Errors) {
         word::declared_uuid(device.at("shareID"), &field_path.child("shareID"), errors);
         let network = device.at("networkData");
         let field_path = field_path.child("networkData");
-        let short = |name: &str, most: usize, errors: &mut Errors| {
+        let short = |name: &str, most: usize, errors: &mut ErrorList| {
             if network.text(name).len() > most {
                 errors.push(Error::too_long(&field_path.child(name), most));
             }
@@ -258,7 +261,7 @@ mod tests {
     }
 
     fn errors(status: &Value, old: &Value) -> Vec<String> {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         validate(&claim(status), old, &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }

@@ -6,14 +6,14 @@ use crate::{
     field::{Error, Path},
     kinds::field_checks,
     quantity::{Format, Quantity},
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 /// How many amounts may be listed.
 const VALUES: usize = 10;
 
 /// What is wrong with a capacity of a device, which may be given to several claims or not.
-pub(super) fn judge(capacity: &Value, shared: bool, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn judge(capacity: &Value, shared: bool, at: &Path<'_>, errors: &mut ErrorList) {
     let policy = capacity.at("requestPolicy");
     if policy.is_null() {
         return;
@@ -57,7 +57,7 @@ pub(super) fn judge(capacity: &Value, shared: bool, at: &Path<'_>, errors: &mut 
     }
 }
 
-fn listed(values: &[Quantity], default: &Quantity, whole: &Quantity, at: &Path<'_>, errors: &mut Errors) {
+fn listed(values: &[Quantity], default: &Quantity, whole: &Quantity, at: &Path<'_>, errors: &mut ErrorList) {
     for (index, pair) in values.windows(2).enumerate() {
         if let [before, after] = pair
             && before > after
@@ -137,7 +137,7 @@ impl Range {
         .filter_map(|(name, bound)| bound.map(|bound| (name, bound)))
     }
 
-    fn judge(&self, whole: &Quantity, at: &Path<'_>, errors: &mut Errors) {
+    fn judge(&self, whole: &Quantity, at: &Path<'_>, errors: &mut ErrorList) {
         let Some(min) = &self.min else {
             let detail = "required when validRange is defined";
             errors.push(Error::required(&at.child("min"), detail));
@@ -197,7 +197,7 @@ impl Range {
         whole: &Quantity,
         fine: bool,
         at: &Path<'_>,
-        errors: &mut Errors,
+        errors: &mut ErrorList,
     ) {
         let field_path = at.child("step");
         if !step.sign().is_gt() {
@@ -251,7 +251,7 @@ mod tests {
     use super::*;
 
     fn errors(policy: &Value) -> Vec<String> {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         let capacity = json!({"value": "10", "requestPolicy": policy});
         judge(&capacity, true, &Path::new("c"), &mut errors);
         errors.iter().map(ToString::to_string).collect()

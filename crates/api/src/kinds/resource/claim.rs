@@ -10,7 +10,7 @@ use super::{
 use crate::{
     field::{Error, Path},
     kinds::field_checks,
-    rules::{Errors, Tree, TreeMut},
+    strategy::{ErrorList, Tree, TreeMut},
 };
 
 /// How many requests, alternatives of one, and constraints there may be.
@@ -24,9 +24,9 @@ const MODES: [&str; 2] = ["All", "ExactCount"];
 /// Fills in what was left out of the spec of a claim.
 pub(super) fn default(spec: &mut Value) {
     each_request(spec, |request| {
-        request.fill("allocationMode", "ExactCount");
+        request.set_default("allocationMode", "ExactCount");
         if request.text("allocationMode") == "ExactCount" {
-            request.fill("count", 1);
+            request.set_default("count", 1);
         }
         taint::default_tolerations(request);
     });
@@ -61,14 +61,14 @@ fn each_request(spec: &mut Value, mut change: impl FnMut(&mut Value)) {
 }
 
 /// What is wrong with the spec of a claim.
-pub(super) fn validate(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let devices = spec.at("devices");
     let field_path = at.child("devices");
     judge(devices, &field_path, errors);
     declared(devices, &field_path, errors);
 }
 
-fn judge(devices: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn judge(devices: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let requests = devices.items("requests");
     let field_path = at.child("requests");
     if requests.len() <= REQUESTS {
@@ -100,7 +100,7 @@ fn judge(devices: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn judge_request(request: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn judge_request(request: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     field_checks::validate_dns1123_label(request.text("name"), &at.child("name"), errors);
     let alternatives = request.items("firstAvailable");
     match (request.has("exactly"), alternatives.is_empty()) {
@@ -143,7 +143,7 @@ fn judge_request(request: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// What is asked of exact requests and alternatives alike.
-fn judge_devices(request: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn judge_devices(request: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     configuration::judge_selectors(request, Age::New, at, errors);
     let count = request.int("count").unwrap_or_default();
     let field_path = at.child("count");
@@ -160,7 +160,7 @@ fn judge_devices(request: &Value, at: &Path<'_>, errors: &mut Errors) {
     taint::judge_tolerations(request, at, errors);
 }
 
-fn declared(devices: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn declared(devices: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let requests = devices.items("requests");
     let field_path = at.child("requests");
     if declared::few(requests, REQUESTS, &field_path, errors) {
@@ -193,7 +193,7 @@ fn declared(devices: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn declared_request(request: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn declared_request(request: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if request.has("exactly") {
         declared_devices(request.at("exactly"), &at.child("exactly"), errors);
     }
@@ -216,7 +216,7 @@ fn declared_request(request: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn declared_devices(request: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn declared_devices(request: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     configuration::declared_selectors(request, at, errors);
     declared::optional_of(request, "allocationMode", &MODES, at, errors);
     taint::declared_tolerations(request, at, errors);

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{declared, selector, word};
 use crate::{
     field::{Error, Path},
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 /// How many selectors, and how many configurations there may be.
@@ -24,7 +24,7 @@ pub(super) enum Age {
 }
 
 /// What is wrong with selectors, by hand.
-pub(super) fn judge_selectors(of: &Value, age: Age, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn judge_selectors(of: &Value, age: Age, at: &Path<'_>, errors: &mut ErrorList) {
     let selectors = of.items("selectors");
     if selectors.len() > SELECTORS {
         return;
@@ -51,13 +51,13 @@ pub(super) fn judge_selectors(of: &Value, age: Age, at: &Path<'_>, errors: &mut 
 }
 
 /// What the type says of selectors.
-pub(super) fn declared_selectors(of: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn declared_selectors(of: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("selectors");
     declared::few(of.items("selectors"), SELECTORS, &field_path, errors);
 }
 
 /// What is wrong with a configuration, by hand.
-pub(super) fn judge(configuration: &Value, age: Age, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn judge(configuration: &Value, age: Age, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("opaque");
     if !configuration.has("opaque") {
         errors.push(Error::required(&field_path, ""));
@@ -69,7 +69,7 @@ pub(super) fn judge(configuration: &Value, age: Age, at: &Path<'_>, errors: &mut
 }
 
 /// What the type says of a configuration.
-pub(super) fn declared(configuration: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn declared(configuration: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if configuration.has("opaque") {
         let field_path = at.child("opaque");
         let driver = configuration.at("opaque").text("driver");
@@ -78,7 +78,7 @@ pub(super) fn declared(configuration: &Value, at: &Path<'_>, errors: &mut Errors
 }
 
 /// Data of a driver's own: an object, not too long.
-pub(super) fn raw(data: &Value, most: Option<usize>, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn raw(data: &Value, most: Option<usize>, at: &Path<'_>, errors: &mut ErrorList) {
     if data.is_null() {
         errors.push(Error::required(at, ""));
         return;

@@ -3,13 +3,13 @@
 use serde_json::Value;
 
 use crate::{
-    field::{Error, Path, Shown},
+    field::{BadValue, Error, Path},
     kinds::{field_checks, go_values},
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 /// Whether a list has no more items than it may; tells if it has.
-pub(super) fn few(items: &[Value], most: usize, at: &Path<'_>, errors: &mut Errors) -> bool {
+pub(super) fn few(items: &[Value], most: usize, at: &Path<'_>, errors: &mut ErrorList) -> bool {
     if items.len() > most {
         errors.push(Error::too_many(at, Some(items.len()), most));
     }
@@ -17,7 +17,7 @@ pub(super) fn few(items: &[Value], most: usize, at: &Path<'_>, errors: &mut Erro
 }
 
 /// Items of a list are told apart by some of their fields; errors show them whole.
-pub(super) fn unique(items: &[Value], keys: &[&str], ty: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn unique(items: &[Value], keys: &[&str], ty: &str, at: &Path<'_>, errors: &mut ErrorList) {
     let key = |item: &'_ Value| keys.iter().map(|key| item.at(key).clone()).collect::<Vec<_>>();
     let repeated = field_checks::duplicate_flags(items.iter().map(key));
     for (index, item) in items.iter().enumerate() {
@@ -31,7 +31,7 @@ pub(super) fn unique(items: &[Value], keys: &[&str], ty: &str, at: &Path<'_>, er
 }
 
 /// A list of texts has not too many, and each once.
-pub(super) fn set(tree: &Value, name: &str, most: usize, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn set(tree: &Value, name: &str, most: usize, at: &Path<'_>, errors: &mut ErrorList) {
     let items = tree.items(name);
     let field_path = at.child(name);
     if !few(items, most, &field_path, errors) {
@@ -40,14 +40,20 @@ pub(super) fn set(tree: &Value, name: &str, most: usize, at: &Path<'_>, errors: 
     let repeated = field_checks::duplicate_flags(items);
     for (index, item) in items.iter().enumerate() {
         if repeated[index] {
-            let shown = Shown::Text(item.as_str().unwrap_or_default().to_owned());
+            let shown = BadValue::Text(item.as_str().unwrap_or_default().to_owned());
             errors.push(Error::duplicate(&field_path.index(index), shown));
         }
     }
 }
 
 /// A text that must be there, and be one of a few.
-pub(super) fn required_of(tree: &Value, name: &str, supported: &[&str], at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn required_of(
+    tree: &Value,
+    name: &str,
+    supported: &[&str],
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     match tree.text(name) {
         "" => errors.push(Error::required(&at.child(name), "")),
         value => field_checks::validate_supported(value, supported, &at.child(name), errors),
@@ -55,7 +61,13 @@ pub(super) fn required_of(tree: &Value, name: &str, supported: &[&str], at: &Pat
 }
 
 /// A text that is one of a few if it is there.
-pub(super) fn optional_of(tree: &Value, name: &str, supported: &[&str], at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn optional_of(
+    tree: &Value,
+    name: &str,
+    supported: &[&str],
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     match tree.text(name) {
         "" => {}
         value => field_checks::validate_supported(value, supported, &at.child(name), errors),

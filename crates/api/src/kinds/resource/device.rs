@@ -9,8 +9,8 @@ use crate::{
         core::node_selector::{self, Values},
         field_checks,
     },
-    name::Rule,
-    rules::{Errors, Tree},
+    name::NameFormat,
+    strategy::{ErrorList, Tree},
 };
 
 const ATTRIBUTES_AND_CAPACITIES: usize = 32;
@@ -29,7 +29,7 @@ const LISTS: [&str; 4] = ["bools", "ints", "strings", "versions"];
 const CONDITION_LISTS: [&str; 2] = ["bindingConditions", "bindingFailureConditions"];
 
 /// What is wrong with a device, by hand.
-pub(super) fn judge(device: &Value, old: &Value, each_selects: bool, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn judge(device: &Value, old: &Value, each_selects: bool, at: &Path<'_>, errors: &mut ErrorList) {
     field_checks::validate_dns1123_label(device.text("name"), &at.child("name"), errors);
     let attributes = device.entries("attributes");
     let capacities = device.entries("capacity");
@@ -91,7 +91,7 @@ pub(super) fn judge(device: &Value, old: &Value, each_selects: bool, at: &Path<'
     judge_conditions(device, at, errors);
 }
 
-fn judge_attribute(attribute: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn judge_attribute(attribute: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if let Some(text) = attribute.at("string").as_str() {
         short(text, &at.child("string"), errors);
     }
@@ -108,13 +108,13 @@ fn judge_attribute(attribute: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn short(text: &str, at: &Path<'_>, errors: &mut Errors) {
+fn short(text: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if text.len() > VALUE_BYTES {
         errors.push(Error::too_long(at, VALUE_BYTES));
     }
 }
 
-fn version(text: &str, at: &Path<'_>, errors: &mut Errors) {
+fn version(text: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if !is_version(text) {
         let detail = "must be a string compatible with semver.org spec 2.0.0";
         errors.push(Error::invalid(at, text, detail));
@@ -148,7 +148,7 @@ fn is_version(text: &str) -> bool {
 }
 
 /// What is wrong with counters, by hand: there may be too many.
-pub(super) fn judge_counters(of: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn judge_counters(of: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let counters = of.entries("counters").len();
     if counters > COUNTERS {
         errors.push(Error::too_many(&at.child("counters"), Some(counters), COUNTERS));
@@ -156,7 +156,7 @@ pub(super) fn judge_counters(of: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// What the types say of counters, and of the set they are in.
-pub(super) fn declared_counters(of: &Value, set: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn declared_counters(of: &Value, set: &str, at: &Path<'_>, errors: &mut ErrorList) {
     match of.text(set) {
         "" => errors.push(Error::required(&at.child(set), "")),
         name => field_checks::validate_dns1123_label(name, &at.child(set), errors),
@@ -171,7 +171,7 @@ pub(super) fn declared_counters(of: &Value, set: &str, at: &Path<'_>, errors: &m
     }
 }
 
-fn judge_nodes(device: &Value, each_selects: bool, at: &Path<'_>, errors: &mut Errors) {
+fn judge_nodes(device: &Value, each_selects: bool, at: &Path<'_>, errors: &mut ErrorList) {
     const ONE: &str = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
     if !each_selects {
         if ["nodeName", "nodeSelector", "allNodes"]
@@ -189,7 +189,12 @@ fn judge_nodes(device: &Value, each_selects: bool, at: &Path<'_>, errors: &mut E
         Some("") => errors.push(Error::invalid(&at.child("nodeName"), "", "must not be empty")),
         Some(node) => {
             found.push("`nodeName`");
-            field_checks::push_invalid(node, Rule::Subdomain.name(node), &at.child("nodeName"), errors);
+            field_checks::push_invalid(
+                node,
+                NameFormat::Subdomain.name(node),
+                &at.child("nodeName"),
+                errors,
+            );
         }
     }
     if device.has("nodeSelector") {
@@ -213,7 +218,7 @@ fn judge_nodes(device: &Value, each_selects: bool, at: &Path<'_>, errors: &mut E
 }
 
 /// What is wrong with the conditions a device or result waits for, by hand.
-pub(super) fn judge_conditions(of: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn judge_conditions(of: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let [good, bad] = CONDITION_LISTS;
     for list in CONDITION_LISTS {
         let field_path = at.child(list);
@@ -246,14 +251,14 @@ pub(super) fn judge_conditions(of: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// What the types say of those conditions.
-pub(super) fn declared_conditions(of: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn declared_conditions(of: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     for list in CONDITION_LISTS {
         declared::few(of.items(list), CONDITIONS, &at.child(list), errors);
     }
 }
 
 /// What the types say of a device.
-pub(super) fn declared(device: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn declared(device: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("attributes");
     for (key, attribute) in device.entries("attributes") {
         declared_attribute(attribute, &field_path.key(key), errors);
@@ -275,7 +280,7 @@ pub(super) fn declared(device: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// An attribute has one value.
-fn declared_attribute(attribute: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn declared_attribute(attribute: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let found: Vec<_> = VALUES.into_iter().filter(|name| attribute.has(name)).collect();
     if found.len() == 1 {
         return;
@@ -316,7 +321,7 @@ mod tests {
 
     #[test]
     fn conditions_come_in_two_lists_that_do_not_meet() {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         judge_conditions(
             &json!({"bindingConditions": ["a", "a"], "bindingFailureConditions": ["a"]}),
             &Path::new("d"),

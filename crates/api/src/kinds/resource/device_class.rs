@@ -10,19 +10,21 @@ use crate::{
     field::{Error, Path},
     kinds::field_checks,
     name,
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, named_row},
     time::Time,
 };
 
-/// The rules of device classes.
 pub(super) struct DeviceClass;
 
-impl Rules for DeviceClass {
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+// upstream: pkg/registry/resource/deviceclass/strategy.go deviceClassStrategy
+impl RestStrategy for DeviceClass {
+    // upstream: pkg/apis/resource/validation/validation.go ValidateDeviceClass
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate(object.at("spec"), &Value::Null, errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    // upstream: pkg/apis/resource/validation/validation.go ValidateDeviceClassUpdate
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate(new.at("spec"), old.at("spec"), errors);
     }
 
@@ -35,12 +37,13 @@ impl Rules for DeviceClass {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printDeviceClass
     fn row(&self, object: &Value, now: Time) -> Row {
         named_row(object, now, [])
     }
 }
 
-fn validate(spec: &Value, old: &Value, errors: &mut Errors) {
+fn validate(spec: &Value, old: &Value, errors: &mut ErrorList) {
     let at = Path::new("spec");
     let age = |name: &str| {
         if !old.is_null() && spec.at(name) == old.at(name) {
@@ -69,7 +72,7 @@ fn validate(spec: &Value, old: &Value, errors: &mut Errors) {
 }
 
 /// The name of a resource beside those the cluster knows, which must leave room for that of its quota.
-fn extended_resource(resource: &str, at: &Path<'_>, errors: &mut Errors) {
+fn extended_resource(resource: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if !resource.contains('/') {
         let detail = "a name must be a domain-prefixed path, such as 'example.com/my-prop'";
         errors.push(Error::invalid(at, resource, detail));
@@ -81,7 +84,7 @@ fn extended_resource(resource: &str, at: &Path<'_>, errors: &mut Errors) {
         let detail = "must not have \"requests.\" prefix";
         errors.push(Error::invalid(at, resource, detail));
     }
-    let msgs = name::label_key(&format!("requests.{resource}"));
+    let msgs = name::validate_label_key(&format!("requests.{resource}"));
     field_checks::push_invalid(resource, msgs, at, errors);
 }
 
@@ -98,7 +101,7 @@ mod tests {
             "config": [{}, {"opaque": {"driver": "d", "parameters": [1]}}],
             "extendedResourceName": "x",
         });
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         validate(&spec, &Value::Null, &mut errors);
         let messages: Vec<_> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(

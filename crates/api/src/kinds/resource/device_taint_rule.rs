@@ -5,43 +5,54 @@ use serde_json::{Value, json};
 use super::{taint, word};
 use crate::{
     field::{Error, Path},
-    kinds::{condition, core::volume::source::driver_name, field_checks, status_meta},
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, age, named_row},
+    kinds::{condition, core::volume::source::validate_csi_driver_name, field_checks, status_meta},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, age, named_row},
     time::Time,
 };
 
 const CONDITIONS: usize = 8;
 
-/// The rules of device taint rules.
 pub(super) struct DeviceTaintRule;
 
-impl Rules for DeviceTaintRule {
-    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
+// upstream: pkg/registry/resource/devicetaintrule/strategy.go deviceTaintRuleStrategy
+impl RestStrategy for DeviceTaintRule {
+    // upstream: pkg/registry/resource/devicetaintrule/strategy.go PrepareForCreate
+    fn prepare_for_create(&self, object: &mut Value, at: &StrategyContext<'_>) {
         object.set("status", json!({}));
-        taint::date(object.make("spec").make("taint"), at.now);
+        taint::date(object.ensure_object("spec").ensure_object("taint"), at.now);
     }
 
     /// An effect is there since it was changed, unless the client says otherwise.
-    fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
+    // upstream: pkg/registry/resource/devicetaintrule/strategy.go PrepareForUpdate
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, at: &StrategyContext<'_>) {
         new.copy_from("status", old);
-        let before = old.way("spec.taint");
-        let taint = new.make("spec").make("taint");
+        let before = old.at_path("spec.taint");
+        let taint = new.ensure_object("spec").ensure_object("taint");
         taint::date(taint, at.now);
         if taint.at("effect") != before.at("effect") && taint.at("timeAdded") == before.at("timeAdded") {
             taint.set("timeAdded", at.now.truncated().to_string());
         }
     }
 
-    fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+    // upstream: pkg/registry/resource/devicetaintrule/strategy.go deviceTaintRuleStatusStrategy
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.copy_from("spec", old);
         status_meta::reset_object_meta_for_status(new, old);
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    // upstream: pkg/apis/resource/validation/validation.go ValidateDeviceTaintRule
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate(object.at("spec"), errors);
     }
 
-    fn validate_status(&self, new: &Value, _: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    // upstream: pkg/apis/resource/validation/validation.go ValidateDeviceTaintRuleStatusUpdate
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        _: &Value,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         let at = Path::new("status");
         let field_path = at.child("conditions");
         let conditions = new.at("status").items("conditions");
@@ -55,7 +66,8 @@ impl Rules for DeviceTaintRule {
         true
     }
 
-    fn updates_unconditionally(&self) -> bool {
+    // upstream: pkg/registry/resource/devicetaintrule/strategy.go AllowUnconditionalUpdate
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 
@@ -72,7 +84,7 @@ impl Rules for DeviceTaintRule {
     }
 
     fn row(&self, object: &Value, now: Time) -> Row {
-        let taint = object.way("spec.taint");
+        let taint = object.at_path("spec.taint");
         let added = match taint.at("timeAdded").as_str() {
             Some(added) => age(added, now),
             None => json!(""),
@@ -90,12 +102,12 @@ impl Rules for DeviceTaintRule {
     }
 }
 
-fn validate(spec: &Value, errors: &mut Errors) {
+fn validate(spec: &Value, errors: &mut ErrorList) {
     let at = Path::new("spec");
     let selector = spec.at("deviceSelector");
     let field_path = at.child("deviceSelector");
     if let Some(driver) = selector.at("driver").as_str() {
-        driver_name(driver, &field_path.child("driver"), errors);
+        validate_csi_driver_name(driver, &field_path.child("driver"), errors);
     }
     if let Some(pool) = selector.at("pool").as_str() {
         word::pool(pool, &field_path.child("pool"), errors);
@@ -115,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_taint_has_a_key_and_an_effect() {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         validate(
             &json!({"deviceSelector": {"pool": ""}, "taint": {"key": "k", "effect": ""}}),
             &mut errors,

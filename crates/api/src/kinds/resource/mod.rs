@@ -1,4 +1,4 @@
-//! The kinds of the `resource.k8s.io` group, a file each.
+//! The kinds of the `resource.k8s.io` group, one file per kind.
 //!
 //! Many of their rules are told twice upstream, by hand and in the types; where both speak, the second is heard,
 //! and comes last. Here the first are called `judge`, the second `declared`. Expressions are not compiled.
@@ -18,10 +18,10 @@ mod selector;
 mod taint;
 mod word;
 
-use crate::rules::Rules;
+use crate::strategy::RestStrategy;
 
-/// The rules of a kind of this group.
-pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
+/// The strategy of a kind of this group.
+pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     Some(match kind {
         "DeviceClass" => &device_class::DeviceClass,
         "DeviceTaintRule" => &device_taint_rule::DeviceTaintRule,

@@ -6,15 +6,15 @@ use super::{allocation, claim, taint};
 use crate::{
     field::Path,
     kinds::{field_checks, status_meta},
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row},
     time::Time,
 };
 
-/// The rules of resource claims.
 pub(super) struct ResourceClaim;
 
-impl Rules for ResourceClaim {
-    fn default(&self, object: &mut Value) {
+// upstream: pkg/registry/resource/resourceclaim/strategy.go resourceclaimStrategy
+impl RestStrategy for ResourceClaim {
+    fn set_defaults(&self, object: &mut Value) {
         if let Some(spec) = object.at_mut("spec") {
             claim::default(spec);
         }
@@ -29,27 +29,31 @@ impl Rules for ResourceClaim {
         }
     }
 
-    fn prepare_create(&self, object: &mut Value, _: &Circumstances<'_>) {
+    // upstream: pkg/registry/resource/resourceclaim/strategy.go PrepareForCreate
+    fn prepare_for_create(&self, object: &mut Value, _: &StrategyContext<'_>) {
         object.set("status", json!({}));
-        claim::drop_disabled(object.make("spec"), &Value::Null);
+        claim::drop_disabled(object.ensure_object("spec"), &Value::Null);
     }
 
-    fn prepare_update(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+    // upstream: pkg/registry/resource/resourceclaim/strategy.go PrepareForUpdate
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.copy_from("status", old);
-        claim::drop_disabled(new.make("spec"), old.at("spec"));
+        claim::drop_disabled(new.ensure_object("spec"), old.at("spec"));
     }
 
-    fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.copy_from("spec", old);
         status_meta::reset_object_meta_for_status(new, old);
-        allocation::prepare(new.make("status"), old.at("status"));
+        allocation::prepare(new.ensure_object("status"), old.at("status"));
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    // upstream: pkg/apis/resource/validation/validation.go ValidateResourceClaim
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         claim::validate(object.at("spec"), &Path::new("spec"), errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    // upstream: pkg/apis/resource/validation/validation.go ValidateResourceClaimUpdate
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         field_checks::validate_immutable_hiding_value(
             new.at("spec"),
             old.at("spec"),
@@ -58,7 +62,14 @@ impl Rules for ResourceClaim {
         );
     }
 
-    fn validate_status(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    // upstream: pkg/apis/resource/validation/validation.go ValidateResourceClaimStatusUpdate
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        old: &Value,
+        _: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         allocation::validate(new, old.at("status"), errors);
     }
 
@@ -74,6 +85,7 @@ impl Rules for ResourceClaim {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printResourceClaim
     fn row(&self, object: &Value, now: Time) -> Row {
         let status = object.at("status");
         let deleted = object.at("metadata").has("deletionTimestamp");
@@ -97,7 +109,7 @@ mod tests {
     use super::*;
 
     fn errors(spec: &Value) -> Vec<String> {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         claim::validate(spec, &Path::new("spec"), &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
@@ -107,7 +119,7 @@ mod tests {
         let mut object = json!({"spec": {"devices": {"requests": [
             {"name": "r", "exactly": {"deviceClassName": "c", "tolerations": [{}]}},
         ]}}});
-        ResourceClaim.default(&mut object);
+        ResourceClaim.set_defaults(&mut object);
         let exactly = &object.at("spec").at("devices").items("requests")[0];
         assert_eq!(
             exactly.at("exactly"),

@@ -4,40 +4,47 @@ use serde_json::Value;
 
 use super::claim;
 use crate::{
-    field::{Error, Path, Shown},
+    field::{BadValue, Error, Path},
     go,
     kinds::{core::persistent_volume_claim::validate_template_metadata, field_checks, go_values},
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row},
     time::Time,
 };
 
-/// The rules of templates of resource claims.
 pub(super) struct ResourceClaimTemplate;
 
-impl Rules for ResourceClaimTemplate {
-    fn default(&self, object: &mut Value) {
+// upstream: pkg/registry/resource/resourceclaimtemplate/strategy.go resourceClaimTemplateStrategy
+impl RestStrategy for ResourceClaimTemplate {
+    fn set_defaults(&self, object: &mut Value) {
         let spec = object.at_mut("spec").and_then(|spec| spec.at_mut("spec"));
         if let Some(spec) = spec {
             claim::default(spec);
         }
     }
 
-    fn prepare_create(&self, object: &mut Value, _: &Circumstances<'_>) {
-        claim::drop_disabled(object.make("spec").make("spec"), &Value::Null);
+    // upstream: pkg/registry/resource/resourceclaimtemplate/strategy.go PrepareForCreate
+    fn prepare_for_create(&self, object: &mut Value, _: &StrategyContext<'_>) {
+        claim::drop_disabled(object.ensure_object("spec").ensure_object("spec"), &Value::Null);
     }
 
-    fn prepare_update(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
-        claim::drop_disabled(new.make("spec").make("spec"), old.way("spec.spec"));
+    // upstream: pkg/registry/resource/resourceclaimtemplate/strategy.go PrepareForUpdate
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
+        claim::drop_disabled(
+            new.ensure_object("spec").ensure_object("spec"),
+            old.at_path("spec.spec"),
+        );
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    // upstream: pkg/apis/resource/validation/validation.go ValidateResourceClaimTemplate
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let spec = object.at("spec");
         let at = Path::new("spec");
         validate_template_metadata(spec.at("metadata"), &at.child("metadata"), errors);
         claim::validate(spec.at("spec"), &at.child("spec"), errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
+    // upstream: pkg/apis/resource/validation/validation.go ValidateResourceClaimTemplateUpdate
+    fn validate_update(&self, new: &Value, old: &Value, at: &StrategyContext<'_>, errors: &mut ErrorList) {
         self.validate(new, at, errors);
         if new.at("spec") != old.at("spec") {
             errors.push(Error::invalid(
@@ -53,13 +60,14 @@ impl Rules for ResourceClaimTemplate {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printResourceClaimTemplate
     fn row(&self, object: &Value, now: Time) -> Row {
         named_row(object, now, [])
     }
 }
 
 /// A spec as errors show it: the metadata stand inline.
-fn shown(spec: &Value) -> Shown {
+fn shown(spec: &Value) -> BadValue {
     let metadata: Vec<_> = ["labels", "annotations"]
         .into_iter()
         .filter(|name| spec.at("metadata").has(name))
@@ -67,5 +75,5 @@ fn shown(spec: &Value) -> Shown {
         .collect();
     let metadata = metadata.concat();
     let claim = go_values::internal_json("resource", "ResourceClaimSpec", spec.at("spec"));
-    Shown::Printed(format!("{{{metadata}\"Spec\":{claim}}}"))
+    BadValue::Printed(format!("{{{metadata}\"Spec\":{claim}}}"))
 }

@@ -6,17 +6,19 @@ use serde_json::{Value, json};
 
 use super::{declared, device, taint, word};
 use crate::{
-    field::{Error, Path, Shown},
+    field::{BadValue, Error, Path},
     go,
     kinds::{
         core::{
             node_selector::{self, Values},
-            volume::source::driver_name,
+            volume::source::validate_csi_driver_name,
         },
         field_checks,
     },
-    name::Rule,
-    rules::{Circumstances, Column, Errors, Row, Rules, Selectable, Tree, TreeMut, named_row},
+    name::NameFormat,
+    strategy::{
+        Column, ErrorList, RestStrategy, Row, SelectableField, StrategyContext, Tree, TreeMut, named_row,
+    },
     time::Time,
 };
 
@@ -27,30 +29,35 @@ const COUNTER_SETS: usize = 8;
 /// Attributes that hold lists, which belongs to a feature that is off.
 const LISTS: [&str; 4] = ["bools", "ints", "strings", "versions"];
 
-/// The rules of resource slices.
 pub(super) struct ResourceSlice;
 
-impl Rules for ResourceSlice {
-    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
-        let spec = object.make("spec");
+// upstream: pkg/registry/resource/resourceslice/strategy.go resourceSliceStrategy
+impl RestStrategy for ResourceSlice {
+    // upstream: pkg/registry/resource/resourceslice/strategy.go PrepareForCreate
+    fn prepare_for_create(&self, object: &mut Value, at: &StrategyContext<'_>) {
+        let spec = object.ensure_object("spec");
         date_taints(spec, at.now);
         drop_disabled(spec, &Value::Null);
     }
 
-    fn prepare_update(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
-        let spec = new.make("spec");
+    // upstream: pkg/registry/resource/resourceslice/strategy.go PrepareForUpdate
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, at: &StrategyContext<'_>) {
+        let spec = new.ensure_object("spec");
         date_taints(spec, at.now);
         drop_disabled(spec, old.at("spec"));
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    // upstream: pkg/apis/resource/validation/validation.go ValidateResourceSlice
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate(object.at("spec"), &Value::Null, errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    // upstream: pkg/apis/resource/validation/validation.go ValidateResourceSliceUpdate
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate(new.at("spec"), old.at("spec"), errors);
     }
 
+    // upstream: pkg/registry/resource/resourceslice/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, _: Option<&Value>) -> Vec<String> {
         let driver = new.at("spec").text("driver");
         if driver.to_lowercase() == driver {
@@ -70,22 +77,22 @@ impl Rules for ResourceSlice {
         false
     }
 
-    fn selectable(&self) -> &'static [Selectable] {
-        const FIELDS: &[Selectable] = &[
-            Selectable::rule("spec.nodeName", |slice| {
+    fn selectable_fields(&self) -> &'static [SelectableField] {
+        const FIELDS: &[SelectableField] = &[
+            SelectableField::rule("spec.nodeName", |slice| {
                 Cow::Borrowed(slice.at("spec").text("nodeName"))
             }),
-            Selectable::rule("spec.driver", |slice| {
+            SelectableField::rule("spec.driver", |slice| {
                 Cow::Borrowed(slice.at("spec").text("driver"))
             }),
-            Selectable::rule("spec.pool.name", |slice| {
-                Cow::Borrowed(slice.way("spec.pool").text("name"))
+            SelectableField::rule("spec.pool.name", |slice| {
+                Cow::Borrowed(slice.at_path("spec.pool").text("name"))
             }),
         ];
         FIELDS
     }
 
-    fn not_selectable(&self, field: &str) -> String {
+    fn unsupported_field_label(&self, field: &str) -> String {
         format!("field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: {field}")
     }
 
@@ -100,6 +107,7 @@ impl Rules for ResourceSlice {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printResourceSlice
     fn row(&self, object: &Value, now: Time) -> Row {
         let spec = object.at("spec");
         named_row(
@@ -162,7 +170,7 @@ fn has_lists(device: &Value) -> bool {
         .any(|attribute| LISTS.iter().any(|list| attribute.has(list)))
 }
 
-fn validate(spec: &Value, old: &Value, errors: &mut Errors) {
+fn validate(spec: &Value, old: &Value, errors: &mut ErrorList) {
     let at = Path::new("spec");
     judge(spec, old, &at, errors);
     let field_path = at.child("devices");
@@ -179,8 +187,8 @@ fn validate(spec: &Value, old: &Value, errors: &mut Errors) {
     }
 }
 
-fn judge(spec: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
-    driver_name(spec.text("driver"), &at.child("driver"), errors);
+fn judge(spec: &Value, old: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+    validate_csi_driver_name(spec.text("driver"), &at.child("driver"), errors);
     let pool = spec.at("pool");
     let field_path = at.child("pool");
     word::pool(pool.text("name"), &field_path.child("name"), errors);
@@ -220,7 +228,7 @@ fn judge(spec: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn judge_devices(spec: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn judge_devices(spec: &Value, old: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let devices = spec.items("devices");
     let is_rich =
         |device: &Value| device.has("taints") || device.has("consumesCounters") || has_lists(device);
@@ -250,7 +258,7 @@ fn judge_devices(spec: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) 
 }
 
 /// A slice is for one node, for nodes with some labels, for all, or says so of each device.
-fn judge_nodes(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn judge_nodes(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     const ONE: &str =
         "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required";
     let mut found = Vec::new();
@@ -262,7 +270,12 @@ fn judge_nodes(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         }
         Some(node) => {
             found.push("`nodeName`");
-            field_checks::push_invalid(node, Rule::Subdomain.name(node), &at.child("nodeName"), errors);
+            field_checks::push_invalid(
+                node,
+                NameFormat::Subdomain.name(node),
+                &at.child("nodeName"),
+                errors,
+            );
         }
     }
     if spec.has("nodeSelector") {
@@ -274,7 +287,7 @@ fn judge_nodes(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
             let detail = "must have exactly one node selector term";
             errors.push(Error::invalid(
                 &field_path.child("nodeSelectorTerms"),
-                Shown::Printed(node_selector::printed_terms(selector)),
+                BadValue::Printed(node_selector::printed_terms(selector)),
                 detail,
             ));
         }
@@ -317,7 +330,7 @@ mod tests {
     }
 
     fn errors(spec: &Value) -> Vec<String> {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         validate(spec, &Value::Null, &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
@@ -357,7 +370,7 @@ mod tests {
     fn slices_are_found_by_node_driver_and_pool() {
         let object = json!({"spec": slice(&json!([]))});
         let values: Vec<_> = ResourceSlice
-            .selectable()
+            .selectable_fields()
             .iter()
             .map(|one| (one.field.as_ref(), one.get(&object)))
             .collect();

@@ -2,44 +2,44 @@
 
 use std::sync::{Arc, LazyLock};
 
-use k3_cel::{Decl, Environment, ObjectDecl, Opaque, Program, Shape, Type};
+use k3_cel::{DeclType, Environment, ObjectDeclType, OpaqueType, Program, Shape, Type};
 
 use crate::{
     field::{Error, Path},
-    rules::Errors,
+    strategy::ErrorList,
 };
 
 const LONGEST_DOMAIN: u64 = 63;
 const LONGEST_NAME: u64 = 32;
 const LONGEST_DRIVER: u64 = 63;
 const LONGEST_VALUE: u64 = 64;
-const MOST_ENTRIES: u64 = 32;
+const MAX_ENTRIES: u64 = 32;
 /// What an expression may cost at most.
 const MOST: u64 = 1_000_000;
 
 /// What expressions speak of: a device, its attributes and capacities by domain and name.
 static ENVIRONMENT: LazyLock<Environment> = LazyLock::new(|| {
-    let device = ObjectDecl::new("kubernetes.DRADevice")
-        .field("driver", Decl::new(Shape::String, LONGEST_DRIVER))
-        .field("allowMultipleAllocations", Decl::new(Shape::Bool, 1))
-        .field("attributes", by_name(Decl::new(Shape::Dyn, LONGEST_VALUE)))
-        .field("capacity", by_name(Shape::Opaque(Opaque::Quantity).into()));
+    let device = ObjectDeclType::new("kubernetes.DRADevice")
+        .field("driver", DeclType::new(Shape::String, LONGEST_DRIVER))
+        .field("allowMultipleAllocations", DeclType::new(Shape::Bool, 1))
+        .field("attributes", by_name(DeclType::new(Shape::Dyn, LONGEST_VALUE)))
+        .field("capacity", by_name(Shape::Opaque(OpaqueType::Quantity).into()));
     Environment::new()
-        .variable("device", Decl::object(device))
+        .variable("device", DeclType::object(device))
         .with_bindings()
 });
 
 /// A map by domain and name.
-fn by_name(values: Decl) -> Decl {
-    let map = |key: u64, values: Decl| {
-        let keys = Decl::new(Shape::String, key);
-        Decl::new(Shape::Map(Arc::new(keys), Arc::new(values)), MOST_ENTRIES)
+fn by_name(values: DeclType) -> DeclType {
+    let map = |key: u64, values: DeclType| {
+        let keys = DeclType::new(Shape::String, key);
+        DeclType::new(Shape::Map(Arc::new(keys), Arc::new(values)), MAX_ENTRIES)
     };
     map(LONGEST_DOMAIN, map(LONGEST_NAME, values))
 }
 
 /// What is wrong with an expression.
-pub(super) fn judge(text: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn judge(text: &str, at: &Path<'_>, errors: &mut ErrorList) {
     let program = match Program::compile(&ENVIRONMENT, text) {
         Ok(program) => program,
         Err(error) if error.is_instantiation() => {
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     fn messages(text: &str) -> Vec<String> {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         judge(text, &Path::new("expression"), &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }

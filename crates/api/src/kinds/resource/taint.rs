@@ -7,7 +7,7 @@ use crate::{
     field::{Error, Path},
     kinds::field_checks,
     name,
-    rules::{Errors, Tree, TreeMut},
+    strategy::{ErrorList, Tree, TreeMut},
     time::Time,
 };
 
@@ -17,30 +17,35 @@ const OPERATORS: [&str; 2] = ["Equal", "Exists"];
 
 /// A taint that does not say so is there since now.
 pub(super) fn date(taint: &mut Value, now: Time) {
-    taint.fill("timeAdded", now.truncated().to_string());
+    taint.set_default("timeAdded", now.truncated().to_string());
 }
 
 /// Fills in what was left out of the tolerations of a request or result.
 pub(super) fn default_tolerations(of: &mut Value) {
     for toleration in of.items_mut("tolerations") {
-        toleration.fill("operator", "Equal");
+        toleration.set_default("operator", "Equal");
     }
 }
 
 /// What is wrong with a taint, by hand.
-pub(super) fn judge(taint: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn judge(taint: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     field_checks::validate_qualified_name(taint.text("key"), &at.child("key"), errors);
     let value = taint.text("value");
-    field_checks::push_invalid(value, name::label_value(value), &at.child("value"), errors);
+    field_checks::push_invalid(
+        value,
+        name::validate_label_value(value),
+        &at.child("value"),
+        errors,
+    );
 }
 
 /// What the type says of a taint.
-pub(super) fn declared(taint: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn declared(taint: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     declared::required_of(taint, "effect", &EFFECTS, at, errors);
 }
 
 /// What is wrong with the tolerations of a request or result, by hand.
-pub(super) fn judge_tolerations(of: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn judge_tolerations(of: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("tolerations");
     for (index, toleration) in of.items("tolerations").iter().enumerate() {
         let field_path = field_path.index(index);
@@ -51,14 +56,16 @@ pub(super) fn judge_tolerations(of: &Value, at: &Path<'_>, errors: &mut Errors) 
                 let detail = "must be empty for operator `Exists`";
                 errors.push(Error::invalid(&field_path, value, detail));
             }
-            "Equal" => field_checks::push_invalid(value, name::label_value(value), &field_path, errors),
+            "Equal" => {
+                field_checks::push_invalid(value, name::validate_label_value(value), &field_path, errors)
+            }
             _ => {}
         }
     }
 }
 
 /// What the type says of tolerations.
-pub(super) fn declared_tolerations(of: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn declared_tolerations(of: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("tolerations");
     for (index, toleration) in of.items("tolerations").iter().enumerate() {
         let field_path = field_path.index(index);

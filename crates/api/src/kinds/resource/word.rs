@@ -9,9 +9,9 @@ use serde_json::Value;
 
 use crate::{
     field::{Error, Path},
-    kinds::{core::volume::source::driver_name, field_checks},
+    kinds::{core::volume::source::validate_csi_driver_name, field_checks},
     name,
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 /// The longest pool name, and the longest domain and name of an attribute.
@@ -22,7 +22,7 @@ const IDENTIFIER: usize = 32;
 pub(super) const KEY: usize = DOMAIN + 1 + IDENTIFIER;
 
 /// The name of a pool, judged by hand: domain names parted by slashes.
-pub(super) fn pool(pool: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn pool(pool: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if pool.is_empty() {
         errors.push(Error::required(at, ""));
         return;
@@ -36,7 +36,7 @@ pub(super) fn pool(pool: &str, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// The name of a pool, as the types declare it.
-pub(super) fn declared_pool(pool: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn declared_pool(pool: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if pool.is_empty() {
         errors.push(Error::required(at, ""));
         return;
@@ -49,7 +49,7 @@ pub(super) fn declared_pool(pool: &str, at: &Path<'_>, errors: &mut Errors) {
             let detail = format!("segment {index}: must not be empty");
             errors.push(Error::invalid(at, pool, detail));
         } else {
-            for msg in name::dns1123_subdomain(part) {
+            for msg in name::validate_dns1123_subdomain(part) {
                 errors.push(Error::invalid(at, part, format!("segment {index}: {msg}")));
             }
         }
@@ -57,7 +57,7 @@ pub(super) fn declared_pool(pool: &str, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// The name of a driver, as the types declare it.
-pub(super) fn declared_driver(driver: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn declared_driver(driver: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if driver.is_empty() {
         errors.push(Error::required(at, ""));
         return;
@@ -69,13 +69,13 @@ pub(super) fn declared_driver(driver: &str, at: &Path<'_>, errors: &mut Errors) 
 }
 
 /// The key of an attribute or capacity, judged by hand: an identifier, with or without the domain of a driver.
-pub(super) fn qualified(key: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn qualified(key: &str, at: &Path<'_>, errors: &mut ErrorList) {
     match key.split_once('/') {
         None => identifier(key, at, errors),
         Some((domain, name)) if !name.contains('/') => {
             match domain {
                 "" => errors.push(Error::invalid(at, "", "the domain must not be empty")),
-                domain => driver_name(domain, at, errors),
+                domain => validate_csi_driver_name(domain, at, errors),
             }
             match name {
                 "" => errors.push(Error::invalid(at, "", "the name must not be empty")),
@@ -87,7 +87,7 @@ pub(super) fn qualified(key: &str, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// The name of an attribute with its domain, as the types declare it.
-pub(super) fn declared_full(full: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn declared_full(full: &str, at: &Path<'_>, errors: &mut ErrorList) {
     match full.split_once('/') {
         None => identifier(full, at, errors),
         Some((domain, name)) if !name.contains('/') => {
@@ -97,7 +97,7 @@ pub(super) fn declared_full(full: &str, at: &Path<'_>, errors: &mut Errors) {
                     if domain.len() > DOMAIN {
                         errors.push(Error::too_long(at, DOMAIN));
                     }
-                    for msg in name::dns1123_subdomain(domain) {
+                    for msg in name::validate_dns1123_subdomain(domain) {
                         errors.push(Error::invalid(at, domain, format!("prefix: {msg}")));
                     }
                 }
@@ -115,15 +115,15 @@ pub(super) fn declared_full(full: &str, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn identifier(name: &str, at: &Path<'_>, errors: &mut Errors) {
+fn identifier(name: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if name.len() > IDENTIFIER {
         errors.push(Error::too_long(at, IDENTIFIER));
     }
-    field_checks::push_invalid(name, name::c_identifier(name), at, errors);
+    field_checks::push_invalid(name, name::validate_c_identifier(name), at, errors);
 }
 
 /// The identity of a share, as the types declare it.
-pub(super) fn declared_uuid(value: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn declared_uuid(value: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let Some(uuid) = value.as_str() else { return };
     let is_valid = uuid.len() == 36
         && uuid.bytes().enumerate().all(|(index, byte)| match index {
@@ -156,7 +156,7 @@ impl<'v> Requests<'v> {
     }
 
     /// What is wrong with a reference to a request.
-    pub(super) fn judge(&self, reference: &str, at: &Path<'_>, errors: &mut Errors) {
+    pub(super) fn judge(&self, reference: &str, at: &Path<'_>, errors: &mut ErrorList) {
         const KNOWN: &str = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
         let (request, alternative) = match reference.split_once('/') {
             Some((request, alternative)) => (request, Some(alternative)),
@@ -176,7 +176,7 @@ impl<'v> Requests<'v> {
     }
 
     /// What is wrong with a list of references, unless it is too long, which others tell.
-    pub(super) fn judge_all(&self, tree: &Value, at: &Path<'_>, errors: &mut Errors) {
+    pub(super) fn judge_all(&self, tree: &Value, at: &Path<'_>, errors: &mut ErrorList) {
         if tree.items("requests").len() > super::claim::REQUESTS {
             return;
         }
@@ -215,7 +215,7 @@ mod tests {
         let requests = json!([{"name": "a"}, {"name": "b", "firstAvailable": [{"name": "c"}]}]);
         let requests = Requests::new(requests.as_array().unwrap());
         let msgs = |reference: &str| {
-            let mut errors = Errors::new();
+            let mut errors = ErrorList::new();
             requests.judge(reference, &Path::new("r"), &mut errors);
             errors.len()
         };

@@ -1,50 +1,56 @@
-//! CSI drivers: what the cluster must know of a driver before it uses its volumes.
+//! CSIDriver: how the cluster uses the volumes of a CSI driver.
 
 use serde_json::{Value, json};
 
 use crate::{
     field::{Error, Path},
     kinds::field_checks,
-    rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
+    strategy::{
+        Column, Description, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row,
+    },
     time::Time,
 };
 
-const SECRETS_ADVISED: &str = "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes";
+const TOKEN_IN_SECRETS_WARNING: &str = "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes";
 
-/// The rules of CSI drivers.
 pub(super) struct CsiDriver;
 
-impl Rules for CsiDriver {
-    fn default(&self, object: &mut Value) {
-        let spec = object.make("spec");
-        spec.fill("attachRequired", true);
-        spec.fill("podInfoOnMount", false);
-        spec.fill("storageCapacity", false);
-        spec.fill("fsGroupPolicy", "ReadWriteOnceWithFSType");
+// upstream: pkg/registry/storage/csidriver/strategy.go csiDriverStrategy
+impl RestStrategy for CsiDriver {
+    // upstream: pkg/apis/storage/v1/defaults.go SetDefaults_CSIDriver
+    fn set_defaults(&self, object: &mut Value) {
+        let spec = object.ensure_object("spec");
+        spec.set_default("attachRequired", true);
+        spec.set_default("podInfoOnMount", false);
+        spec.set_default("storageCapacity", false);
+        spec.set_default("fsGroupPolicy", "ReadWriteOnceWithFSType");
         if spec.items("volumeLifecycleModes").is_empty() {
             spec.set("volumeLifecycleModes", json!(["Persistent"]));
         }
-        spec.fill("requiresRepublish", false);
-        spec.fill("seLinuxMount", false);
-        spec.fill("preventPodSchedulingIfMissing", false);
+        spec.set_default("requiresRepublish", false);
+        spec.set_default("seLinuxMount", false);
+        spec.set_default("preventPodSchedulingIfMissing", false);
     }
 
-    /// Generations are counted from the first change on, not from the beginning.
-    fn prepare_update(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+    // upstream: pkg/registry/storage/csidriver/strategy.go PrepareForUpdate; the generation starts at 0 and only updates raise it
+    // upstream: pkg/registry/storage/csidriver/strategy.go PrepareForUpdate
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         if new.at("spec") != old.at("spec") {
             let generation = old.at("metadata").int("generation").unwrap_or_default() + 1;
-            new.make("metadata").set("generation", generation);
+            new.ensure_object("metadata").set("generation", generation);
         }
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate(object.at("spec"), errors);
+    // upstream: pkg/apis/storage/validation/validation.go ValidateCSIDriver
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
+        validate_csi_driver_spec(object.at("spec"), errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    // upstream: pkg/apis/storage/validation/validation.go ValidateCSIDriverUpdate
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let new = new.at("spec");
         let old = old.at("spec");
-        validate(new, errors);
+        validate_csi_driver_spec(new, errors);
         let at = Path::new("spec");
         let required = "attachRequired";
         let field_path = at.child("attachedRequired");
@@ -53,17 +59,19 @@ impl Rules for CsiDriver {
         field_checks::validate_immutable_field(new.at(modes), old.at(modes), &at.child(modes), errors);
     }
 
+    // upstream: pkg/registry/storage/csidriver/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         let requests = "tokenRequests";
         let spec = new.at("spec");
         let is_new = old.is_none_or(|old| old.at("spec").at(requests) != spec.at(requests));
         if is_new && !spec.items(requests).is_empty() && !spec.has("serviceAccountTokenInSecrets") {
-            return vec![SECRETS_ADVISED.to_owned()];
+            return vec![TOKEN_IN_SECRETS_WARNING.to_owned()];
         }
         Vec::new()
     }
 
-    fn updates_unconditionally(&self) -> bool {
+    // upstream: pkg/registry/storage/csidriver/strategy.go AllowUnconditionalUpdate
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 
@@ -97,6 +105,7 @@ impl Rules for CsiDriver {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printCSIDriver
     fn row(&self, object: &Value, now: Time) -> Row {
         let spec = object.at("spec");
         let tokens = if spec.has("tokenRequests") {
@@ -128,7 +137,8 @@ impl Rules for CsiDriver {
     }
 }
 
-fn validate(spec: &Value, errors: &mut Errors) {
+// upstream: pkg/apis/storage/validation/validation.go validateCSIDriverSpec; the misspelt path spec.attachedRequired is upstream's
+fn validate_csi_driver_spec(spec: &Value, errors: &mut ErrorList) {
     let at = Path::new("spec");
     if spec.has("fsGroupPolicy") {
         field_checks::validate_supported(
@@ -138,7 +148,7 @@ fn validate(spec: &Value, errors: &mut Errors) {
             errors,
         );
     }
-    token_requests(spec.items("tokenRequests"), &at.child("tokenRequests"), errors);
+    validate_token_requests(spec.items("tokenRequests"), &at.child("tokenRequests"), errors);
     for mode in spec.texts("volumeLifecycleModes") {
         let field_path = at.child("volumeLifecycleModes");
         field_checks::validate_supported(mode, &["Persistent", "Ephemeral"], &field_path, errors);
@@ -155,7 +165,8 @@ fn validate(spec: &Value, errors: &mut Errors) {
     }
 }
 
-fn token_requests(requests: &[Value], at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/storage/validation/validation.go validateTokenRequests
+fn validate_token_requests(requests: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
     let repeated = field_checks::duplicate_flags(requests.iter().map(|request| request.text("audience")));
     for (index, request) in requests.iter().enumerate() {
         let field_path = at.index(index);
@@ -183,10 +194,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_driver_shows_its_audiences_and_modes() {
+    fn row_shows_audiences_and_modes() {
         let mut driver =
             json!({"metadata": {"name": "d", "creationTimestamp": "2026-01-01T00:00:00Z"}, "spec": {}});
-        CsiDriver.default(&mut driver);
+        CsiDriver.set_defaults(&mut driver);
         let now = Time::parse("2026-01-01T00:00:30Z").unwrap();
         let cells = |driver: &Value| Value::Array(CsiDriver.row(driver, now).cells);
         assert_eq!(
@@ -194,7 +205,7 @@ mod tests {
             json!(["d", true, false, false, "<unset>", false, "Persistent", "30s"])
         );
         driver
-            .make("spec")
+            .ensure_object("spec")
             .set("tokenRequests", json!([{"audience": "a"}, {"audience": "b"}]));
         assert_eq!(cells(&driver)[4], "a,b");
         assert_eq!(CsiDriver.warnings(&driver, None).len(), 1);

@@ -1,38 +1,40 @@
-//! CSI storage capacities: how much a class can still give to some nodes.
+//! CSIStorageCapacity: the capacity of a storage class in one topology segment.
 
 use serde_json::Value;
 
 use crate::{
     field::{Error, Path},
     kinds::{core::node_selector, field_checks, label_selector},
-    name::Rule,
-    rules::{Circumstances, Errors, Rules, Tree},
+    name::NameFormat,
     selector::label::{InvalidValues, UnknownOperators, validate as validate_selector},
+    strategy::{ErrorList, RestStrategy, StrategyContext, Tree},
 };
 
-/// The rules of CSI storage capacities.
 pub(super) struct CsiStorageCapacity;
 
-impl Rules for CsiStorageCapacity {
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate(object, InvalidValues::Refused, errors);
+// upstream: pkg/registry/storage/csistoragecapacity/strategy.go csiStorageCapacityStrategy
+impl RestStrategy for CsiStorageCapacity {
+    // upstream: pkg/apis/storage/validation/validation.go ValidateCSIStorageCapacity
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
+        validate_csi_storage_capacity(object, InvalidValues::Refused, errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let mut msgs = Errors::new();
-        topology(old, InvalidValues::Refused, &mut msgs);
-        let values = if msgs.is_empty() {
+    // upstream: pkg/apis/storage/validation/validation.go ValidateCSIStorageCapacityUpdate
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
+        let mut old_errors = ErrorList::new();
+        validate_node_topology(old, InvalidValues::Refused, &mut old_errors);
+        let values = if old_errors.is_empty() {
             InvalidValues::Refused
         } else {
             InvalidValues::Taken
         };
-        validate(new, values, errors);
+        validate_csi_storage_capacity(new, values, errors);
         let topology = "nodeTopology";
         if new.at(topology) != old.at(topology) {
-            let shown = label_selector::error_value(new.at(topology));
+            let selector = label_selector::error_value(new.at(topology));
             errors.push(Error::invalid(
                 &Path::new(topology),
-                shown,
+                selector,
                 field_checks::IMMUTABLE,
             ));
         }
@@ -46,6 +48,7 @@ impl Rules for CsiStorageCapacity {
         }
     }
 
+    // upstream: pkg/registry/storage/csistoragecapacity/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, _: Option<&Value>) -> Vec<String> {
         let mut warnings = Vec::new();
         let topology = new.at("nodeTopology");
@@ -59,12 +62,14 @@ impl Rules for CsiStorageCapacity {
         warnings
     }
 
-    fn updates_unconditionally(&self) -> bool {
+    // upstream: pkg/registry/storage/csistoragecapacity/strategy.go AllowUnconditionalUpdate
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 }
 
-fn topology(object: &Value, values: InvalidValues, errors: &mut Errors) {
+// upstream: pkg/apis/storage/validation/validation.go ValidateCSIStorageCapacity
+fn validate_node_topology(object: &Value, values: InvalidValues, errors: &mut ErrorList) {
     if object.has("nodeTopology") {
         errors.extend(validate_selector(
             &Path::new("nodeTopology"),
@@ -75,11 +80,12 @@ fn topology(object: &Value, values: InvalidValues, errors: &mut Errors) {
     }
 }
 
-fn validate(object: &Value, values: InvalidValues, errors: &mut Errors) {
-    topology(object, values, errors);
+// upstream: pkg/apis/storage/validation/validation.go ValidateCSIStorageCapacity
+fn validate_csi_storage_capacity(object: &Value, values: InvalidValues, errors: &mut ErrorList) {
+    validate_node_topology(object, values, errors);
     let class = object.text("storageClassName");
     let field_path = Path::new("storageClassName");
-    field_checks::push_invalid(class, Rule::Subdomain.name(class), &field_path, errors);
+    field_checks::push_invalid(class, NameFormat::Subdomain.name(class), &field_path, errors);
     let capacity = field_checks::quantity_or_zero(object.at("capacity"));
     if capacity.sign().is_lt() {
         let detail = "must be greater than or equal to 0";
@@ -98,15 +104,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_capacity_names_a_class_and_is_not_negative() {
-        let mut errors = Errors::new();
-        validate(
+    fn rejects_negative_capacity_and_missing_class() {
+        let mut errors = ErrorList::new();
+        validate_csi_storage_capacity(
             &json!({"storageClassName": "c", "capacity": "0"}),
             InvalidValues::Refused,
             &mut errors,
         );
         assert!(errors.is_empty());
-        validate(
+        validate_csi_storage_capacity(
             &json!({"storageClassName": "c", "capacity": "-1"}),
             InvalidValues::Refused,
             &mut errors,
@@ -118,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn old_names_of_labels_are_warned_of() {
+    fn warns_of_deprecated_node_labels() {
         let object = json!({"nodeTopology": {"matchLabels": {"beta.kubernetes.io/os": "linux"}}});
         assert_eq!(
             CsiStorageCapacity.warnings(&object, None),

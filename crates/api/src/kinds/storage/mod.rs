@@ -1,4 +1,4 @@
-//! The kinds of the `storage.k8s.io` group, a file each.
+//! The kinds of the `storage.k8s.io` group, one file per kind.
 
 mod csi_driver;
 mod csi_node;
@@ -8,10 +8,10 @@ mod storage_class;
 mod volume_attachment;
 mod volume_attributes_class;
 
-use crate::rules::Rules;
+use crate::strategy::RestStrategy;
 
-/// The rules of a kind of this group.
-pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
+/// The strategy of a kind of this group.
+pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     Some(match kind {
         "CSIDriver" => &csi_driver::CsiDriver,
         "CSINode" => &csi_node::CsiNode,

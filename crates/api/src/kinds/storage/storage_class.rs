@@ -1,4 +1,4 @@
-//! Storage classes: who makes volumes, and how.
+//! StorageClass: the provisioner of volumes and its settings.
 
 use std::{
     cmp::Reverse,
@@ -11,39 +11,43 @@ use super::parameters;
 use crate::{
     field::{Error, Path},
     kinds::{core::node_selector, field_checks},
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut, named_row},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row},
     time::Time,
 };
 
-/// The fields that cannot change, in the order in which they are told.
-const IMMUTABLE: [&str; 4] = ["provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"];
+/// Immutable fields, in the order of their errors.
+const IMMUTABLE_FIELDS: [&str; 4] = ["provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"];
 
-/// What marks the class of claims that name none.
-const DEFAULT: [&str; 2] = [
+/// Annotations that mark the default class.
+// upstream: pkg/apis/storage/util/helpers.go IsDefaultAnnotation
+const DEFAULT_CLASS_ANNOTATIONS: [&str; 2] = [
     "storageclass.kubernetes.io/is-default-class",
     "storageclass.beta.kubernetes.io/is-default-class",
 ];
 
-/// The rules of storage classes.
 pub(super) struct StorageClass;
 
-impl Rules for StorageClass {
-    fn default(&self, object: &mut Value) {
-        object.fill("reclaimPolicy", "Delete");
-        object.fill("volumeBindingMode", "Immediate");
+// upstream: pkg/registry/storage/storageclass/strategy.go storageClassStrategy
+impl RestStrategy for StorageClass {
+    // upstream: pkg/apis/storage/v1/defaults.go SetDefaults_StorageClass
+    fn set_defaults(&self, object: &mut Value) {
+        object.set_default("reclaimPolicy", "Delete");
+        object.set_default("volumeBindingMode", "Immediate");
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate(object, errors);
-        field_checks::require_fields(object, &["provisioner"], &Path::NOWHERE, errors);
+    // upstream: pkg/apis/storage/validation/validation.go ValidateStorageClass
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
+        validate_storage_class(object, errors);
+        field_checks::require_fields(object, &["provisioner"], &Path::NIL, errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate(new, errors);
+    // upstream: pkg/apis/storage/validation/validation.go ValidateStorageClassUpdate
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
+        validate_storage_class(new, errors);
         if new.at("provisioner") != old.at("provisioner") {
-            field_checks::require_fields(new, &["provisioner"], &Path::NOWHERE, errors);
+            field_checks::require_fields(new, &["provisioner"], &Path::NIL, errors);
         }
-        for name in IMMUTABLE {
+        for name in IMMUTABLE_FIELDS {
             field_checks::validate_immutable_hiding_value(
                 new.at(name),
                 old.at(name),
@@ -53,6 +57,7 @@ impl Rules for StorageClass {
         }
     }
 
+    // upstream: pkg/registry/storage/storageclass/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, _: Option<&Value>) -> Vec<String> {
         let mut warnings = Vec::new();
         for (i, term) in new.items("allowedTopologies").iter().enumerate() {
@@ -78,6 +83,7 @@ impl Rules for StorageClass {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printStorageClass
     fn row(&self, object: &Value, now: Time) -> Row {
         named_row(
             object,
@@ -95,13 +101,14 @@ impl Rules for StorageClass {
         true
     }
 
-    /// The class of claims that name none is marked: the newest of those that are to be it.
+    /// Marks the default class in the list: the newest of those that are annotated.
+    // upstream: pkg/printers/internalversion/printers.go getEffectiveDefaultStorageClass, printStorageClassList
     fn arrange(&self, rows: &mut [(Value, Row)]) {
         let created = |class: &Value| Time::parse(class.at("metadata").text("creationTimestamp")).ok();
         let name = |class: &Value| class.at("metadata").text("name").to_owned();
         let default = rows
             .iter_mut()
-            .filter(|(class, _)| is_default(class))
+            .filter(|(class, _)| is_default_class(class))
             .max_by_key(|(class, _)| (created(class), Reverse(name(class))));
         if let Some((class, row)) = default {
             row.cells[0] = json!(format!("{} (default)", name(class)));
@@ -109,19 +116,22 @@ impl Rules for StorageClass {
     }
 }
 
-/// Whether a class is to be that of claims that name none.
-fn is_default(class: &Value) -> bool {
+// upstream: pkg/apis/storage/util/helpers.go IsDefaultAnnotation
+fn is_default_class(class: &Value) -> bool {
     let annotations = class.at("metadata").at("annotations");
-    DEFAULT.iter().any(|name| annotations.text(name) == "true")
+    DEFAULT_CLASS_ANNOTATIONS
+        .iter()
+        .any(|name| annotations.text(name) == "true")
 }
 
-fn validate(object: &Value, errors: &mut Errors) {
+// upstream: pkg/apis/storage/validation/validation.go ValidateStorageClass
+fn validate_storage_class(object: &Value, errors: &mut ErrorList) {
     let provisioner = object.text("provisioner");
     if !provisioner.is_empty() {
         let field_path = Path::new("provisioner");
         field_checks::validate_qualified_name(&field_checks::to_lower(provisioner), &field_path, errors);
     }
-    parameters::validate(object, false, errors);
+    parameters::validate_parameters(object, false, errors);
     let policy = object.text("reclaimPolicy");
     if !policy.is_empty() {
         field_checks::validate_supported(policy, &["Delete", "Retain"], &Path::new("reclaimPolicy"), errors);
@@ -132,17 +142,17 @@ fn validate(object: &Value, errors: &mut Errors) {
         &Path::new("volumeBindingMode"),
         errors,
     );
-    topologies(object.items("allowedTopologies"), errors);
+    validate_allowed_topologies(object.items("allowedTopologies"), errors);
 }
 
-/// Terms are told apart by what they allow. One that allows all is taken for the same as every other that there
-/// is room for.
-fn topologies(terms: &[Value], errors: &mut Errors) {
+/// Rejects duplicate terms. An empty term counts as a duplicate of any other.
+// upstream: pkg/apis/storage/validation/validation.go validateAllowedTopologies
+fn validate_allowed_topologies(terms: &[Value], errors: &mut ErrorList) {
     let at = Path::new("allowedTopologies");
     let mut before: HashMap<BTreeMap<&str, BTreeSet<&str>>, usize> = HashMap::new();
     for (index, term) in terms.iter().enumerate() {
         let field_path = at.index(index);
-        let allowed = topology(term, &field_path.child("matchLabelExpressions"), errors);
+        let allowed = validate_topology_term(term, &field_path.child("matchLabelExpressions"), errors);
         let empty = if allowed.is_empty() { terms.len() } else { 0 };
         let same = before.entry(allowed).or_default();
         for _ in 0..empty + *same {
@@ -155,7 +165,11 @@ fn topologies(terms: &[Value], errors: &mut Errors) {
     }
 }
 
-fn topology<'v>(term: &'v Value, at: &Path<'_>, errors: &mut Errors) -> BTreeMap<&'v str, BTreeSet<&'v str>> {
+fn validate_topology_term<'v>(
+    term: &'v Value,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) -> BTreeMap<&'v str, BTreeSet<&'v str>> {
     let mut allowed = BTreeMap::new();
     for (index, requirement) in term.items("matchLabelExpressions").iter().enumerate() {
         let field_path = at.index(index);
@@ -182,15 +196,15 @@ fn topology<'v>(term: &'v Value, at: &Path<'_>, errors: &mut Errors) -> BTreeMap
 mod tests {
     use super::*;
 
-    fn messages(errors: &Errors) -> Vec<String> {
+    fn messages(errors: &ErrorList) -> Vec<String> {
         errors.iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn topologies_and_their_keys_and_values_are_told_apart() {
+    fn rejects_duplicate_topologies() {
         let zone = json!({"matchLabelExpressions": [{"key": "zone", "values": ["a", "a"]}, {"key": "zone", "values": ["b"]}]});
-        let mut errors = Errors::new();
-        topologies(&[zone.clone(), zone], &mut errors);
+        let mut errors = ErrorList::new();
+        validate_allowed_topologies(&[zone.clone(), zone], &mut errors);
         assert_eq!(
             messages(&errors),
             [
@@ -204,10 +218,10 @@ mod tests {
     }
 
     #[test]
-    fn a_list_marks_the_newest_default() {
+    fn list_marks_the_newest_default() {
         let class = |name: &str, day: &str, default: &str| {
             let class = json!({"metadata": {
-                "name": name, "creationTimestamp": format!("2026-01-{day}T00:00:00Z"), "annotations": {DEFAULT[0]: default},
+                "name": name, "creationTimestamp": format!("2026-01-{day}T00:00:00Z"), "annotations": {DEFAULT_CLASS_ANNOTATIONS[0]: default},
             }});
             let row = StorageClass.row(&class, Time::from_unix(0, 0));
             (class, row)
@@ -224,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_shows_what_holds_if_nothing_is_said() {
+    fn row_shows_defaults() {
         let class = json!({"metadata": {"name": "c", "creationTimestamp": "2026-01-01T00:00:00Z"}, "provisioner": "p"});
         let now = Time::parse("2026-01-01T00:00:30Z").unwrap();
         assert_eq!(

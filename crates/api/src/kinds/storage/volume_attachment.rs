@@ -1,4 +1,4 @@
-//! Volume attachments: a volume that is, or is to be, at a node.
+//! VolumeAttachment: the request to attach a volume to a node, and its state.
 
 use serde_json::{Value, json};
 
@@ -7,24 +7,26 @@ use crate::{
     kinds::{
         core::{
             persistent_volume::{Context, default_sources, validate_volume_spec},
-            volume::source::driver_name,
+            volume::source::validate_csi_driver_name,
         },
         field_checks, status_meta,
     },
-    name::Rule,
-    rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, named_row},
+    name::NameFormat,
+    strategy::{
+        Column, Description, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row,
+    },
     time::Time,
 };
 
-const METADATA_BYTES: usize = 256 * 1024;
-const MESSAGE_BYTES: usize = 1024;
-const ATTACHER_LENGTH: usize = 63;
+const MAX_METADATA_BYTES: usize = 256 * 1024;
+const MAX_MESSAGE_BYTES: usize = 1024;
+const MAX_ATTACHER_LENGTH: usize = 63;
 
-/// The rules of volume attachments.
 pub(super) struct VolumeAttachment;
 
-impl Rules for VolumeAttachment {
-    fn default(&self, object: &mut Value) {
+// upstream: pkg/registry/storage/volumeattachment/strategy.go volumeAttachmentStrategy
+impl RestStrategy for VolumeAttachment {
+    fn set_defaults(&self, object: &mut Value) {
         let spec = object
             .at_mut("spec")
             .and_then(|spec| spec.at_mut("source"))
@@ -34,32 +36,42 @@ impl Rules for VolumeAttachment {
         }
     }
 
-    fn prepare_status(&self, new: &mut Value, old: &Value, _: &Circumstances<'_>) {
+    // upstream: pkg/registry/storage/volumeattachment/strategy.go volumeAttachmentStatusStrategy
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.copy_from("spec", old);
         status_meta::reset_object_meta_for_status(new, old);
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        validate(object, errors);
-        attacher(object.at("spec"), errors);
+    // upstream: pkg/apis/storage/validation/validation.go ValidateVolumeAttachment
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
+        validate_volume_attachment(object, errors);
+        validate_attacher(object.at("spec"), errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    // upstream: pkg/apis/storage/validation/validation.go ValidateVolumeAttachmentUpdate
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let at = Path::new("spec");
         let spec = new.at("spec");
         let before = old.at("spec");
         if spec != before {
-            driver_name(spec.text("attacher"), &at.child("attacher"), errors);
+            validate_csi_driver_name(spec.text("attacher"), &at.child("attacher"), errors);
         }
-        validate(new, errors);
+        validate_volume_attachment(new, errors);
         field_checks::validate_immutable_hiding_value(spec, before, &at, errors);
     }
 
-    fn validate_status(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        old: &Value,
+        at: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         self.validate_update(new, old, at, errors);
     }
 
-    fn updates_unconditionally(&self) -> bool {
+    // upstream: pkg/registry/storage/volumeattachment/strategy.go AllowUnconditionalUpdate
+    fn allow_unconditional_update(&self) -> bool {
         false
     }
 
@@ -75,6 +87,7 @@ impl Rules for VolumeAttachment {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printVolumeAttachment
     fn row(&self, object: &Value, now: Time) -> Row {
         let spec = object.at("spec");
         named_row(
@@ -90,7 +103,8 @@ impl Rules for VolumeAttachment {
     }
 }
 
-fn validate(object: &Value, errors: &mut Errors) {
+// upstream: pkg/apis/storage/validation/validation.go validateVolumeAttachmentSpec, validateVolumeAttachmentSource
+fn validate_volume_attachment(object: &Value, errors: &mut ErrorList) {
     let spec = object.at("spec");
     let at = Path::new("spec");
     let source = spec.at("source");
@@ -118,32 +132,42 @@ fn validate(object: &Value, errors: &mut Errors) {
         ),
     }
     let node = spec.text("nodeName");
-    field_checks::push_invalid(node, Rule::Subdomain.name(node), &at.child("nodeName"), errors);
-    validate_status(object.at("status"), errors);
+    field_checks::push_invalid(
+        node,
+        NameFormat::Subdomain.name(node),
+        &at.child("nodeName"),
+        errors,
+    );
+    validate_volume_attachment_status(object.at("status"), errors);
     if let Some(volume) = volume {
         let field_path = field_path.child("persistentVolumeName");
-        field_checks::push_invalid(volume, Rule::Subdomain.name(volume), &field_path, errors);
+        field_checks::push_invalid(volume, NameFormat::Subdomain.name(volume), &field_path, errors);
     }
 }
 
-fn validate_status(status: &Value, errors: &mut Errors) {
+// upstream: pkg/apis/storage/validation/validation.go validateVolumeAttachmentStatus, validateVolumeError
+fn validate_volume_attachment_status(status: &Value, errors: &mut ErrorList) {
     let at = Path::new("status");
     let bytes = |(key, value): (&String, &Value)| key.len() + value.as_str().unwrap_or_default().len();
     let metadata = status.entries("attachmentMetadata");
-    if metadata.iter().map(bytes).sum::<usize>() > METADATA_BYTES {
-        errors.push(Error::too_long(&at.child("attachmentMetadata"), METADATA_BYTES));
+    if metadata.iter().map(bytes).sum::<usize>() > MAX_METADATA_BYTES {
+        errors.push(Error::too_long(
+            &at.child("attachmentMetadata"),
+            MAX_METADATA_BYTES,
+        ));
     }
     for name in ["attachError", "detachError"] {
         let error = status.at(name);
         let field_path = at.child(name);
-        if error.text("message").len() > MESSAGE_BYTES {
-            errors.push(Error::too_long(&field_path.child("message"), MESSAGE_BYTES));
+        if error.text("message").len() > MAX_MESSAGE_BYTES {
+            errors.push(Error::too_long(&field_path.child("message"), MAX_MESSAGE_BYTES));
         }
         field_checks::validate_in_range(error, "errorCode", 0, i64::from(i32::MAX), &field_path, errors);
     }
 }
 
-fn attacher(spec: &Value, errors: &mut Errors) {
+// upstream: pkg/apis/storage/validation/validation.go ValidateVolumeAttachment
+fn validate_attacher(spec: &Value, errors: &mut ErrorList) {
     let at = Path::new("spec");
     let field_path = at.child("attacher");
     let attacher = spec.text("attacher");
@@ -152,8 +176,8 @@ fn attacher(spec: &Value, errors: &mut Errors) {
         return;
     }
     field_checks::validate_dns1123_subdomain_caseless(attacher, &field_path, errors);
-    if attacher.chars().count() > ATTACHER_LENGTH {
-        errors.push(Error::too_long_characters(&field_path, ATTACHER_LENGTH));
+    if attacher.chars().count() > MAX_ATTACHER_LENGTH {
+        errors.push(Error::too_long_characters(&field_path, MAX_ATTACHER_LENGTH));
     }
 }
 
@@ -162,13 +186,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_attachment_names_attacher_volume_and_node() {
-        let mut errors = Errors::new();
+    fn rejects_incomplete_attachments() {
+        let mut errors = ErrorList::new();
         let object = json!({"spec": {"attacher": "A_", "nodeName": "n", "source": {"inlineVolumeSpec": {
             "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1"}, "local": {"path": "/x"},
         }}}});
-        validate(&object, &mut errors);
-        attacher(object.at("spec"), &mut errors);
+        validate_volume_attachment(&object, &mut errors);
+        validate_attacher(object.at("spec"), &mut errors);
         let messages: Vec<_> = errors
             .iter()
             .map(|e| e.to_string().chars().take(100).collect::<String>())
@@ -185,17 +209,17 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_refused_and_what_is_wrong_with_it_is_told_first() {
+    fn rejects_spec_changes_after_validation_errors() {
         let object = |attacher: &str| json!({"spec": {"attacher": attacher, "nodeName": "n", "source": {"persistentVolumeName": "p"}}});
-        let user = crate::rules::User::default();
-        let at = Circumstances {
+        let user = crate::strategy::User::default();
+        let at = StrategyContext {
             kind: crate::kinds::builtin()
                 .kind("storage.k8s.io", "v1", "VolumeAttachment")
                 .unwrap(),
             now: Time::from_unix(0, 0),
             user: &user,
         };
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         VolumeAttachment.validate_update(&object("B_"), &object("a"), &at, &mut errors);
         let messages: Vec<_> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(messages.len(), 2);

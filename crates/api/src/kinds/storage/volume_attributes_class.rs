@@ -1,4 +1,4 @@
-//! Volume attributes classes: what of a volume can be changed while it is in use.
+//! VolumeAttributesClass: mutable attributes of volumes (KEP-3751).
 
 use serde_json::{Value, json};
 
@@ -6,17 +6,18 @@ use super::parameters;
 use crate::{
     field::{Error, Path},
     kinds::field_checks,
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, named_row},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, named_row},
     time::Time,
 };
 
-/// The rules of volume attributes classes.
 pub(super) struct VolumeAttributesClass;
 
-impl Rules for VolumeAttributesClass {
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+// upstream: pkg/registry/storage/volumeattributesclass/strategy.go volumeAttributesClassStrategy
+impl RestStrategy for VolumeAttributesClass {
+    // upstream: pkg/apis/storage/validation/validation.go ValidateVolumeAttributesClass
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let driver = object.text("driverName");
-        field_checks::require_fields(object, &["driverName"], &Path::NOWHERE, errors);
+        field_checks::require_fields(object, &["driverName"], &Path::NIL, errors);
         if !driver.is_empty() {
             field_checks::validate_qualified_name(
                 &field_checks::to_lower(driver),
@@ -24,10 +25,11 @@ impl Rules for VolumeAttributesClass {
                 errors,
             );
         }
-        parameters::validate(object, true, errors);
+        parameters::validate_parameters(object, true, errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, at: &Circumstances<'_>, errors: &mut Errors) {
+    // upstream: pkg/apis/storage/validation/validation.go ValidateVolumeAttributesClassUpdate
+    fn validate_update(&self, new: &Value, old: &Value, at: &StrategyContext<'_>, errors: &mut ErrorList) {
         for name in ["driverName", "parameters"] {
             if new.at(name) != old.at(name) {
                 let detail = format!("updates to {name} are forbidden.");
@@ -46,6 +48,7 @@ impl Rules for VolumeAttributesClass {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printVolumeAttributesClass
     fn row(&self, object: &Value, now: Time) -> Row {
         named_row(object, now, [json!(object.text("driverName"))])
     }

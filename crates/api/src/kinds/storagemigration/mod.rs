@@ -1,11 +1,11 @@
-//! The kinds of the `storagemigration.k8s.io` group, a file each.
+//! The kinds of the `storagemigration.k8s.io` group, one file per kind.
 
 mod storage_version_migration;
 
-use crate::rules::Rules;
+use crate::strategy::RestStrategy;
 
-/// The rules of a kind of this group.
-pub(super) fn rules(kind: &str) -> Option<&'static dyn Rules> {
+/// The strategy of a kind of this group.
+pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     (kind == "StorageVersionMigration")
-        .then_some(&storage_version_migration::StorageVersionMigration as &dyn Rules)
+        .then_some(&storage_version_migration::StorageVersionMigration as &dyn RestStrategy)
 }

@@ -1,11 +1,11 @@
 use super::*;
 use crate::{
     kinds::builtin,
-    rules::{Part, User, create, update},
+    strategy::{Part, User, create, update},
 };
 
-fn circumstances(user: &User) -> Circumstances<'_> {
-    Circumstances {
+fn circumstances(user: &User) -> StrategyContext<'_> {
+    StrategyContext {
         kind: builtin()
             .kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
             .unwrap(),
@@ -23,7 +23,7 @@ fn definition(versions: &Value) -> Value {
         },
         "status": {},
     });
-    CustomResourceDefinition.default(&mut object);
+    CustomResourceDefinition.set_defaults(&mut object);
     object
 }
 

@@ -1,27 +1,27 @@
-//! The policies of a job: what becomes of it when pods fail, and when it is done before all have succeeded.
+//! podFailurePolicy (KEP-3329) and successPolicy (KEP-3998) of a job.
 
 use serde_json::Value;
 
 use super::indexes;
 use crate::{
-    field::{Error, Path, Shown},
+    field::{BadValue, Error, Path},
     go,
     kinds::{counts, field_checks, go_values},
     name,
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 const MAX_RULES: usize = 20;
 const MAX_PATTERNS: usize = 20;
-const MAX_CODES: usize = 255;
+const MAX_EXIT_CODES: usize = 255;
 const MAX_INDEXES: usize = 64 * 1024;
 
 const ACTIONS: [&str; 4] = ["Count", "FailIndex", "FailJob", "Ignore"];
 const OPERATORS: [&str; 2] = ["In", "NotIn"];
 const STATUSES: [&str; 3] = ["False", "True", "Unknown"];
 
-/// What is wrong with the policy for failures.
-pub(super) fn failure(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/batch/validation/validation.go validatePodFailurePolicy
+pub(super) fn validate_pod_failure_policy(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let rules = spec.at("podFailurePolicy").items("rules");
     let field_path = at.child("rules");
     if rules.len() > MAX_RULES {
@@ -29,23 +29,24 @@ pub(super) fn failure(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
     for (index, rule) in rules.iter().enumerate() {
         let field_path = field_path.index(index);
-        failure_rule(rule, spec, &field_path, errors);
+        validate_pod_failure_policy_rule(rule, spec, &field_path, errors);
     }
 }
 
-fn failure_rule(rule: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/batch/validation/validation.go validatePodFailurePolicyRule
+fn validate_pod_failure_policy_rule(rule: &Value, spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("action");
     match rule.text("action") {
         "FailIndex" if !spec.has("backoffLimitPerIndex") => {
             let detail = "requires the backoffLimitPerIndex to be set";
             errors.push(Error::invalid(&field_path, "FailIndex", detail));
         }
-        action => one_of(action, &ACTIONS, &field_path, errors),
+        action => require_supported(action, &ACTIONS, &field_path, errors),
     }
     let codes = rule.at("onExitCodes");
     let conditions = rule.items("onPodConditions");
     if !codes.is_null() {
-        exit_codes(codes, spec, &at.child("onExitCodes"), errors);
+        validate_on_exit_codes(codes, spec, &at.child("onExitCodes"), errors);
     }
     let field_path = at.child("onPodConditions");
     if conditions.len() > MAX_PATTERNS {
@@ -55,9 +56,9 @@ fn failure_rule(rule: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) 
         let field_path = field_path.index(index);
         let kind = pattern.text("type");
         let kind_at = field_path.child("type");
-        let msgs = name::label_key(kind).into_iter();
+        let msgs = name::validate_label_key(kind).into_iter();
         errors.extend(msgs.map(|msg| Error::invalid(&kind_at, kind, msg)));
-        one_of(
+        require_supported(
             pattern.text("status"),
             &STATUSES,
             &field_path.child("status"),
@@ -69,15 +70,20 @@ fn failure_rule(rule: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) 
         (true, true) => "specifying one of OnExitCodes and OnPodConditions is required",
         _ => return,
     };
-    errors.push(Error::invalid(at, Shown::Omitted, detail));
+    errors.push(Error::invalid(at, BadValue::Omitted, detail));
 }
 
-fn exit_codes(codes: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/batch/validation/validation.go validatePodFailurePolicyRuleOnExitCodes
+fn validate_on_exit_codes(codes: &Value, spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let operator = codes.text("operator");
-    one_of(operator, &OPERATORS, &at.child("operator"), errors);
+    require_supported(operator, &OPERATORS, &at.child("operator"), errors);
     if let Some(container) = codes.at("containerName").as_str() {
         let pod = spec.at("template").at("spec");
-        let named = |list: &str| pod.items(list).iter().any(|one| one.text("name") == container);
+        let named = |list: &str| {
+            pod.items(list)
+                .iter()
+                .any(|container_spec| container_spec.text("name") == container)
+        };
         if !named("containers") && !named("initContainers") {
             let detail = "must be one of the container or initContainer names in the pod template";
             errors.push(Error::invalid(&at.child("containerName"), container, detail));
@@ -88,8 +94,8 @@ fn exit_codes(codes: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     if values.is_empty() {
         let detail = "at least one value is required";
         errors.push(Error::invalid(&field_path, codes.at("values"), detail));
-    } else if values.len() > MAX_CODES {
-        errors.push(Error::too_many(&field_path, Some(values.len()), MAX_CODES));
+    } else if values.len() > MAX_EXIT_CODES {
+        errors.push(Error::too_many(&field_path, Some(values.len()), MAX_EXIT_CODES));
     }
     let values: Vec<_> = values.iter().filter_map(Value::as_i64).collect();
     let repeated = field_checks::duplicate_flags(&values);
@@ -107,19 +113,19 @@ fn exit_codes(codes: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// A word that must be given, and be known.
-fn one_of(word: &str, known: &[&str], at: &Path<'_>, errors: &mut Errors) {
-    if word.is_empty() {
-        let quoted: Vec<_> = known.iter().map(|word| go::quote(word)).collect();
+/// Requires a supported value; the messages list the supported ones.
+fn require_supported(value: &str, supported: &[&str], at: &Path<'_>, errors: &mut ErrorList) {
+    if value.is_empty() {
+        let quoted: Vec<_> = supported.iter().map(|value| go::quote(value)).collect();
         let detail = format!("valid values: [{}]", quoted.join(" "));
         errors.push(Error::required(at, detail));
-    } else if !known.contains(&word) {
-        errors.push(Error::not_supported(at, word, known));
+    } else if !supported.contains(&value) {
+        errors.push(Error::not_supported(at, value, supported));
     }
 }
 
-/// What is wrong with the policy for success.
-pub(super) fn success(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/batch/validation/validation.go validateSuccessPolicy
+pub(super) fn validate_success_policy(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let policy = spec.at("successPolicy");
     if spec.text("completionMode") != "Indexed" {
         let detail = "requires indexed completion mode";
@@ -141,11 +147,12 @@ pub(super) fn success(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
     let completions = spec.int("completions").unwrap_or_default();
     for (index, rule) in rules.iter().enumerate() {
-        success_rule(rule, completions, &field_path.index(index), errors);
+        validate_success_policy_rule(rule, completions, &field_path.index(index), errors);
     }
 }
 
-fn success_rule(rule: &Value, completions: i64, at: &Path<'_>, errors: &mut Errors) {
+// upstream: pkg/apis/batch/validation/validation.go validateSuccessPolicyRule
+fn validate_success_policy_rule(rule: &Value, completions: i64, at: &Path<'_>, errors: &mut ErrorList) {
     let listed = rule.at("succeededIndexes").as_str();
     let count = rule.int("succeededCount");
     if listed.is_none() && count.is_none() {
@@ -158,7 +165,7 @@ fn success_rule(rule: &Value, completions: i64, at: &Path<'_>, errors: &mut Erro
         if listed.len() > MAX_INDEXES {
             errors.push(Error::too_long(&field_path, MAX_INDEXES));
         }
-        match indexes::count(listed, completions) {
+        match indexes::count_indexes(listed, completions) {
             Ok(count) => total = count,
             Err(msg) => {
                 let detail = format!("error parsing succeededIndexes: {msg}");

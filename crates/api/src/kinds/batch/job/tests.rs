@@ -1,12 +1,12 @@
-//! What jobs must be, and how they may change.
+//! Validation, updates and table rows of jobs.
 
 use serde_json::{Value, json};
 
 use super::*;
-use crate::rules::User;
+use crate::strategy::User;
 
-fn at(user: &User) -> Circumstances<'_> {
-    Circumstances {
+fn at(user: &User) -> StrategyContext<'_> {
+    StrategyContext {
         kind: crate::kinds::builtin().kind("batch", "v1", "Job").unwrap(),
         now: Time::parse("2026-01-02T03:04:05Z").unwrap(),
         user,
@@ -16,48 +16,48 @@ fn at(user: &User) -> Circumstances<'_> {
 fn job(spec: Value) -> Value {
     let mut job = json!({"metadata": {"name": "x", "uid": "u"}});
     job.set("spec", spec);
-    job.make("spec").fill(
+    job.ensure_object("spec").set_default(
         "template",
         json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}),
     );
-    Job.default(&mut job);
-    Job.prepare_create(&mut job, &at(&User::default()));
+    Job.set_defaults(&mut job);
+    Job.prepare_for_create(&mut job, &at(&User::default()));
     job
 }
 
-fn messages(errors: &Errors) -> Vec<String> {
+fn messages(errors: &ErrorList) -> Vec<String> {
     errors.iter().map(ToString::to_string).collect()
 }
 
-fn msgs(spec: Value) -> Vec<String> {
-    let mut errors = Errors::new();
+fn create_messages(spec: Value) -> Vec<String> {
+    let mut errors = ErrorList::new();
     Job.validate(&job(spec), &at(&User::default()), &mut errors);
     messages(&errors)
 }
 
-fn changed(change: impl Fn(&mut Value)) -> Vec<String> {
+fn update_messages(change: impl Fn(&mut Value)) -> Vec<String> {
     let old = job(json!({"suspend": true}));
     let mut new = old.clone();
     change(&mut new);
-    let mut errors = Errors::new();
+    let mut errors = ErrorList::new();
     Job.validate_update(&new, &old, &at(&User::default()), &mut errors);
     messages(&errors)
 }
 
 #[test]
-fn a_job_selects_its_pods_by_its_uid() {
+fn generates_a_selector_by_uid() {
     let job = job(json!({}));
     assert_eq!(
         job.at("spec").at("selector"),
         &json!({"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}})
     );
-    let labels = job.way("spec.template.metadata").entries("labels");
+    let labels = job.at_path("spec.template.metadata").entries("labels");
     assert_eq!(labels.len(), 4);
     assert_eq!(labels["batch.kubernetes.io/job-name"], "x");
     let pod = json!({"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]});
     let template = json!({"metadata": {"labels": {"job-name": "y"}}, "spec": pod});
     assert_eq!(
-        msgs(json!({"template": template})),
+        create_messages(json!({"template": template})),
         [
             r#"spec.template.metadata.labels[job-name]: Invalid value: {"batch.kubernetes.io/controller-uid":"u","batch.kubernetes.io/job-name":"x","controller-uid":"u","job-name":"y"}: must be 'x'"#
         ]
@@ -65,7 +65,7 @@ fn a_job_selects_its_pods_by_its_uid() {
 }
 
 #[test]
-fn policies_are_judged_rule_by_rule() {
+fn rejects_invalid_policy_rules() {
     let codes = |values: Value| json!({"operator": "In", "containerName": "d", "values": values});
     let rules = json!([
         {"action": "FailIndex", "onExitCodes": codes(json!([2, 1, 0, 1]))},
@@ -74,7 +74,7 @@ fn policies_are_judged_rule_by_rule() {
     ]);
     let rule = "spec.podFailurePolicy.rules";
     assert_eq!(
-        msgs(json!({"podFailurePolicy": {"rules": rules}})),
+        create_messages(json!({"podFailurePolicy": {"rules": rules}})),
         [
             format!(
                 "{rule}[0].action: Invalid value: \"FailIndex\": requires the backoffLimitPerIndex to be set"
@@ -100,7 +100,9 @@ fn policies_are_judged_rule_by_rule() {
     );
     let rules = json!([{}, {"succeededIndexes": "0-2", "succeededCount": 4}]);
     assert_eq!(
-        msgs(json!({"completionMode": "Indexed", "completions": 3, "successPolicy": {"rules": rules}})),
+        create_messages(
+            json!({"completionMode": "Indexed", "completions": 3, "successPolicy": {"rules": rules}})
+        ),
         [
             "spec.successPolicy.rules[0]: Required value: at least one of succeededCount or succeededIndexes must be \
              specified",
@@ -113,32 +115,35 @@ fn policies_are_judged_rule_by_rule() {
 }
 
 #[test]
-fn where_pods_go_can_change_while_a_job_is_suspended() {
+fn allows_scheduling_changes_while_suspended() {
     let pod = |job: &mut Value, name: &str, value: Value| {
-        job.make("spec").make("template").make("spec").set(name, value);
+        job.ensure_object("spec")
+            .ensure_object("template")
+            .ensure_object("spec")
+            .set(name, value);
     };
     assert_eq!(
-        changed(|job| {
+        update_messages(|job| {
             pod(job, "nodeSelector", json!({"a": "b"}));
             pod(job, "affinity", json!({"nodeAffinity": {}}));
             let containers = job
-                .make("spec")
-                .make("template")
-                .make("spec")
+                .ensure_object("spec")
+                .ensure_object("template")
+                .ensure_object("spec")
                 .items_mut("containers");
             containers[0].set(
                 "resources",
                 json!({"limits": {"memory": "1Gi"}, "requests": {"memory": "1Gi"}}),
             );
-            job.make("spec")
-                .make("template")
-                .make("metadata")
-                .make("annotations")
+            job.ensure_object("spec")
+                .ensure_object("template")
+                .ensure_object("metadata")
+                .ensure_object("annotations")
                 .set("a", "b");
         }),
         [""; 0]
     );
-    let refused = changed(|job| pod(job, "affinity", json!({"podAffinity": {}})));
+    let refused = update_messages(|job| pod(job, "affinity", json!({"podAffinity": {}})));
     assert!(
         refused.len() == 1 && refused[0].starts_with("spec.template.spec: Invalid value: {"),
         "{refused:?}"
@@ -146,12 +151,12 @@ fn where_pods_go_can_change_while_a_job_is_suspended() {
 }
 
 #[test]
-fn completions_of_an_indexed_job_change_with_its_parallelism() {
+fn allows_elastic_completions() {
     let indexed = |completions: i64| {
         job(json!({"completionMode": "Indexed", "completions": completions, "parallelism": 5}))
     };
     let messages = |completions: i64| {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         Job.validate_update(
             &indexed(completions),
             &indexed(3),
@@ -168,7 +173,7 @@ fn completions_of_an_indexed_job_change_with_its_parallelism() {
 }
 
 #[test]
-fn a_finished_job_stays_finished() {
+fn rejects_removal_of_terminal_conditions() {
     let with = |status: Value| {
         let mut job = job(json!({}));
         job.set("status", status);
@@ -181,10 +186,10 @@ fn a_finished_job_stays_finished() {
         "succeeded": 1,
         "conditions": [done("SuccessCriteriaMet"), done("Complete")],
     }));
-    let mut errors = Errors::new();
-    status::validate(&finished, &with(json!({})), &mut errors);
+    let mut errors = ErrorList::new();
+    status::validate_job_status_update(&finished, &with(json!({})), &mut errors);
     assert_eq!(messages(&errors), [""; 0]);
-    status::validate(&with(json!({"active": 1})), &finished, &mut errors);
+    status::validate_job_status_update(&with(json!({"active": 1})), &finished, &mut errors);
     assert_eq!(
         messages(&errors),
         [
@@ -197,9 +202,9 @@ fn a_finished_job_stays_finished() {
 }
 
 #[test]
-fn a_row_shows_how_far_a_job_is() {
+fn row_shows_progress() {
     let mut job = job(json!({"completions": 3, "parallelism": 2}));
-    job.make("metadata")
+    job.ensure_object("metadata")
         .set("creationTimestamp", "2026-01-02T03:03:00Z");
     job.set(
         "status",

@@ -14,10 +14,10 @@ use super::{
     volume::default_source,
 };
 use crate::{
-    apply::{FieldSet, managed::Reset},
+    apply::{FieldSet, managed::ResetFields},
     field::{Error, Path},
     kinds::{field_checks, go_values},
-    rules::{Circumstances, Column, Description, Errors, Row, Rules, Tree, TreeMut, age},
+    strategy::{Column, Description, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, age},
     time::Time,
 };
 
@@ -90,19 +90,21 @@ const GONE: [(&str, &str, &str); 6] = [
     ("rbd", "rbd", "deprecated in v1.28, non-functional in v1.31+"),
 ];
 
-/// The rules of persistent volumes.
 pub(crate) struct PersistentVolume;
 
-impl Rules for PersistentVolume {
-    fn default(&self, object: &mut Value) {
-        object.make("status").fill("phase", "Pending");
-        let spec = object.make("spec");
-        spec.fill("persistentVolumeReclaimPolicy", "Retain");
-        spec.fill("volumeMode", "Filesystem");
+// upstream: pkg/registry/core/persistentvolume/strategy.go persistentvolumeStrategy
+impl RestStrategy for PersistentVolume {
+    // upstream: pkg/apis/core/v1/defaults.go SetDefaults_PersistentVolume
+    fn set_defaults(&self, object: &mut Value) {
+        object.ensure_object("status").set_default("phase", "Pending");
+        let spec = object.ensure_object("spec");
+        spec.set_default("persistentVolumeReclaimPolicy", "Retain");
+        spec.set_default("volumeMode", "Filesystem");
         default_sources(spec);
     }
 
-    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
+    // upstream: pkg/registry/core/persistentvolume/strategy.go PrepareForCreate
+    fn prepare_for_create(&self, object: &mut Value, at: &StrategyContext<'_>) {
         let now = at.now.truncated().to_string();
         object.set(
             "status",
@@ -110,11 +112,11 @@ impl Rules for PersistentVolume {
         );
     }
 
-    fn prepare_status(&self, new: &mut Value, old: &Value, at: &Circumstances<'_>) {
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, at: &StrategyContext<'_>) {
         new.copy_from("spec", old);
         let before = old.at("status");
         let since = "lastPhaseTransitionTime";
-        let status = new.make("status");
+        let status = new.ensure_object("status");
         let same_phase = status.text("phase") == before.text("phase");
         if same_phase && !status.has(since) {
             status.copy_from(since, before);
@@ -123,12 +125,14 @@ impl Rules for PersistentVolume {
         }
     }
 
-    fn validate(&self, object: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
+    // upstream: pkg/apis/core/validation/validation.go ValidatePersistentVolume
+    fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate(object, Values::Checked, errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: &Circumstances<'_>, errors: &mut Errors) {
-        let values = if node_selector::has_invalid_values(old.way("spec.nodeAffinity.required")) {
+    // upstream: pkg/apis/core/validation/validation.go ValidatePersistentVolumeUpdate
+    fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
+        let values = if node_selector::has_invalid_values(old.at_path("spec.nodeAffinity.required")) {
             Values::Taken
         } else {
             Values::Checked
@@ -158,12 +162,13 @@ impl Rules for PersistentVolume {
         }
     }
 
+    // upstream: pkg/registry/core/persistentvolume/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, _: Option<&Value>) -> Vec<String> {
         warnings(new)
     }
 
-    fn reset(&self, subresource: &str) -> Option<Reset> {
-        (subresource == "status").then(|| Reset::Fields(FieldSet::of_fields(&[&["spec"]])))
+    fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
+        (subresource == "status").then(|| ResetFields::Fields(FieldSet::of_fields(&[&["spec"]])))
     }
 
     fn columns(&self) -> &'static [Column] {
@@ -183,6 +188,7 @@ impl Rules for PersistentVolume {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printPersistentVolume
     fn row(&self, object: &Value, now: Time) -> Row {
         let metadata = object.at("metadata");
         let spec = object.at("spec");
@@ -224,7 +230,7 @@ pub(crate) fn default_sources(spec: &mut Value) {
     }
 }
 
-fn validate(object: &Value, values: Values, errors: &mut Errors) {
+fn validate(object: &Value, values: Values, errors: &mut ErrorList) {
     let metadata = object.at("metadata");
     let context = Context::Volume {
         name: metadata.text("name"),
@@ -244,7 +250,7 @@ fn validate(object: &Value, values: Values, errors: &mut Errors) {
 }
 
 /// The source stays, but a secret for expanding may be added to one of a driver.
-fn source_is_kept(new: &Value, old: &Value, errors: &mut Errors) {
+fn source_is_kept(new: &Value, old: &Value, errors: &mut ErrorList) {
     if spec::source_names().all(|name| new.at(name) == old.at(name)) {
         return;
     }
@@ -319,7 +325,7 @@ fn warnings(object: &Value) -> Vec<String> {
     let field_path = field_path.child("nodeAffinity");
     let field_path = field_path.child("required");
     let field_path = field_path.child("nodeSelectorTerms");
-    let terms = spec.way("nodeAffinity.required").items("nodeSelectorTerms");
+    let terms = spec.at_path("nodeAffinity.required").items("nodeSelectorTerms");
     for (index, term) in terms.iter().enumerate() {
         node_selector::warnings(term, &field_path.index(index), &mut warnings);
     }

@@ -8,16 +8,16 @@ use super::{options::Options, report::Report};
 use crate::{
     field::Path,
     kinds::core::node_selector::{self, Values},
-    name::{dns1123_label, label_key},
-    rules::{Errors, Tree},
+    name::{validate_dns1123_label, validate_label_key},
     selector::label::{self, InvalidValues, UnknownOperators},
+    strategy::{ErrorList, Tree},
 };
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
 /// What is wrong with what a pod wants to be near to.
-pub(super) fn validate(affinity: &Value, options: &Options, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate(affinity: &Value, options: &Options, at: &Path<'_>, errors: &mut ErrorList) {
     if affinity.has("nodeAffinity") {
         node_affinity(
             affinity.at("nodeAffinity"),
@@ -48,14 +48,14 @@ pub(super) fn validate(affinity: &Value, options: &Options, at: &Path<'_>, error
     }
 }
 
-fn weight(term: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn weight(term: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let weight = term.int("weight").unwrap_or_default();
     if !(1..=100).contains(&weight) {
         errors.invalid(&at.child("weight"), weight, "must be in the range 1-100");
     }
 }
 
-fn node_affinity(affinity: &Value, options: &Options, at: &Path<'_>, errors: &mut Errors) {
+fn node_affinity(affinity: &Value, options: &Options, at: &Path<'_>, errors: &mut ErrorList) {
     if affinity.has(REQUIRED) {
         let values = if options.any_node_values {
             Values::Taken
@@ -74,7 +74,7 @@ fn node_affinity(affinity: &Value, options: &Options, at: &Path<'_>, errors: &mu
     }
 }
 
-fn pod_term(term: &Value, values: InvalidValues, at: &Path<'_>, errors: &mut Errors) {
+fn pod_term(term: &Value, values: InvalidValues, at: &Path<'_>, errors: &mut ErrorList) {
     for name in ["labelSelector", "namespaceSelector"] {
         let field_path = at.child(name);
         errors.extend(label::validate(
@@ -85,19 +85,19 @@ fn pod_term(term: &Value, values: InvalidValues, at: &Path<'_>, errors: &mut Err
         ));
     }
     for name in term.texts("namespaces") {
-        errors.push_invalid(&at.child("namespace"), name, dns1123_label(name));
+        errors.push_invalid(&at.child("namespace"), name, validate_dns1123_label(name));
     }
     label_keys(term, at, errors);
     let key = term.text("topologyKey");
     if key.is_empty() {
         errors.required(&at.child("topologyKey"), "can not be empty");
     }
-    errors.push_invalid(&at.child("topologyKey"), key, label_key(key));
+    errors.push_invalid(&at.child("topologyKey"), key, validate_label_key(key));
 }
 
 /// What is wrong with the keys of labels a term takes the pod's own values for. They were merged into the selector
 /// before, so a key that stands there twice was in both.
-pub(super) fn label_keys(term: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn label_keys(term: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let selector = term.at("labelSelector");
     for name in ["matchLabelKeys", "mismatchLabelKeys"] {
         let list_at = at.child(name);
@@ -106,7 +106,7 @@ pub(super) fn label_keys(term: &Value, at: &Path<'_>, errors: &mut Errors) {
             continue;
         }
         for (index, key) in term.texts(name).enumerate() {
-            errors.push_invalid(&list_at.index(index), key, label_key(key));
+            errors.push_invalid(&list_at.index(index), key, validate_label_key(key));
         }
     }
     let wanted: Vec<&str> = term.texts("matchLabelKeys").collect();
@@ -146,7 +146,7 @@ pub(super) fn has_invalid_pod_values(affinity: &Value) -> bool {
     let invalid = |term: &Value| {
         ["labelSelector", "namespaceSelector"].into_iter().any(|name| {
             let refused = InvalidValues::Refused;
-            !label::validate(&Path::NOWHERE, term.at(name), refused, UnknownOperators::Refused).is_empty()
+            !label::validate(&Path::NIL, term.at(name), refused, UnknownOperators::Refused).is_empty()
         })
     };
     ["podAffinity", "podAntiAffinity"].into_iter().any(|name| {
@@ -161,13 +161,13 @@ pub(super) fn has_invalid_pod_values(affinity: &Value) -> bool {
 
 /// Whether a selector of nodes is not valid today.
 pub(super) fn has_invalid_node_values(affinity: &Value) -> bool {
-    let mut errors = Errors::new();
+    let mut errors = ErrorList::new();
     for term in affinity
         .at("nodeAffinity")
         .at(REQUIRED)
         .items("nodeSelectorTerms")
     {
-        node_selector::validate_term(term, Values::Checked, &Path::NOWHERE, &mut errors);
+        node_selector::validate_term(term, Values::Checked, &Path::NIL, &mut errors);
     }
     !errors.is_empty()
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{options::Options, profile, report::Report, toleration};
 use crate::{
     field::Path,
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 /// Marks a pod that mirrors one a node runs on its own.
@@ -24,7 +24,7 @@ pub(super) fn validate(
     spec: &Value,
     options: &Options,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let annotations = metadata.at("annotations");
     if annotations.is_null() {
@@ -66,7 +66,7 @@ pub(super) fn validate_update(
     old: &Value,
     options: &Options,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let before = old.at("metadata").entries("annotations");
     let after = new.at("metadata").entries("annotations");

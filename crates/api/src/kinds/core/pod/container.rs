@@ -14,8 +14,8 @@ use super::{
 use crate::{
     field::{Error, Path},
     kinds::field_checks,
-    name::{dns1123_label, port_name, port_number},
-    rules::{Errors, Tree},
+    name::{validate_dns1123_label, validate_port_name, validate_port_number},
+    strategy::{ErrorList, Tree},
 };
 
 const PULL_POLICIES: [&str; 3] = ["Always", "IfNotPresent", "Never"];
@@ -56,7 +56,7 @@ impl Pod<'_> {
     }
 
     /// What is wrong with the containers that do the work.
-    pub(super) fn validate_containers(&self, at: &Path<'_>, errors: &mut Errors) {
+    pub(super) fn validate_containers(&self, at: &Path<'_>, errors: &mut ErrorList) {
         let containers = self.spec.items("containers");
         if containers.is_empty() {
             return errors.required(at, "");
@@ -77,7 +77,7 @@ impl Pod<'_> {
     }
 
     /// What is wrong with the containers that run before, or beside, the others.
-    pub(super) fn validate_init_containers(&self, at: &Path<'_>, errors: &mut Errors) {
+    pub(super) fn validate_init_containers(&self, at: &Path<'_>, errors: &mut ErrorList) {
         let containers = self.spec.items("initContainers");
         let repeated =
             field_checks::duplicate_flags(containers.iter().map(|container| container.text("name")));
@@ -111,7 +111,7 @@ impl Pod<'_> {
     }
 
     /// What is wrong with the containers that look into the pod.
-    pub(super) fn validate_ephemeral_containers(&self, at: &Path<'_>, errors: &mut Errors) {
+    pub(super) fn validate_ephemeral_containers(&self, at: &Path<'_>, errors: &mut ErrorList) {
         const DETAIL: &str = "cannot be set for an Ephemeral Container";
         let containers = self.spec.items("ephemeralContainers");
         let repeated =
@@ -154,10 +154,10 @@ impl Pod<'_> {
     }
 
     /// What is wrong with a container, whatever it is for.
-    fn validate(&self, container: &Value, at: &Path<'_>, errors: &mut Errors) {
+    fn validate(&self, container: &Value, at: &Path<'_>, errors: &mut ErrorList) {
         match container.text("name") {
             "" => errors.required(&at.child("name"), ""),
-            name => errors.push_invalid(&at.child("name"), name, dns1123_label(name)),
+            name => errors.push_invalid(&at.child("name"), name, validate_dns1123_label(name)),
         }
         if container.text("image").is_empty() {
             errors.required(&at.child("image"), "");
@@ -192,7 +192,7 @@ impl Pod<'_> {
 }
 
 /// What is asked of the image of a container in a pod, but not in a template.
-pub(super) fn validate_image(container: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_image(container: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let image = container.text("image");
     if image.trim().len() != image.len() {
         errors.invalid(
@@ -203,13 +203,13 @@ pub(super) fn validate_image(container: &Value, at: &Path<'_>, errors: &mut Erro
     }
 }
 
-fn ports(ports: &[Value], at: &Path<'_>, errors: &mut Errors) {
+fn ports(ports: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
     let mut names: HashSet<&str> = HashSet::new();
     for (index, port) in ports.iter().enumerate() {
         let field_path = at.index(index);
         let name = port.text("name");
         if !name.is_empty() {
-            let msgs = port_name(name);
+            let msgs = validate_port_name(name);
             if !msgs.is_empty() {
                 errors.push_invalid(&field_path.child("name"), name, msgs);
             } else if !names.insert(name) {
@@ -220,7 +220,7 @@ fn ports(ports: &[Value], at: &Path<'_>, errors: &mut Errors) {
             0 if needed => errors.required(&field_path.child(field), ""),
             0 => {}
             number => {
-                for msg in port_number(number) {
+                for msg in validate_port_number(number) {
                     errors.invalid(&field_path.child(field), number, msg);
                 }
             }
@@ -232,7 +232,7 @@ fn ports(ports: &[Value], at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// A port of the host can be taken once.
-fn host_ports(containers: &[Value], at: &Path<'_>, errors: &mut Errors) {
+fn host_ports(containers: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
     let mut taken: HashSet<(&str, &str, i64)> = HashSet::new();
     for (index, container) in containers.iter().enumerate() {
         for (number, port) in container.items("ports").iter().enumerate() {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::resources;
 use crate::{
     kinds::core::{image, volume},
-    rules::{Tree, TreeMut},
+    strategy::{Tree, TreeMut},
 };
 
 /// The lists of containers of a spec, in the order in which they are judged and told of.
@@ -15,7 +15,7 @@ const PROBES: [&str; 3] = ["livenessProbe", "readinessProbe", "startupProbe"];
 
 /// Fills in what was left out of a pod.
 pub(super) fn pod(pod: &mut Value) {
-    let spec = pod.make("spec");
+    let spec = pod.ensure_object("spec");
     if spec
         .int("terminationGracePeriodSeconds")
         .is_some_and(|seconds| seconds < 0)
@@ -35,14 +35,14 @@ pub(super) fn pod(pod: &mut Value) {
             }
         }
     }
-    spec.fill("enableServiceLinks", true);
+    spec.set_default("enableServiceLinks", true);
     default_spec(spec);
     status(pod);
 }
 
 /// Fills in what was left out of a pod template.
 pub(crate) fn default_template(template: &mut Value) {
-    default_spec(template.make("spec"));
+    default_spec(template.ensure_object("spec"));
 }
 
 /// Fills in what was left out of the spec of a pod or of a template.
@@ -61,8 +61,8 @@ pub(super) fn default_spec(spec: &mut Value) {
     }
     fill_text(spec, "dnsPolicy", "ClusterFirst");
     fill_text(spec, "restartPolicy", "Always");
-    spec.fill("securityContext", json!({}));
-    spec.fill("terminationGracePeriodSeconds", 30);
+    spec.set_default("securityContext", json!({}));
+    spec.set_default("terminationGracePeriodSeconds", 30);
     fill_text(spec, "schedulerName", "default-scheduler");
     for volume in spec.items_mut("volumes") {
         volume::default_volume(volume);
@@ -100,9 +100,9 @@ fn requests_from_limits(container: &mut Value) {
     if limits.is_empty() {
         return;
     }
-    let requests = requirements.make("requests");
+    let requests = requirements.ensure_object("requests");
     for (name, amount) in limits {
-        requests.fill(&name, amount);
+        requests.set_default(&name, amount);
     }
 }
 
@@ -128,7 +128,7 @@ fn container(container: &mut Value) {
             fill_text(field, "apiVersion", "v1");
         }
         if let Some(file) = source.at_mut("fileKeyRef") {
-            file.fill("optional", false);
+            file.set_default("optional", false);
         }
     }
     if let Some(requirements) = container.at_mut("resources") {
@@ -144,7 +144,7 @@ fn container(container: &mut Value) {
         fill_number(probe, "failureThreshold", 3);
         http(probe);
         if let Some(grpc) = probe.at_mut("grpc") {
-            grpc.fill("service", "");
+            grpc.set_default("service", "");
         }
     }
     let Some(lifecycle) = container.at_mut("lifecycle") else {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::rules::{Tree, TreeMut};
+use crate::strategy::{Tree, TreeMut};
 
 /// Where the fields of a feature stand. `@` is every container, `[]` every item of a list.
 type Feature = &'static [&'static str];

@@ -8,8 +8,11 @@ use super::report::Report;
 use crate::{
     field::Path,
     kinds::core::volume::{Place, object_field, resource_field},
-    name::{config_key, dns1123_label, dns1123_subdomain, relaxed_env_var_name},
-    rules::{Errors, Tree},
+    name::{
+        validate_config_key, validate_dns1123_label, validate_dns1123_subdomain,
+        validate_relaxed_env_var_name,
+    },
+    strategy::{ErrorList, Tree},
 };
 
 /// The fields of its pod a variable can hold, beside labels and annotations.
@@ -26,12 +29,16 @@ const FIELDS: [&str; 9] = [
 ];
 
 /// What is wrong with variables.
-pub(super) fn validate(variables: &[Value], at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate(variables: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
     for (index, variable) in variables.iter().enumerate() {
         let field_path = at.index(index);
         match variable.text("name") {
             "" => errors.required(&field_path.child("name"), ""),
-            name => errors.push_invalid(&field_path.child("name"), name, relaxed_env_var_name(name)),
+            name => errors.push_invalid(
+                &field_path.child("name"),
+                name,
+                validate_relaxed_env_var_name(name),
+            ),
         }
         if variable.has("valueFrom") {
             source(variable, &field_path.child("valueFrom"), errors);
@@ -39,7 +46,7 @@ pub(super) fn validate(variables: &[Value], at: &Path<'_>, errors: &mut Errors) 
     }
 }
 
-fn source(variable: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn source(variable: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let from = variable.at("valueFrom");
     let mut sources = 0;
     let mut has = |name: &str| {
@@ -71,23 +78,23 @@ fn source(variable: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn key_reference(reference: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn key_reference(reference: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let name = reference.text("name");
-    errors.push_invalid(&at.child("name"), name, dns1123_subdomain(name));
+    errors.push_invalid(&at.child("name"), name, validate_dns1123_subdomain(name));
     match reference.text("key") {
         "" => errors.required(&at.child("key"), ""),
-        key => errors.push_invalid(&at.child("key"), key, config_key(key)),
+        key => errors.push_invalid(&at.child("key"), key, validate_config_key(key)),
     }
 }
 
-fn file_reference(reference: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn file_reference(reference: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     match reference.text("key") {
         "" => errors.required(&at.child("key"), ""),
-        key => errors.push_invalid(&at.child("key"), key, relaxed_env_var_name(key)),
+        key => errors.push_invalid(&at.child("key"), key, validate_relaxed_env_var_name(key)),
     }
     match reference.text("volumeName") {
         "" => errors.required(&at.child("volumeName"), ""),
-        name => errors.push_invalid(&at.child("volumeName"), name, dns1123_label(name)),
+        name => errors.push_invalid(&at.child("volumeName"), name, validate_dns1123_label(name)),
     }
     match reference.text("path") {
         "" => errors.required(&at.child("path"), ""),
@@ -96,14 +103,14 @@ fn file_reference(reference: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// A path that must not lead upwards.
-pub(super) fn no_steps_back(path: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn no_steps_back(path: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if path.split('/').any(|part| part == "..") {
         errors.invalid(at, path, "must not contain '..'");
     }
 }
 
 /// A path that must lead downwards.
-pub(super) fn descending(path: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn descending(path: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if path.starts_with('/') {
         errors.invalid(at, path, "must be a relative path");
     }
@@ -111,12 +118,16 @@ pub(super) fn descending(path: &str, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// What is wrong with where variables are taken from in bulk.
-pub(super) fn validate_from(sources: &[Value], at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_from(sources: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
     for (index, from) in sources.iter().enumerate() {
         let field_path = at.index(index);
         let prefix = from.text("prefix");
         if !prefix.is_empty() {
-            errors.push_invalid(&field_path.child("prefix"), prefix, relaxed_env_var_name(prefix));
+            errors.push_invalid(
+                &field_path.child("prefix"),
+                prefix,
+                validate_relaxed_env_var_name(prefix),
+            );
         }
         let mut count = 0;
         for kind in ["configMapRef", "secretRef"] {
@@ -129,7 +140,7 @@ pub(super) fn validate_from(sources: &[Value], at: &Path<'_>, errors: &mut Error
             match from.at(kind).text("name") {
                 "" => errors.required(&name_at, ""),
                 // A dash at the end is taken, as in the beginning of a name.
-                name => errors.push_invalid(&name_at, name, crate::name::Rule::Subdomain.prefix(name)),
+                name => errors.push_invalid(&name_at, name, crate::name::NameFormat::Subdomain.prefix(name)),
             }
         }
         match count {
@@ -141,7 +152,7 @@ pub(super) fn validate_from(sources: &[Value], at: &Path<'_>, errors: &mut Error
 }
 
 /// Variables read from files need a volume that is a scratch directory.
-pub(super) fn validate_files(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_files(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     // Of several by one name, the last.
     let volumes = LazyCell::new(|| -> HashMap<&str, &Value> {
         let volumes = spec.items("volumes").iter();
@@ -151,7 +162,7 @@ pub(super) fn validate_files(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         let list_at = at.child(list);
         for (index, container) in spec.items(list).iter().enumerate() {
             for (number, variable) in container.items("env").iter().enumerate() {
-                let reference = variable.way("valueFrom.fileKeyRef");
+                let reference = variable.at_path("valueFrom.fileKeyRef");
                 if reference.is_null() {
                     continue;
                 }

@@ -5,8 +5,8 @@ use serde_json::Value;
 use super::report::Report;
 use crate::{
     field::Path,
-    name::{http_header_name, port_name, port_number},
-    rules::{Errors, Tree},
+    name::{validate_http_header_name, validate_port_name, validate_port_number},
+    strategy::{ErrorList, Tree},
 };
 
 const ONE_HANDLER: &str = "may not specify more than 1 handler type";
@@ -92,7 +92,7 @@ pub(super) fn validate(
     os: &Value,
     grace: Option<i64>,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     if container.has("lifecycle") {
         let field_path = at.child("lifecycle");
@@ -133,7 +133,7 @@ pub(super) fn validate(
     }
 }
 
-fn probe(probe: &Value, grace: Option<i64>, at: &Path<'_>, errors: &mut Errors) {
+fn probe(probe: &Value, grace: Option<i64>, at: &Path<'_>, errors: &mut ErrorList) {
     handler(probe, &PROBES, grace, at, errors);
     for name in [
         "initialDelaySeconds",
@@ -150,7 +150,7 @@ fn probe(probe: &Value, grace: Option<i64>, at: &Path<'_>, errors: &mut Errors) 
     }
 }
 
-fn handler(handler: &Value, kinds: &[&str], grace: Option<i64>, at: &Path<'_>, errors: &mut Errors) {
+fn handler(handler: &Value, kinds: &[&str], grace: Option<i64>, at: &Path<'_>, errors: &mut ErrorList) {
     let mut given = kinds.iter().filter(|kind| handler.has(kind));
     let Some(first) = given.next() else {
         return errors.required(at, "must specify a handler type");
@@ -186,7 +186,7 @@ fn handler(handler: &Value, kinds: &[&str], grace: Option<i64>, at: &Path<'_>, e
     }
 }
 
-fn http(action: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn http(action: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if action.text("path").is_empty() {
         errors.required(&at.child("path"), "");
     }
@@ -197,7 +197,7 @@ fn http(action: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
     for header in action.items("httpHeaders") {
         let name = header.text("name");
-        errors.push_invalid(&at.child("httpHeaders"), name, http_header_name(name));
+        errors.push_invalid(&at.child("httpHeaders"), name, validate_http_header_name(name));
     }
     if !action.has("protocol") {
         return;
@@ -219,17 +219,17 @@ fn http(action: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// A port by number or by name.
-pub(super) fn port(port: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn port(port: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if let Some(name) = port.as_str() {
-        return errors.push_invalid(at, name, port_name(name));
+        return errors.push_invalid(at, name, validate_port_name(name));
     }
     let number = port.as_i64().unwrap_or_default();
-    for msg in port_number(number) {
+    for msg in validate_port_number(number) {
         errors.invalid(at, number, msg);
     }
 }
 
-fn stop_signal(signal: &str, os: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn stop_signal(signal: &str, os: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let supported: &[&str] = match os.text("name") {
         _ if os.is_null() => {
             return errors.forbidden(at, "may not be set for containers with empty `spec.os.name`");

@@ -5,17 +5,20 @@ use serde_json::Value;
 use super::{options::Options, profile::visit, report::Report};
 use crate::{
     field::{Error, Path},
-    name::{Strictness, dns1123_label, dns1123_subdomain, dns1123_subdomain_with_underscore, legacy_ip},
-    rules::{Errors, Tree},
+    name::{
+        Strictness, validate_dns1123_label, validate_dns1123_subdomain,
+        validate_dns1123_subdomain_with_underscore, validate_legacy_ip,
+    },
+    strategy::{ErrorList, Tree},
 };
 
-const MOST_NAMESERVERS: usize = 3;
-const MOST_SEARCHES: usize = 32;
+const MAX_NAMESERVERS: usize = 3;
+const MAX_SEARCHES: usize = 32;
 const LONGEST_SEARCH: usize = 2048;
 const LONGEST_HOSTNAME: usize = 64;
 
 /// On the host's network a port is the host's.
-pub(super) fn validate_network(spec: &Value, options: &Options, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_network(spec: &Value, options: &Options, at: &Path<'_>, errors: &mut ErrorList) {
     if !spec.flag("hostNetwork") {
         return;
     }
@@ -36,7 +39,7 @@ pub(super) fn validate_network(spec: &Value, options: &Options, at: &Path<'_>, e
 }
 
 /// Who has users of his own cannot share other things with the host.
-pub(super) fn validate_users(spec: &Value, options: &Options, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_users(spec: &Value, options: &Options, at: &Path<'_>, errors: &mut ErrorList) {
     const DETAIL: &str = "when `hostUsers` is false";
     if spec.at("hostUsers").as_bool() != Some(false) {
         return;
@@ -59,7 +62,7 @@ pub(super) fn validate_users(spec: &Value, options: &Options, at: &Path<'_>, err
 }
 
 /// What is wrong with the name a pod goes by in place of its own.
-pub(super) fn validate_name(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_name(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let Some(name) = spec.at("hostnameOverride").as_str() else {
         return;
     };
@@ -73,24 +76,29 @@ pub(super) fn validate_name(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     if name.len() > LONGEST_HOSTNAME {
         errors.push(Error::too_long(&field_path, LONGEST_HOSTNAME));
     }
-    errors.push_invalid(&field_path, name, dns1123_subdomain(name));
+    errors.push_invalid(&field_path, name, validate_dns1123_subdomain(name));
 }
 
 /// What is wrong with the names of others a pod knows.
-pub(super) fn validate_aliases(aliases: &[Value], at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_aliases(aliases: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
     for (index, alias) in aliases.iter().enumerate() {
         let field_path = at.index(index);
         let address_at = field_path.child("ip");
-        errors.extend(legacy_ip(&address_at, alias.text("ip"), Strictness::Strict, &[]));
+        errors.extend(validate_legacy_ip(
+            &address_at,
+            alias.text("ip"),
+            Strictness::Strict,
+            &[],
+        ));
         let names_at = field_path.child("hostnames");
         for (number, name) in alias.texts("hostnames").enumerate() {
-            errors.push_invalid(&names_at.index(number), name, dns1123_subdomain(name));
+            errors.push_invalid(&names_at.index(number), name, validate_dns1123_subdomain(name));
         }
     }
 }
 
 /// What is wrong with how a pod looks names up.
-pub(super) fn validate_dns(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_dns(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let config = spec.at("dnsConfig");
     let servers_at = at.child("nameservers");
     let servers = config.items("nameservers");
@@ -103,12 +111,12 @@ pub(super) fn validate_dns(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
             return errors.required(&servers_at, detail);
         }
     }
-    if servers.len() > MOST_NAMESERVERS {
-        let detail = format!("must not have more than {MOST_NAMESERVERS} nameservers");
+    if servers.len() > MAX_NAMESERVERS {
+        let detail = format!("must not have more than {MAX_NAMESERVERS} nameservers");
         errors.invalid(&servers_at, config.at("nameservers"), detail);
     }
     for (index, server) in config.texts("nameservers").enumerate() {
-        errors.extend(legacy_ip(
+        errors.extend(validate_legacy_ip(
             &servers_at.index(index),
             server,
             Strictness::Strict,
@@ -117,8 +125,8 @@ pub(super) fn validate_dns(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
     let searches_at = at.child("searches");
     let count = config.items("searches").len();
-    if count > MOST_SEARCHES {
-        let detail = format!("must not have more than {MOST_SEARCHES} search paths");
+    if count > MAX_SEARCHES {
+        let detail = format!("must not have more than {MAX_SEARCHES} search paths");
         errors.invalid(&searches_at, config.at("searches"), detail);
     }
     let length: usize = config.texts("searches").map(str::len).sum();
@@ -131,7 +139,7 @@ pub(super) fn validate_dns(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     for (index, search) in config.texts("searches").enumerate() {
         if search != "." {
             let search = search.strip_suffix('.').unwrap_or(search);
-            let msgs = dns1123_subdomain_with_underscore(search);
+            let msgs = validate_dns1123_subdomain_with_underscore(search);
             errors.push_invalid(&searches_at.index(index), search, msgs);
         }
     }
@@ -144,11 +152,11 @@ pub(super) fn validate_dns(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// The name of a pod in its domain, and the domain.
-pub(super) fn validate_labels(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_labels(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     for field in ["hostname", "subdomain"] {
         let name = spec.text(field);
         if !name.is_empty() {
-            errors.push_invalid(&at.child(field), name, dns1123_label(name));
+            errors.push_invalid(&at.child(field), name, validate_dns1123_label(name));
         }
     }
 }

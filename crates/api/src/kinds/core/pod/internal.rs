@@ -9,22 +9,22 @@ use std::{collections::HashMap, sync::OnceLock};
 
 use serde_json::Value;
 
-use crate::{field::Shown, go, rules::Tree};
+use crate::{field::BadValue, go, strategy::Tree};
 
 const TABLE: &str = include_str!("internal.txt");
 
 /// An object of a type as errors show it, in one line.
-pub(crate) fn shown(ty: &str, value: &Value) -> Shown {
+pub(crate) fn shown(ty: &str, value: &Value) -> BadValue {
     let mut out = String::new();
     node(ty, value).compact(&mut out);
-    Shown::Printed(out)
+    BadValue::Printed(out)
 }
 
 /// A list of objects of a type as errors show it; `null` if it is not there.
-pub(crate) fn shown_list(ty: &str, values: &[Value]) -> Shown {
+pub(crate) fn shown_list(ty: &str, values: &[Value]) -> BadValue {
     let mut out = String::new();
     list(ty, values).compact(&mut out);
-    Shown::Printed(out)
+    BadValue::Printed(out)
 }
 
 /// An object of a type, a line for each field.
@@ -252,7 +252,7 @@ mod tests {
         let profile = shown("SeccompProfile", &json!({"type": "Bogus"}));
         assert_eq!(
             profile,
-            Shown::Printed(r#"{"Type":"Bogus","LocalhostProfile":null}"#.into())
+            BadValue::Printed(r#"{"Type":"Bogus","LocalhostProfile":null}"#.into())
         );
         let pod = json!({"volumes": [{"name": "v", "emptyDir": {}}], "serviceAccount": "x"});
         let text = lines("PodSpec", &pod);

@@ -53,44 +53,59 @@ pub(crate) use self::{
     warnings::template_warnings,
 };
 use crate::{
-    apply::{FieldSet, managed::Reset},
-    rules::{Circumstances, Column, Errors, Grace, Row, Rules, Selectable, Tree},
+    apply::{FieldSet, managed::ResetFields},
+    strategy::{
+        Column, ErrorList, GracefulDeletion, RestStrategy, Row, SelectableField, StrategyContext, Tree,
+    },
     time::Time,
 };
 
-/// The rules of pods.
 pub(crate) struct Pod;
 
-impl Rules for Pod {
-    fn default(&self, object: &mut Value) {
+// upstream: pkg/registry/core/pod/strategy.go podStrategy
+impl RestStrategy for Pod {
+    // upstream: pkg/apis/core/v1/defaults.go SetDefaults_Pod
+    fn set_defaults(&self, object: &mut Value) {
         defaults::pod(object);
     }
 
-    fn prepare_create(&self, object: &mut Value, at: &Circumstances<'_>) {
+    // upstream: pkg/registry/core/pod/strategy.go PrepareForCreate
+    fn prepare_for_create(&self, object: &mut Value, at: &StrategyContext<'_>) {
         prepare::create(object, at.now);
     }
 
-    fn prepare_update(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
+    // upstream: pkg/registry/core/pod/strategy.go PrepareForUpdate
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _at: &StrategyContext<'_>) {
         prepare::update(new, old);
     }
 
-    fn prepare_status(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
+    // upstream: pkg/registry/core/pod/strategy.go podStatusStrategy
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _at: &StrategyContext<'_>) {
         prepare::status(new, old);
     }
 
-    fn validate(&self, object: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    // upstream: pkg/apis/core/validation/validation.go ValidatePodCreate
+    fn validate(&self, object: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         spec::validate_new(object, errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    // upstream: pkg/apis/core/validation/validation.go ValidatePodUpdate
+    fn validate_update(&self, new: &Value, old: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         update::validate(new, old, errors);
     }
 
-    fn validate_status(&self, new: &Value, old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    // upstream: pkg/apis/core/validation/validation.go ValidatePodStatusUpdate
+    fn validate_status_update(
+        &self,
+        new: &Value,
+        old: &Value,
+        _at: &StrategyContext<'_>,
+        errors: &mut ErrorList,
+    ) {
         status::validate(new, old, errors);
     }
 
-    fn part(&self, subresource: &str) -> Option<&'static dyn Rules> {
+    fn subresource_strategy(&self, subresource: &str) -> Option<&'static dyn RestStrategy> {
         match subresource {
             "ephemeralcontainers" => Some(&part::EphemeralContainers),
             "resize" => Some(&part::Resize),
@@ -98,6 +113,7 @@ impl Rules for Pod {
         }
     }
 
+    // upstream: pkg/registry/core/pod/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         // Pods change often, and mostly by programs.
         if old.is_some() {
@@ -118,30 +134,31 @@ impl Rules for Pod {
         !equality::same(new.at("spec"), old.at("spec"))
     }
 
-    fn reset(&self, subresource: &str) -> Option<Reset> {
+    fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
         match subresource {
-            "status" => Some(Reset::Fields(FieldSet::of_fields(&[
+            "status" => Some(ResetFields::Fields(FieldSet::of_fields(&[
                 &["spec"],
                 &["metadata", "deletionTimestamp"],
                 &["metadata", "ownerReferences"],
             ]))),
-            other => self.part(other)?.reset(other),
+            other => self.subresource_strategy(other)?.reset_fields(other),
         }
     }
 
-    fn selectable(&self) -> &'static [Selectable] {
+    // upstream: pkg/registry/core/pod/strategy.go ToSelectableFields
+    fn selectable_fields(&self) -> &'static [SelectableField] {
         SELECTABLE
     }
 
-    fn grace(&self, object: &Value, asked: Option<i64>) -> Grace {
+    fn check_graceful_delete(&self, object: &Value, asked: Option<i64>) -> GracefulDeletion {
         let spec = object.at("spec");
         let status = object.at("status");
         // Nobody runs it, so nobody needs time to end it.
         if spec.text("nodeName").is_empty() || matches!(status.text("phase"), "Failed" | "Succeeded") {
-            return Grace::Seconds(0);
+            return GracefulDeletion::Seconds(0);
         }
         let seconds = asked.or_else(|| spec.int("terminationGracePeriodSeconds"));
-        Grace::Seconds(match seconds.unwrap_or_default() {
+        GracefulDeletion::Seconds(match seconds.unwrap_or_default() {
             seconds if seconds < 0 => 1,
             seconds => seconds,
         })
@@ -151,6 +168,7 @@ impl Rules for Pod {
         table::COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printPod
     fn row(&self, object: &Value, now: Time) -> Row {
         table::row(object, now)
     }
@@ -163,18 +181,18 @@ impl Rules for Pod {
 /// A field that is text.
 macro_rules! text {
     ($field:literal, $part:literal, $name:literal) => {
-        Selectable::rule($field, |pod| Cow::Borrowed(pod.at($part).text($name)))
+        SelectableField::rule($field, |pod| Cow::Borrowed(pod.at($part).text($name)))
     };
 }
 
-const SELECTABLE: &[Selectable] = &[
+const SELECTABLE: &[SelectableField] = &[
     text!("spec.nodeName", "spec", "nodeName"),
     // The old name of the same.
     text!("spec.host", "spec", "nodeName"),
     text!("spec.restartPolicy", "spec", "restartPolicy"),
     text!("spec.schedulerName", "spec", "schedulerName"),
     text!("spec.serviceAccountName", "spec", "serviceAccountName"),
-    Selectable::rule("spec.hostNetwork", |pod| {
+    SelectableField::rule("spec.hostNetwork", |pod| {
         Cow::Borrowed(if pod.at("spec").flag("hostNetwork") {
             "true"
         } else {
@@ -182,11 +200,11 @@ const SELECTABLE: &[Selectable] = &[
         })
     }),
     text!("status.phase", "status", "phase"),
-    Selectable::rule("status.podIP", |pod| {
+    SelectableField::rule("status.podIP", |pod| {
         let addresses = pod.at("status").items("podIPs");
         Cow::Borrowed(addresses.first().map_or("", |address| address.text("ip")))
     }),
     // It can be asked for, but no pod has it.
-    Selectable::rule("status.podIPs", |_| Cow::Borrowed("")),
+    SelectableField::rule("status.podIPs", |_| Cow::Borrowed("")),
     text!("status.nominatedNodeName", "status", "nominatedNodeName"),
 ];

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     field::{Error, Path},
     kinds::field_checks,
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 const PROPAGATIONS: [&str; 3] = ["Bidirectional", "HostToContainer", "None"];
@@ -27,7 +27,7 @@ fn texts_of<'v>(items: &'v [Value], field: &'static str) -> HashSet<&'v str> {
 }
 
 /// What is wrong with the mounts of a container; `volumes` are those that can be mounted.
-pub(super) fn validate(container: &Value, volumes: &Volumes<'_>, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate(container: &Value, volumes: &Volumes<'_>, at: &Path<'_>, errors: &mut ErrorList) {
     let mounts = container.items("volumeMounts");
     let devices = container.items("volumeDevices");
     let device_names = texts_of(devices, "name");
@@ -84,7 +84,7 @@ pub(super) fn validate(container: &Value, volumes: &Volumes<'_>, at: &Path<'_>, 
     }
 }
 
-fn propagation(mount: &Value, container: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn propagation(mount: &Value, container: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let mode = mount.text("mountPropagation");
     if !PROPAGATIONS.contains(&mode) {
         errors.unsupported(at, mode, &PROPAGATIONS);
@@ -95,7 +95,7 @@ fn propagation(mount: &Value, container: &Value, at: &Path<'_>, errors: &mut Err
     }
 }
 
-fn read_only(mount: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn read_only(mount: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     match mount.text("recursiveReadOnly") {
         "Disabled" => {}
         "Enabled" | "IfPossible" => {
@@ -111,7 +111,7 @@ fn read_only(mount: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn bind_options(mount: &Value, volume: Option<&Value>, at: &Path<'_>, errors: &mut Errors) {
+fn bind_options(mount: &Value, volume: Option<&Value>, at: &Path<'_>, errors: &mut ErrorList) {
     let options = mount.items("bindMountOptions");
     let repeated = field_checks::duplicate_flags(options);
     for (index, option) in mount.texts("bindMountOptions").enumerate() {
@@ -129,7 +129,12 @@ fn bind_options(mount: &Value, volume: Option<&Value>, at: &Path<'_>, errors: &m
 }
 
 /// What is wrong with the devices of a container.
-pub(super) fn validate_devices(container: &Value, volumes: &Volumes<'_>, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_devices(
+    container: &Value,
+    volumes: &Volumes<'_>,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let mounts = container.items("volumeMounts");
     let mount_names = texts_of(mounts, "name");
     let mount_paths = texts_of(mounts, "mountPath");
@@ -162,7 +167,7 @@ pub(super) fn validate_devices(container: &Value, volumes: &Volumes<'_>, at: &Pa
         if paths.contains(path) {
             errors.invalid(&path_at, path, "must be unique");
         }
-        let mut steps = Errors::new();
+        let mut steps = ErrorList::new();
         no_steps_back(path, &path_at, &mut steps);
         if steps.is_empty() {
             paths.insert(path);

@@ -8,7 +8,7 @@ use super::{
     resources::{self, Pages},
     security, spread,
 };
-use crate::rules::Tree;
+use crate::strategy::Tree;
 
 /// The rules that are relaxed. By default, none.
 #[derive(Clone, Copy, Debug)]

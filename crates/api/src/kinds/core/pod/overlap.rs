@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-use crate::{go, rules::Tree};
+use crate::{go, strategy::Tree};
 
 /// Files are compared with so many before them: the rest goes without a warning.
-const MOST_COMPARED: usize = 256;
+const MAX_COMPARED: usize = 256;
 
 /// Warnings of one volume. The headers of an answer have room for fewer.
-const MOST_OVERLAPS: usize = 256;
+const MAX_OVERLAPS: usize = 256;
 
 /// A file, and where it comes from.
 struct File {
@@ -95,10 +95,10 @@ fn overlaps(files: Vec<File>) -> Vec<String> {
     for file in files {
         let others = before.iter().filter(|other| file.collides(other));
         messages.extend(others.map(|other| format!("{file} with {other}")));
-        if messages.len() >= MOST_OVERLAPS {
+        if messages.len() >= MAX_OVERLAPS {
             break;
         }
-        if before.len() < MOST_COMPARED {
+        if before.len() < MAX_COMPARED {
             before.push(file);
         }
     }

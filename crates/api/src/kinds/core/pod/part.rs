@@ -9,28 +9,26 @@ use super::{
     spec,
 };
 use crate::{
-    apply::managed::{Reset, Step},
+    apply::managed::{PathElementMatcher, ResetFields},
     field::Path,
     go,
     kinds::{status_meta, unified_diff},
-    rules::{Circumstances, Errors, Rules, Tree, TreeMut},
+    strategy::{ErrorList, RestStrategy, StrategyContext, Tree, TreeMut},
 };
 
-/// The rules of `ephemeralcontainers`.
 pub(super) struct EphemeralContainers;
 
-/// The rules of `resize`.
 pub(super) struct Resize;
 
 // --- EphemeralContainers ---
 
-impl Rules for EphemeralContainers {
-    fn prepare_update(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
-        let containers = new.make("spec").remove("ephemeralContainers");
+impl RestStrategy for EphemeralContainers {
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _at: &StrategyContext<'_>) {
+        let containers = new.ensure_object("spec").remove("ephemeralContainers");
         new.copy_from("spec", old);
         new.copy_from("status", old);
         status_meta::reset_object_meta_for_status(new, old);
-        let spec = new.make("spec");
+        let spec = new.ensure_object("spec");
         match containers {
             Some(containers) => spec.set("ephemeralContainers", containers),
             None => drop(spec.remove("ephemeralContainers")),
@@ -38,7 +36,7 @@ impl Rules for EphemeralContainers {
         disabled::drop_from_pod(new, old);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         if annotations::is_mirror(old) {
             errors.clear();
             return errors.forbidden(&Path::new(""), "static pods do not support ephemeral containers");
@@ -76,23 +74,26 @@ impl Rules for EphemeralContainers {
         }
     }
 
-    fn reset(&self, _subresource: &str) -> Option<Reset> {
-        let way = vec![Step::Field("spec"), Step::Field("ephemeralContainers")];
-        Some(Reset::AllBut(vec![way]))
+    fn reset_fields(&self, _subresource: &str) -> Option<ResetFields> {
+        let way = vec![
+            PathElementMatcher::Field("spec"),
+            PathElementMatcher::Field("ephemeralContainers"),
+        ];
+        Some(ResetFields::AllBut(vec![way]))
     }
 }
 
 // --- Resize ---
 
-impl Rules for Resize {
-    fn prepare_update(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
+impl RestStrategy for Resize {
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _at: &StrategyContext<'_>) {
         resize::drop_other_changes(new, old);
         prepare::keep_whole_resources(new, old);
-        super::whole::complete(new.make("spec"));
+        super::whole::complete(new.ensure_object("spec"));
         disabled::drop_from_pod(new, old);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    fn validate_update(&self, new: &Value, old: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         let refused = if annotations::is_mirror(old) {
             Some("static pods cannot be resized")
         } else {
@@ -116,16 +117,16 @@ impl Rules for Resize {
         resize::validate(new, old, &at, errors);
     }
 
-    fn reset(&self, _subresource: &str) -> Option<Reset> {
+    fn reset_fields(&self, _subresource: &str) -> Option<ResetFields> {
         let way = |list, field| {
             vec![
-                Step::Field("spec"),
-                Step::Field(list),
-                Step::Any,
-                Step::Field(field),
+                PathElementMatcher::Field("spec"),
+                PathElementMatcher::Field(list),
+                PathElementMatcher::Any,
+                PathElementMatcher::Field(field),
             ]
         };
-        Some(Reset::AllBut(vec![
+        Some(ResetFields::AllBut(vec![
             way("containers", "resources"),
             way("containers", "resizePolicy"),
             way("initContainers", "resources"),

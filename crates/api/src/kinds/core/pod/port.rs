@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use super::profile::visit;
-use crate::{field::Path, go, rules::Tree};
+use crate::{field::Path, go, strategy::Tree};
 
 /// What the user should be told about the ports of a spec.
 pub(super) fn warnings(spec: &Value, at: &Path<'_>, messages: &mut Vec<String>) {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{disabled, profile, qos, whole};
 use crate::{
-    rules::{Tree, TreeMut},
+    strategy::{Tree, TreeMut},
     time::Time,
 };
 
@@ -23,14 +23,14 @@ pub(super) fn create(pod: &mut Value, now: Time) {
             "reason": "SchedulingGated",
             "message": "Scheduling is blocked due to non-empty scheduling gates",
         });
-        pod.make("status").set("conditions", json!([condition]));
+        pod.ensure_object("status").set("conditions", json!([condition]));
     }
     merge_label_keys(pod);
     profiles_from_annotations(pod);
-    let spec = pod.make("spec");
+    let spec = pod.ensure_object("spec");
     whole::complete(spec);
     let class = qos::class(spec);
-    pod.make("status").set("qosClass", class);
+    pod.ensure_object("status").set("qosClass", class);
 }
 
 /// A change leaves the status as it was.
@@ -43,17 +43,17 @@ pub(super) fn update(new: &mut Value, old: &Value) {
 /// Clients that do not know what a pod as a whole asks for leave it out; it stays.
 pub(super) fn keep_whole_resources(new: &mut Value, old: &Value) {
     if !new.at("spec").has("resources") && old.at("spec").has("resources") {
-        new.make("spec").copy_from("resources", old.at("spec"));
+        new.ensure_object("spec").copy_from("resources", old.at("spec"));
     }
 }
 
 /// A change of the status leaves the rest as it was; what old nodes forget to tell stays too.
 pub(super) fn status(new: &mut Value, old: &Value) {
     new.copy_from("spec", old);
-    let metadata = new.make("metadata");
+    let metadata = new.ensure_object("metadata");
     metadata.remove("deletionTimestamp");
     metadata.copy_from("ownerReferences", old.at("metadata"));
-    let status = new.make("status");
+    let status = new.ensure_object("status");
     let before = old.at("status");
     for name in [
         "qosClass",
@@ -94,7 +94,7 @@ fn keep_observed(new: &mut Value, old: &Value) {
 /// Selectors that are to match the pod's own values of some labels get them.
 fn merge_label_keys(pod: &mut Value) {
     let labels = pod.at("metadata").at("labels").clone();
-    let spec = pod.make("spec");
+    let spec = pod.ensure_object("spec");
     if let Some(affinity) = spec.at_mut("affinity") {
         for name in ["podAffinity", "podAntiAffinity"] {
             let Some(terms) = affinity.at_mut(name) else {
@@ -130,7 +130,7 @@ fn merge(term: &mut Value, labels: &Value) {
     if added.is_empty() {
         return;
     }
-    let selector = term.make("labelSelector");
+    let selector = term.ensure_object("labelSelector");
     let mut all = selector.items("matchExpressions").to_vec();
     all.extend(added);
     selector.set("matchExpressions", all);
@@ -139,14 +139,14 @@ fn merge(term: &mut Value, labels: &Value) {
 /// Containers whose `AppArmor` profile stands in an annotation get it as a field.
 fn profiles_from_annotations(pod: &mut Value) {
     let annotations = pod.at("metadata").at("annotations").clone();
-    let spec = pod.make("spec");
+    let spec = pod.ensure_object("spec");
     let any = annotations
         .as_object()
         .is_some_and(|all| all.keys().any(|key| key.starts_with(profile::APPARMOR)));
     if !any || spec.at("os").text("name") == "windows" {
         return;
     }
-    let of_pod = spec.way("securityContext.appArmorProfile").clone();
+    let of_pod = spec.at_path("securityContext.appArmorProfile").clone();
     for list in super::defaults::CONTAINERS {
         for container in spec.items_mut(list) {
             let key = format!("{}{}", profile::APPARMOR, container.text("name"));
@@ -160,7 +160,9 @@ fn profiles_from_annotations(pod: &mut Value) {
                 continue;
             };
             if own != of_pod {
-                container.make("securityContext").set("appArmorProfile", own);
+                container
+                    .ensure_object("securityContext")
+                    .set("appArmorProfile", own);
             }
         }
     }
@@ -199,7 +201,7 @@ mod tests {
         }});
         status(&mut new, &old);
         let mut wanted = old.clone();
-        wanted.make("status").set(
+        wanted.ensure_object("status").set(
             "conditions",
             json!([condition(2), condition(3), {"type": "Other"}]),
         );

@@ -8,7 +8,7 @@ use super::{defaults::CONTAINERS, env::descending, internal, report::Report};
 use crate::{
     field::{Error, Path},
     go,
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 /// The annotation for all containers.
@@ -22,7 +22,7 @@ const TYPES: [&str; 3] = ["Localhost", "RuntimeDefault", "Unconfined"];
 const LONGEST_PROFILE: usize = 4095;
 
 /// What is wrong with a seccomp profile.
-pub(super) fn seccomp(profile: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn seccomp(profile: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if profile.is_null() {
         return;
     }
@@ -49,7 +49,7 @@ pub(super) fn seccomp(profile: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// What is wrong with an `AppArmor` profile.
-pub(super) fn apparmor(profile: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn apparmor(profile: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     const NEEDED: &str = "must be set when AppArmor type is Localhost";
     if profile.is_null() {
         return;
@@ -96,7 +96,7 @@ pub(super) fn apparmor_of(annotation: &str) -> Option<Value> {
 }
 
 /// What is wrong with the annotations for profiles.
-pub(super) fn validate_annotations(annotations: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_annotations(annotations: &Value, spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let Some(annotations) = annotations.as_object() else {
         return;
     };
@@ -131,7 +131,7 @@ pub(super) fn validate_annotations(annotations: &Value, spec: &Value, at: &Path<
     }
 }
 
-fn seccomp_annotation(profile: &str, at: &Path<'_>, errors: &mut Errors) {
+fn seccomp_annotation(profile: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if matches!(profile, "runtime/default" | "docker/default" | "unconfined") {
         return;
     }
@@ -142,7 +142,7 @@ fn seccomp_annotation(profile: &str, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// A new pod may name a profile by field and annotation, if both name the same.
-pub(super) fn validate_agreement(metadata: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_agreement(metadata: &Value, spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let annotations = metadata.at("annotations");
     if annotations.is_null() {
         return;
@@ -150,7 +150,7 @@ pub(super) fn validate_agreement(metadata: &Value, spec: &Value, at: &Path<'_>, 
     let annotated = |prefix: &str, name: &str| annotations.at(&format!("{prefix}{name}")).as_str();
     if let Some(annotation) = annotations.at(SECCOMP_POD).as_str() {
         let context_at = at.child("securityContext");
-        let profile = spec.way("securityContext.seccompProfile");
+        let profile = spec.at_path("securityContext.seccompProfile");
         agree(
             annotation,
             profile,
@@ -162,7 +162,7 @@ pub(super) fn validate_agreement(metadata: &Value, spec: &Value, at: &Path<'_>, 
     visit(spec, at, |container, field_path| {
         if let Some(annotation) = annotated(SECCOMP_CONTAINER, container.text("name")) {
             let context_at = field_path.child("securityContext");
-            let profile = container.way("securityContext.seccompProfile");
+            let profile = container.at_path("securityContext.seccompProfile");
             agree(
                 annotation,
                 profile,
@@ -178,9 +178,9 @@ pub(super) fn validate_agreement(metadata: &Value, spec: &Value, at: &Path<'_>, 
     visit(spec, at, |container, field_path| {
         if let Some(annotation) = annotated(APPARMOR, container.text("name")) {
             let context_at = field_path.child("securityContext");
-            let own = container.way("securityContext.appArmorProfile");
+            let own = container.at_path("securityContext.appArmorProfile");
             let profile = if own.is_null() {
-                spec.way("securityContext.appArmorProfile")
+                spec.at_path("securityContext.appArmorProfile")
             } else {
                 own
             };
@@ -205,7 +205,7 @@ pub(super) fn visit<'s>(spec: &'s Value, at: &Path<'_>, mut judge: impl FnMut(&'
     }
 }
 
-fn agree(annotation: &str, profile: &Value, what: &str, at: &Path<'_>, errors: &mut Errors) {
+fn agree(annotation: &str, profile: &Value, what: &str, at: &Path<'_>, errors: &mut ErrorList) {
     let type_matches = match profile.text("type") {
         "Unconfined" => annotation == "unconfined",
         "RuntimeDefault" => {
@@ -229,7 +229,7 @@ fn agree(annotation: &str, profile: &Value, what: &str, at: &Path<'_>, errors: &
 /// The `AppArmor` profile an annotation means, if it means a valid one.
 pub(super) fn valid_apparmor_of(annotation: &str) -> Option<Value> {
     let profile = apparmor_of(annotation)?;
-    let mut errors = Errors::new();
-    apparmor(&profile, &Path::NOWHERE, &mut errors);
+    let mut errors = ErrorList::new();
+    apparmor(&profile, &Path::NIL, &mut errors);
     errors.is_empty().then_some(profile)
 }

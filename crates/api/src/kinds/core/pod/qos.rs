@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::resources::{quantity_or_zero, suits_pod};
-use crate::rules::Tree;
+use crate::strategy::Tree;
 
 const BURSTABLE: &str = "Burstable";
 const BEST_EFFORT: &str = "BestEffort";

@@ -1,15 +1,15 @@
 //! Telling what is wrong, in few words.
 
 use crate::{
-    field::{Error, Path, Shown},
-    name::Faults,
-    rules::Errors,
+    field::{BadValue, Error, Path},
+    name::ErrorMessages,
+    strategy::ErrorList,
 };
 
 /// A list of errors to add to.
 pub(super) trait Report {
     /// A value that is malformed or out of bounds.
-    fn invalid(&mut self, at: &Path<'_>, value: impl Into<Shown>, detail: impl Into<String>);
+    fn invalid(&mut self, at: &Path<'_>, value: impl Into<BadValue>, detail: impl Into<String>);
 
     /// A value that must be given.
     fn required(&mut self, at: &Path<'_>, detail: &str);
@@ -24,7 +24,7 @@ pub(super) trait Report {
     fn unsupported(&mut self, at: &Path<'_>, value: &str, supported: &[&str]);
 
     /// A text and all that is wrong with it.
-    fn push_invalid(&mut self, at: &Path<'_>, value: &str, msgs: Faults);
+    fn push_invalid(&mut self, at: &Path<'_>, value: &str, msgs: ErrorMessages);
 
     /// A word that must be given and be one of some.
     fn word(&mut self, at: &Path<'_>, value: &str, supported: &[&str]) {
@@ -43,8 +43,8 @@ pub(super) trait Report {
     }
 }
 
-impl Report for Errors {
-    fn invalid(&mut self, at: &Path<'_>, value: impl Into<Shown>, detail: impl Into<String>) {
+impl Report for ErrorList {
+    fn invalid(&mut self, at: &Path<'_>, value: impl Into<BadValue>, detail: impl Into<String>) {
         self.push(Error::invalid(at, value, detail));
     }
 
@@ -64,7 +64,7 @@ impl Report for Errors {
         self.push(Error::not_supported(at, value, supported));
     }
 
-    fn push_invalid(&mut self, at: &Path<'_>, value: &str, msgs: Faults) {
+    fn push_invalid(&mut self, at: &Path<'_>, value: &str, msgs: ErrorMessages) {
         self.extend(msgs.into_iter().map(|msg| Error::invalid(at, value, msg)));
     }
 }

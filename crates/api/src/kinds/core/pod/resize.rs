@@ -6,7 +6,7 @@ use super::{equality::same, options::is_sidecar, report::Report};
 use crate::{
     field::Path,
     kinds::status_meta,
-    rules::{Errors, Tree, TreeMut},
+    strategy::{ErrorList, Tree, TreeMut},
 };
 
 const LISTS: [&str; 2] = ["containers", "initContainers"];
@@ -43,7 +43,7 @@ pub(super) fn drop_other_changes(new: &mut Value, old: &Value) {
 }
 
 /// What is wrong with a resize, beside the spec it leads to.
-pub(super) fn validate(new_pod: &Value, old_pod: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate(new_pod: &Value, old_pod: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if !node_can_resize(old_pod) {
         errors.forbidden(at, "Pod running on node without support for resize");
     }
@@ -77,7 +77,7 @@ pub(super) fn validate(new_pod: &Value, old_pod: &Value, at: &Path<'_>, errors: 
         .iter_mut()
         .zip(old.items("containers"))
     {
-        restore_compute(container.make("resources"), before.at("resources"));
+        restore_compute(container.ensure_object("resources"), before.at("resources"));
         if !same(container, before) {
             errors.forbidden(at, ONLY_COMPUTE);
         }
@@ -92,14 +92,14 @@ pub(super) fn validate(new_pod: &Value, old_pod: &Value, at: &Path<'_>, errors: 
     }
 }
 
-fn init_containers(masked: &mut Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn init_containers(masked: &mut Value, old: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let pairs = masked
         .items_mut("initContainers")
         .iter_mut()
         .zip(old.items("initContainers"));
     for (index, (container, before)) in pairs.enumerate() {
         let changed = !same(container, before);
-        restore_compute(container.make("resources"), before.at("resources"));
+        restore_compute(container.ensure_object("resources"), before.at("resources"));
         if !same(container, before) {
             let detail = "only cpu and memory resources for init or sidecar containers are mutable";
             errors.forbidden(&at.index(index), detail);
@@ -116,7 +116,7 @@ fn init_containers(masked: &mut Value, old: &Value, at: &Path<'_>, errors: &mut 
 }
 
 /// What a pod as a whole asks for may change, but not go.
-fn whole(masked: &mut Value, new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn whole(masked: &mut Value, new: &Value, old: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let after = new.at("resources");
     let before = old.at("resources");
     let field_path = at.child("resources");
@@ -133,7 +133,7 @@ fn whole(masked: &mut Value, new: &Value, old: &Value, at: &Path<'_>, errors: &m
             }
         }
     }
-    let kept = masked.make("resources");
+    let kept = masked.ensure_object("resources");
     restore_compute(kept, before);
     let empty = |list: &str| kept.entries(list).is_empty();
     if before.is_null() && empty("requests") && empty("limits") && kept.items("claims").is_empty() {
@@ -169,7 +169,7 @@ fn restore_compute(requirements: &mut Value, before: &Value) {
     }
 }
 
-fn same_order(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) -> bool {
+fn same_order(new: &Value, old: &Value, at: &Path<'_>, errors: &mut ErrorList) -> bool {
     let messages = errors.len();
     for list in LISTS {
         let after = new.items(list);

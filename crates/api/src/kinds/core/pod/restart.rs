@@ -6,17 +6,17 @@ use super::{options::Options, report::Report};
 use crate::{
     field::{Error, Path},
     kinds::field_checks,
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 const POLICIES: [&str; 3] = ["Always", "Never", "OnFailure"];
 const ACTIONS: [&str; 2] = ["Restart", "RestartAllContainers"];
 const OPERATORS: [&str; 2] = ["In", "NotIn"];
-const MOST_RULES: usize = 20;
-const MOST_CODES: usize = 255;
+const MAX_RULES: usize = 20;
+const MAX_CODES: usize = 255;
 
 /// What is wrong with the restart policy of a container and its exceptions.
-pub(super) fn validate(container: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate(container: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let rules = container.items("restartPolicyRules");
     let policy_at = at.child("restartPolicy");
     if !container.has("restartPolicy") {
@@ -31,8 +31,8 @@ pub(super) fn validate(container: &Value, at: &Path<'_>, errors: &mut Errors) {
         errors.unsupported(&policy_at, container.text("restartPolicy"), &POLICIES);
     }
     let rules_at = at.child("restartPolicyRules");
-    if rules.len() > MOST_RULES {
-        errors.push(Error::too_many(&rules_at, Some(rules.len()), MOST_RULES));
+    if rules.len() > MAX_RULES {
+        errors.push(Error::too_many(&rules_at, Some(rules.len()), MAX_RULES));
     }
     for (index, rule) in rules.iter().enumerate() {
         let field_path = rules_at.index(index);
@@ -51,18 +51,14 @@ pub(super) fn validate(container: &Value, at: &Path<'_>, errors: &mut Errors) {
             errors.unsupported(&codes_at.child("operator"), operator, &OPERATORS);
         }
         let count = codes.items("values").len();
-        if count > MOST_CODES {
-            errors.push(Error::too_many(
-                &codes_at.child("values"),
-                Some(count),
-                MOST_CODES,
-            ));
+        if count > MAX_CODES {
+            errors.push(Error::too_many(&codes_at.child("values"), Some(count), MAX_CODES));
         }
     }
 }
 
 /// The same for an init container, which may also have exceptions only.
-pub(super) fn validate_init(container: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_init(container: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if container.has("restartPolicy") {
         validate(container, at, errors);
     } else if !container.items("restartPolicyRules").is_empty() {
@@ -72,7 +68,7 @@ pub(super) fn validate_init(container: &Value, at: &Path<'_>, errors: &mut Error
 }
 
 /// What is wrong with how a container is resized.
-pub(super) fn validate_resize(container: &Value, pod_policy: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_resize(container: &Value, pod_policy: &str, at: &Path<'_>, errors: &mut ErrorList) {
     let policies = container.items("resizePolicy");
     let repeated = field_checks::duplicate_flags(policies.iter().map(|policy| policy.text("resourceName")));
     for (index, policy) in policies.iter().enumerate() {
@@ -94,7 +90,12 @@ pub(super) fn validate_resize(container: &Value, pod_policy: &str, at: &Path<'_>
 }
 
 /// An init container that is no sidecar is gone when the pod is resized, and cannot restart for it.
-pub(super) fn validate_init_resize(container: &Value, options: &Options, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_init_resize(
+    container: &Value,
+    options: &Options,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     if super::options::is_sidecar(container) || options.init_restarts {
         return;
     }

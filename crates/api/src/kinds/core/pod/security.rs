@@ -12,12 +12,12 @@ use super::{
 use crate::{
     field::Path,
     kinds::field_checks,
-    name::in_range,
-    rules::{Errors, Tree},
+    name::validate_in_range,
+    strategy::{ErrorList, Tree},
 };
 
 /// The greatest number of a user or group.
-const MOST_ID: i64 = i32::MAX as i64;
+const MAX_ID: i64 = i32::MAX as i64;
 
 const PROC_MOUNTS: [&str; 2] = ["Default", "Unmasked"];
 const LONGEST_SYSCTL: usize = 253;
@@ -39,23 +39,23 @@ const IPC_SYSCTLS: [&str; 10] = [
 ];
 
 /// The number of a user or group.
-pub(super) fn id(value: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn id(value: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if let Some(number) = value.as_i64() {
-        for msg in in_range(number, 0, MOST_ID) {
+        for msg in validate_in_range(number, 0, MAX_ID) {
             errors.invalid(at, number, msg);
         }
     }
 }
 
 /// A word that may be missing but else is one of some.
-fn choice(object: &Value, name: &str, supported: &[&str], at: &Path<'_>, errors: &mut Errors) {
+fn choice(object: &Value, name: &str, supported: &[&str], at: &Path<'_>, errors: &mut ErrorList) {
     if object.has(name) && !supported.contains(&object.text(name)) {
         errors.unsupported(&at.child(name), object.text(name), supported);
     }
 }
 
 /// What is wrong with the security context of a pod.
-pub(super) fn validate_pod(spec: &Value, options: &Options, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_pod(spec: &Value, options: &Options, at: &Path<'_>, errors: &mut ErrorList) {
     let context = spec.at("securityContext");
     if context.is_null() {
         return;
@@ -104,7 +104,7 @@ pub(super) fn validate_container(
     spec: &Value,
     options: &Options,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let context = container.at("securityContext");
     if context.is_null() {
@@ -148,7 +148,7 @@ pub(super) fn validate_container(
     );
 }
 
-fn sysctls(spec: &Value, options: &Options, at: &Path<'_>, errors: &mut Errors) {
+fn sysctls(spec: &Value, options: &Options, at: &Path<'_>, errors: &mut ErrorList) {
     let settings = spec.at("securityContext").items("sysctls");
     let repeated = field_checks::duplicate_flags(settings.iter().map(|setting| setting.text("name")));
     for (index, setting) in settings.iter().enumerate() {

@@ -15,8 +15,8 @@ use crate::{
     field::{Error, Path},
     go,
     kinds::{core::volume, field_checks},
-    name::{self, dns1123_label, dns1123_subdomain, label_key},
-    rules::{Errors, Tree},
+    name::{self, validate_dns1123_label, validate_dns1123_subdomain, validate_label_key},
+    strategy::{ErrorList, Tree},
 };
 
 const RESTART_POLICIES: [&str; 3] = ["Always", "OnFailure", "Never"];
@@ -27,7 +27,7 @@ const PREEMPTION_POLICIES: [&str; 2] = ["PreemptLowerPriority", "Never"];
 const REFERENCES: [&str; 2] = ["serviceAccountName", "nodeName"];
 
 /// What is wrong with metadata and spec of a pod, new or changed.
-pub(super) fn validate_pod(pod: &Value, options: &Options, errors: &mut Errors) {
+pub(super) fn validate_pod(pod: &Value, options: &Options, errors: &mut ErrorList) {
     let metadata = pod.at("metadata");
     let spec = pod.at("spec");
     let field_path = Path::new("metadata");
@@ -49,7 +49,7 @@ pub(super) fn validate_pod(pod: &Value, options: &Options, errors: &mut Errors) 
 }
 
 /// What is wrong with a new pod.
-pub(super) fn validate_new(pod: &Value, errors: &mut Errors) {
+pub(super) fn validate_new(pod: &Value, errors: &mut ErrorList) {
     validate_pod(pod, &Options::pod(), errors);
     let spec = pod.at("spec");
     let at = Path::new("spec");
@@ -69,7 +69,7 @@ pub(super) fn validate(
     metadata: &Value,
     at: &Path<'_>,
     options: &Options,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     if !spec.has("terminationGracePeriodSeconds") {
         errors.required(&at.child("terminationGracePeriodSeconds"), "");
@@ -107,7 +107,7 @@ pub(super) fn validate(
         &RESTART_POLICIES,
     );
     errors.word(&at.child("dnsPolicy"), spec.text("dnsPolicy"), &DNS_POLICIES);
-    errors.extend(name::labels(
+    errors.extend(name::validate_labels(
         &at.child("nodeSelector"),
         spec.entries("nodeSelector"),
     ));
@@ -145,7 +145,7 @@ pub(super) fn validate(
     env::validate_files(spec, at, errors);
 }
 
-fn tokens_without_account(volumes: &[Value], at: &Path<'_>, errors: &mut Errors) {
+fn tokens_without_account(volumes: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
     for (index, volume) in volumes.iter().enumerate() {
         let sources = volume.at("projected").items("sources").iter().enumerate();
         for (number, _) in sources.filter(|(_, source)| source.has("serviceAccountToken")) {
@@ -159,7 +159,7 @@ fn tokens_without_account(volumes: &[Value], at: &Path<'_>, errors: &mut Errors)
     }
 }
 
-fn resource_claims(claims: &[Value], metadata: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn resource_claims(claims: &[Value], metadata: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let repeated = field_checks::duplicate_flags(claims.iter().map(|claim| claim.text("name")));
     for (index, claim) in claims.iter().enumerate() {
         if metadata.at("annotations").has(annotations::MIRROR) {
@@ -174,7 +174,7 @@ fn resource_claims(claims: &[Value], metadata: &Value, at: &Path<'_>, errors: &m
         } else if repeated[index] {
             errors.duplicate(&name_at, name);
         } else {
-            errors.push_invalid(&name_at, name, dns1123_label(name));
+            errors.push_invalid(&name_at, name, validate_dns1123_label(name));
         }
         let by_name = claim.at("resourceClaimName");
         let by_template = claim.at("resourceClaimTemplateName");
@@ -193,20 +193,20 @@ fn resource_claims(claims: &[Value], metadata: &Value, at: &Path<'_>, errors: &m
             ("resourceClaimTemplateName", by_template),
         ] {
             if let Some(name) = value.as_str() {
-                errors.push_invalid(&field_path.child(field), name, dns1123_subdomain(name));
+                errors.push_invalid(&field_path.child(field), name, validate_dns1123_subdomain(name));
             }
         }
     }
 }
 
-fn gates(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn gates(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let list_at = at.child("readinessGates");
     for (index, gate) in spec.items("readinessGates").iter().enumerate() {
         let condition = gate.text("conditionType");
         errors.push_invalid(
             &list_at.index(index).child("conditionType"),
             condition,
-            label_key(condition),
+            validate_label_key(condition),
         );
     }
     let list_at = at.child("schedulingGates");
@@ -214,18 +214,18 @@ fn gates(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let repeated = field_checks::duplicate_flags(gates.iter().map(|gate| gate.text("name")));
     for (index, gate) in gates.iter().enumerate() {
         let name = gate.text("name");
-        errors.push_invalid(&list_at.index(index), name, label_key(name));
+        errors.push_invalid(&list_at.index(index), name, validate_label_key(name));
         if repeated[index] {
             errors.duplicate(&list_at.index(index), name);
         }
     }
 }
 
-fn names(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn names(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     for field in REFERENCES {
         let name = spec.text(field);
         if !name.is_empty() {
-            errors.push_invalid(&at.child(field), name, dns1123_subdomain(name));
+            errors.push_invalid(&at.child(field), name, validate_dns1123_subdomain(name));
         }
         let old = spec.text("serviceAccount");
         let new = spec.text("serviceAccountName");
@@ -235,20 +235,28 @@ fn names(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         }
     }
     if let Some(seconds) = spec.int("activeDeadlineSeconds") {
-        for msg in name::in_range(seconds, 1, i64::from(i32::MAX)) {
+        for msg in name::validate_in_range(seconds, 1, i64::from(i32::MAX)) {
             errors.invalid(&at.child("activeDeadlineSeconds"), seconds, msg);
         }
     }
     host::validate_labels(spec, at, errors);
 }
 
-fn scheduling(spec: &Value, options: &Options, at: &Path<'_>, errors: &mut Errors) {
+fn scheduling(spec: &Value, options: &Options, at: &Path<'_>, errors: &mut ErrorList) {
     let name = spec.text("priorityClassName");
     if !name.is_empty() {
-        errors.push_invalid(&at.child("priorityClassName"), name, dns1123_subdomain(name));
+        errors.push_invalid(
+            &at.child("priorityClassName"),
+            name,
+            validate_dns1123_subdomain(name),
+        );
     }
     if let Some(name) = spec.at("runtimeClassName").as_str() {
-        errors.push_invalid(&at.child("runtimeClassName"), name, dns1123_subdomain(name));
+        errors.push_invalid(
+            &at.child("runtimeClassName"),
+            name,
+            validate_dns1123_subdomain(name),
+        );
     }
     if spec.has("preemptionPolicy") {
         let policy = spec.text("preemptionPolicy");
@@ -262,7 +270,7 @@ fn scheduling(spec: &Value, options: &Options, at: &Path<'_>, errors: &mut Error
     }
 }
 
-fn scheduling_group(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn scheduling_group(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let name_at = at.child("podGroupName");
     match spec.at("schedulingGroup").at("podGroupName").as_str() {
         None => errors.push(Error::invalid(
@@ -270,7 +278,7 @@ fn scheduling_group(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
             Value::Null,
             "must specify one of: `podGroupName`",
         )),
-        Some(name) => errors.push_invalid(&name_at, name, dns1123_subdomain(name)),
+        Some(name) => errors.push_invalid(&name_at, name, validate_dns1123_subdomain(name)),
     }
     if !spec.items("evictionResponders").is_empty() {
         errors.forbidden(at, "may not be set when evictionResponders is set");

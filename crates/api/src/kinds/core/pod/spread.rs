@@ -8,16 +8,16 @@ use super::{affinity::label_keys, options::Options, report::Report};
 use crate::{
     field::Path,
     kinds::field_checks,
-    name::label_key,
-    rules::{Errors, Tree},
+    name::validate_label_key,
     selector::label::{self, InvalidValues, UnknownOperators},
+    strategy::{ErrorList, Tree},
 };
 
 const ACTIONS: [&str; 2] = ["DoNotSchedule", "ScheduleAnyway"];
 const POLICIES: [&str; 2] = ["Honor", "Ignore"];
 
 /// What is wrong with constraints.
-pub(super) fn validate(constraints: &[Value], options: &Options, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate(constraints: &[Value], options: &Options, at: &Path<'_>, errors: &mut ErrorList) {
     let pair_of = |constraint: &'_ Value| -> (String, String) {
         let pair = ["topologyKey", "whenUnsatisfiable"].map(|name| constraint.text(name).to_owned());
         pair.into()
@@ -70,20 +70,20 @@ pub(super) fn validate(constraints: &[Value], options: &Options, at: &Path<'_>, 
     }
 }
 
-fn positive(number: i64, at: &Path<'_>, errors: &mut Errors) {
+fn positive(number: i64, at: &Path<'_>, errors: &mut ErrorList) {
     if number <= 0 {
         errors.invalid(at, number, "must be greater than zero");
     }
 }
 
-fn selector(constraint: &Value, at: &Path<'_>) -> Errors {
+fn selector(constraint: &Value, at: &Path<'_>) -> ErrorList {
     let refused = InvalidValues::Refused;
     let unknown = UnknownOperators::Refused;
     label::validate(at, constraint.at("labelSelector"), refused, unknown).into()
 }
 
 /// As it was before keys were merged into the selector.
-fn old_label_keys(constraint: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn old_label_keys(constraint: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if constraint.items("matchLabelKeys").is_empty() {
         return;
     }
@@ -94,7 +94,7 @@ fn old_label_keys(constraint: &Value, at: &Path<'_>, errors: &mut Errors) {
     let expressions = selector.items("matchExpressions").iter();
     let selected: HashSet<&str> = expressions.map(|expression| expression.text("key")).collect();
     for (index, key) in constraint.texts("matchLabelKeys").enumerate() {
-        errors.push_invalid(&at.index(index), key, label_key(key));
+        errors.push_invalid(&at.index(index), key, validate_label_key(key));
         if selector.entries("matchLabels").contains_key(key) || selected.contains(key) {
             let detail = "exists in both matchLabelKeys and labelSelector";
             errors.invalid(&at.index(index), key, detail);
@@ -106,14 +106,14 @@ fn old_label_keys(constraint: &Value, at: &Path<'_>, errors: &mut Errors) {
 pub(super) fn has_invalid_selector(constraints: &[Value]) -> bool {
     constraints
         .iter()
-        .any(|constraint| !selector(constraint, &Path::NOWHERE).is_empty())
+        .any(|constraint| !selector(constraint, &Path::NIL).is_empty())
 }
 
 /// Whether keys of labels are not valid today.
 pub(super) fn has_invalid_keys(constraints: &[Value]) -> bool {
-    let mut errors = Errors::new();
+    let mut errors = ErrorList::new();
     for constraint in constraints {
-        label_keys(constraint, &Path::NOWHERE, &mut errors);
+        label_keys(constraint, &Path::NIL, &mut errors);
     }
     !errors.is_empty()
 }

@@ -10,8 +10,11 @@ use super::{
 use crate::{
     field::{Error, Path},
     kinds::field_checks,
-    name::{Strictness, dns1123_label, dns1123_subdomain, label_key, legacy_ip, parse_ip_sloppy},
-    rules::{Errors, Tree},
+    name::{
+        Strictness, parse_ip_sloppy, validate_dns1123_label, validate_dns1123_subdomain, validate_label_key,
+        validate_legacy_ip,
+    },
+    strategy::{ErrorList, Tree},
 };
 
 /// The status of each sort of containers, and where their specs stand.
@@ -26,7 +29,7 @@ const LONGEST_MESSAGE: usize = 1024;
 const NOT_NEGATIVE: &str = "must be a non-negative integer";
 
 /// What is wrong with a change of the status.
-pub(super) fn validate(new: &Value, old: &Value, errors: &mut Errors) {
+pub(super) fn validate(new: &Value, old: &Value, errors: &mut ErrorList) {
     let options = Options::pod_update(old);
     let metadata_at = Path::new("metadata");
     annotations::validate_update(new, old, &options, &metadata_at.child("annotations"), errors);
@@ -70,7 +73,7 @@ pub(super) fn validate(new: &Value, old: &Value, errors: &mut Errors) {
     }
 }
 
-fn conditions(conditions: &[Value], at: &Path<'_>, errors: &mut Errors) {
+fn conditions(conditions: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
     for (index, condition) in conditions.iter().enumerate() {
         let field_path = at.index(index);
         if let Some(generation) = condition.int("observedGeneration").filter(|number| *number < 0) {
@@ -78,17 +81,17 @@ fn conditions(conditions: &[Value], at: &Path<'_>, errors: &mut Errors) {
         }
         let ty = condition.text("type");
         if !matches!(ty, "PodScheduled" | "Ready" | "Initialized") {
-            errors.push_invalid(&field_path.child("Type"), ty, label_key(ty));
+            errors.push_invalid(&field_path.child("Type"), ty, validate_label_key(ty));
         }
     }
 }
 
-fn nominated_node(status: &Value, before: &Value, old_spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn nominated_node(status: &Value, before: &Value, old_spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let node = status.text("nominatedNodeName");
     if node.is_empty() || node == before.text("nominatedNodeName") {
         return;
     }
-    errors.push_invalid(at, node, dns1123_subdomain(node));
+    errors.push_invalid(at, node, validate_dns1123_subdomain(node));
     if !old_spec.text("nodeName").is_empty() {
         errors.forbidden(at, "may not be set on pods that are already bound to a node");
     }
@@ -101,7 +104,7 @@ fn restarts(
     spec: &Value,
     containers: &str,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let ephemeral = containers == "ephemeralContainers";
     if !ephemeral && restart::may_restart_all(spec) {
@@ -140,7 +143,7 @@ fn by_name(items: &[Value]) -> HashMap<&str, &Value> {
     named
 }
 
-fn claims(status: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn claims(status: &Value, spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let statuses = status.items("resourceClaimStatuses");
     let repeated = field_checks::duplicate_flags(statuses.iter().map(|status| status.text("name")));
     let known = by_name(spec.items("resourceClaims"));
@@ -158,13 +161,13 @@ fn claims(status: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
             errors.push_invalid(
                 &field_path.child("resourceClaimName"),
                 claim,
-                dns1123_subdomain(claim),
+                validate_dns1123_subdomain(claim),
             );
         }
     }
 }
 
-fn extended_claim(status: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn extended_claim(status: &Value, spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let claim = status.at("extendedResourceClaimStatus");
     if claim.is_null() {
         return;
@@ -188,14 +191,14 @@ fn extended_claim(status: &Value, spec: &Value, at: &Path<'_>, errors: &mut Erro
                     "must match the name of an entry in spec.initContainers.name or spec.containers.name";
                 errors.invalid(&field_path.child("containerName"), container, detail);
             }
-            Some(found) if !found.way("resources.requests").has(resource) => {
+            Some(found) if !found.at_path("resources.requests").has(resource) => {
                 let detail = "must match the extended resource name of an entry in \
                      spec.initContainers.resources.requests or spec.containers.resources.requests";
                 errors.invalid(&field_path.child("resourceName"), resource, detail);
             }
             Some(_) => {}
         }
-        errors.push_invalid(&at.child("requestName"), request, dns1123_label(request));
+        errors.push_invalid(&at.child("requestName"), request, validate_dns1123_label(request));
         if repeated[index] {
             errors.duplicate(&field_path.child("containerName"), container);
             errors.duplicate(&field_path.child("resourceName"), resource);
@@ -204,11 +207,15 @@ fn extended_claim(status: &Value, spec: &Value, at: &Path<'_>, errors: &mut Erro
     }
     match claim.text("resourceClaimName") {
         "" => errors.required(&at.child("resourceClaimName"), ""),
-        name => errors.push_invalid(&at.child("resourceClaimName"), name, dns1123_subdomain(name)),
+        name => errors.push_invalid(
+            &at.child("resourceClaimName"),
+            name,
+            validate_dns1123_subdomain(name),
+        ),
     }
 }
 
-fn pod_addresses(status: &Value, before: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn pod_addresses(status: &Value, before: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let one = status.text("podIP");
     let all = status.items("podIPs");
     let list_at = at.child("podIPs");
@@ -225,7 +232,7 @@ fn pod_addresses(status: &Value, before: &Value, at: &Path<'_>, errors: &mut Err
     }
 }
 
-fn host_addresses(status: &Value, before: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn host_addresses(status: &Value, before: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let all = status.items("hostIPs");
     let Some(first) = all.first().map(|address| address.text("ip")) else {
         return;
@@ -237,12 +244,12 @@ fn host_addresses(status: &Value, before: &Value, at: &Path<'_>, errors: &mut Er
 }
 
 /// Each address must be valid, or be an old one; of several there is one for each family.
-fn addresses(all: &[Value], old: &[Value], ty: &str, at: &Path<'_>, errors: &mut Errors) {
+fn addresses(all: &[Value], old: &[Value], ty: &str, at: &Path<'_>, errors: &mut ErrorList) {
     let old: HashSet<&str> = old.iter().map(|address| address.text("ip")).collect();
     for (index, address) in all.iter().enumerate() {
         let ip = address.text("ip");
         if !old.contains(ip) {
-            errors.extend(legacy_ip(&at.index(index), ip, Strictness::Strict, &[]));
+            errors.extend(validate_legacy_ip(&at.index(index), ip, Strictness::Strict, &[]));
         }
     }
     if all.len() < 2 {
@@ -264,7 +271,7 @@ fn addresses(all: &[Value], old: &[Value], ty: &str, at: &Path<'_>, errors: &mut
     }
 }
 
-fn users(statuses: &[Value], os: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn users(statuses: &[Value], os: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     for (index, status) in statuses.iter().enumerate() {
         let user = status.at("user").at("linux");
         if user.is_null() {
@@ -295,7 +302,7 @@ fn users(statuses: &[Value], os: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// What is told of the devices of a container must be of what it asked for.
-fn allocated(status: &Value, list: &str, containers: &[Value], at: &Path<'_>, errors: &mut Errors) {
+fn allocated(status: &Value, list: &str, containers: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
     let by_name = by_name(containers);
     let mappings = claimed_by_mapping(status);
     for (index, messages) in status.items(list).iter().enumerate() {
@@ -380,7 +387,7 @@ fn claimed_by_mapping(status: &Value) -> HashMap<(&str, String), Vec<&str>> {
     mappings
 }
 
-fn devices(devices: &[Value], at: &Path<'_>, errors: &mut Errors) {
+fn devices(devices: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
     let repeated = field_checks::duplicate_flags(devices.iter().map(|device| device.text("resourceID")));
     for (index, device) in devices.iter().enumerate() {
         let field_path = at.index(index);

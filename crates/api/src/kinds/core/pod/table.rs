@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::options::is_sidecar;
 use crate::{
-    rules::{Column, Row, Tree, age},
+    strategy::{Column, Row, Tree, age},
     time::Time,
 };
 
@@ -272,7 +272,7 @@ impl Sum {
 impl Restarts {
     fn add(&mut self, container: &Value) {
         self.count += container.int("restartCount").unwrap_or_default();
-        let ended = container.way("lastState.terminated.finishedAt").as_str();
+        let ended = container.at_path("lastState.terminated.finishedAt").as_str();
         let ended = ended.and_then(|text| Time::parse(text).ok());
         self.last = self.last.max(ended);
     }

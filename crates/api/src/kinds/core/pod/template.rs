@@ -10,15 +10,14 @@ use crate::{
     field::Path,
     kinds::pod_template,
     name,
-    rules::{Circumstances, Column, Errors, Row, Rules, Tree, TreeMut},
+    strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut},
     time::Time,
 };
 
-/// The rules of the kind `PodTemplate`.
 pub(crate) struct PodTemplate;
 
 /// What is wrong with a new pod template.
-pub(crate) fn validate_template(template: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn validate_template(template: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     validate_template_with(template, &Options::default(), at, errors);
 }
 
@@ -27,13 +26,16 @@ pub(crate) fn validate_template_with(
     template: &Value,
     options: &Options,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let metadata = template.at("metadata");
     let pod = template.at("spec");
-    errors.extend(name::labels(&at.child("labels"), metadata.entries("labels")));
+    errors.extend(name::validate_labels(
+        &at.child("labels"),
+        metadata.entries("labels"),
+    ));
     let annotations_at = at.child("annotations");
-    errors.extend(name::annotations(
+    errors.extend(name::validate_annotations(
         &annotations_at,
         metadata.entries("annotations"),
     ));
@@ -49,28 +51,34 @@ pub(crate) fn validate_template_with(
 
 // --- PodTemplate ---
 
-impl Rules for PodTemplate {
-    fn default(&self, object: &mut Value) {
-        default_template(object.make("template"));
+// upstream: pkg/registry/core/podtemplate/strategy.go podTemplateStrategy
+impl RestStrategy for PodTemplate {
+    fn set_defaults(&self, object: &mut Value) {
+        default_template(object.ensure_object("template"));
     }
 
-    fn prepare_create(&self, object: &mut Value, _at: &Circumstances<'_>) {
-        disabled::drop_from_template(object.make("template"), &Value::Null);
+    // upstream: pkg/registry/core/podtemplate/strategy.go PrepareForCreate
+    fn prepare_for_create(&self, object: &mut Value, _at: &StrategyContext<'_>) {
+        disabled::drop_from_template(object.ensure_object("template"), &Value::Null);
     }
 
-    fn prepare_update(&self, new: &mut Value, old: &Value, _at: &Circumstances<'_>) {
-        disabled::drop_from_template(new.make("template"), old.at("template"));
+    // upstream: pkg/registry/core/podtemplate/strategy.go PrepareForUpdate
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _at: &StrategyContext<'_>) {
+        disabled::drop_from_template(new.ensure_object("template"), old.at("template"));
     }
 
-    fn validate(&self, object: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    // upstream: pkg/apis/core/validation/validation.go ValidatePodTemplate
+    fn validate(&self, object: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         validate_template(object.at("template"), &Path::new("template"), errors);
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _at: &Circumstances<'_>, errors: &mut Errors) {
+    // upstream: pkg/apis/core/validation/validation.go ValidatePodTemplateUpdate
+    fn validate_update(&self, new: &Value, old: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
         let options = Options::template_update(old.at("template"));
         validate_template_with(new.at("template"), &options, &Path::new("template"), errors);
     }
 
+    // upstream: pkg/registry/core/podtemplate/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         let unchanged =
             |old: &Value| new.at("metadata").at("generation") == old.at("metadata").at("generation");
@@ -99,6 +107,7 @@ impl Rules for PodTemplate {
         COLUMNS
     }
 
+    // upstream: pkg/printers/internalversion/printers.go printPodTemplate
     fn row(&self, object: &Value, _now: Time) -> Row {
         let template = object.at("template");
         let [names, images] = pod_template::layout_container_cells(template);
@@ -143,7 +152,7 @@ mod tests {
         let mut template =
             json!({"metadata": {"labels": {"a b": "c"}}, "spec": {"ephemeralContainers": [{}]}});
         default_template(&mut template);
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         validate_template(&template, &Path::new("template"), &mut errors);
         let places: Vec<_> = errors.iter().map(|error| error.field.as_str()).collect();
         assert!(places.contains(&"template.labels") && places.contains(&"template.spec.containers"));

@@ -6,14 +6,14 @@ use super::*;
 use crate::{
     kinds::builtin,
     patch,
-    rules::{self, Part, User},
+    strategy::{self, Part, User},
 };
 
-fn at<R>(use_it: impl FnOnce(&Circumstances<'_>) -> R) -> R {
+fn at<R>(use_it: impl FnOnce(&StrategyContext<'_>) -> R) -> R {
     let kind = builtin().resource("", "v1", "pods").expect("pods are built in");
     let now = Time::parse("2026-01-02T03:04:05Z").expect("a time");
     let user = User::default();
-    use_it(&Circumstances {
+    use_it(&StrategyContext {
         kind,
         now,
         user: &user,
@@ -26,7 +26,7 @@ fn with(change: Value) -> Value {
     let spec = json!({"containers": [{"name": "c", "image": "i", "resources": {}}]});
     let spec = patch::merge::apply(spec, change).expect("a merge patch applies");
     let mut pod = json!({"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": spec});
-    Pod.default(&mut pod);
+    Pod.set_defaults(&mut pod);
     pod
 }
 
@@ -39,7 +39,7 @@ fn container(change: Value) -> Value {
 
 fn created(pod: &Value) -> Result<Value, Vec<String>> {
     let mut pod = pod.clone();
-    at(|at| match rules::create(&mut pod, at) {
+    at(|at| match strategy::create(&mut pod, at) {
         Ok(_) => Ok(pod),
         Err(status) => Err(messages(&status)),
     })
@@ -47,7 +47,7 @@ fn created(pod: &Value) -> Result<Value, Vec<String>> {
 
 fn updated(new: &Value, old: &Value, part: Part<'_>) -> Result<Value, Vec<String>> {
     let mut new = new.clone();
-    at(|at| match rules::update(&mut new, old, part, at) {
+    at(|at| match strategy::update(&mut new, old, part, at) {
         Ok(_) => Ok(new),
         Err(status) => Err(messages(&status)),
     })
@@ -348,9 +348,24 @@ fn only_a_pod_that_runs_gets_time_to_end() {
             "status": {"phase": phase},
         })
     };
-    assert_eq!(Pod.grace(&pod("n", "Running"), None), Grace::Seconds(30));
-    assert_eq!(Pod.grace(&pod("n", "Running"), Some(5)), Grace::Seconds(5));
-    assert_eq!(Pod.grace(&pod("n", "Running"), Some(-1)), Grace::Seconds(1));
-    assert_eq!(Pod.grace(&pod("", "Pending"), Some(5)), Grace::Seconds(0));
-    assert_eq!(Pod.grace(&pod("n", "Succeeded"), None), Grace::Seconds(0));
+    assert_eq!(
+        Pod.check_graceful_delete(&pod("n", "Running"), None),
+        GracefulDeletion::Seconds(30)
+    );
+    assert_eq!(
+        Pod.check_graceful_delete(&pod("n", "Running"), Some(5)),
+        GracefulDeletion::Seconds(5)
+    );
+    assert_eq!(
+        Pod.check_graceful_delete(&pod("n", "Running"), Some(-1)),
+        GracefulDeletion::Seconds(1)
+    );
+    assert_eq!(
+        Pod.check_graceful_delete(&pod("", "Pending"), Some(5)),
+        GracefulDeletion::Seconds(0)
+    );
+    assert_eq!(
+        Pod.check_graceful_delete(&pod("n", "Succeeded"), None),
+        GracefulDeletion::Seconds(0)
+    );
 }

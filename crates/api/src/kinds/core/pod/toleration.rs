@@ -8,14 +8,14 @@ use super::{options::Options, report::Report};
 use crate::{
     field::Path,
     go,
-    name::{decimal_integer, label_key, label_value},
-    rules::{Errors, Tree},
+    name::{validate_decimal_integer, validate_label_key, validate_label_value},
+    strategy::{ErrorList, Tree},
 };
 
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
 /// What is wrong with tolerations.
-pub(super) fn validate(tolerations: &[Value], options: &Options, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate(tolerations: &[Value], options: &Options, at: &Path<'_>, errors: &mut ErrorList) {
     for (index, toleration) in tolerations.iter().enumerate() {
         one(
             toleration,
@@ -27,26 +27,26 @@ pub(super) fn validate(tolerations: &[Value], options: &Options, at: &Path<'_>, 
 }
 
 /// What is wrong with tolerations that are added to pods. They compare no numbers.
-pub(crate) fn validate_added_tolerations(tolerations: &[Value], at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn validate_added_tolerations(tolerations: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
     for (index, toleration) in tolerations.iter().enumerate() {
         one(toleration, false, &at.index(index), errors);
     }
 }
 
 /// The effect of a taint.
-fn validate_effect(effect: &str, at: &Path<'_>, errors: &mut Errors) {
+fn validate_effect(effect: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if !EFFECTS.contains(&effect) {
         errors.unsupported(at, effect, &EFFECTS);
     }
 }
 
-fn one(toleration: &Value, compares: bool, at: &Path<'_>, errors: &mut Errors) {
+fn one(toleration: &Value, compares: bool, at: &Path<'_>, errors: &mut ErrorList) {
     let key = toleration.text("key");
     let operator = toleration.text("operator");
     let value = toleration.text("value");
     let effect = toleration.text("effect");
     if !key.is_empty() {
-        errors.push_invalid(&at.child("key"), key, label_key(key));
+        errors.push_invalid(&at.child("key"), key, validate_label_key(key));
     }
     let operator_at = at.child("operator");
     if key.is_empty() && operator != "Exists" {
@@ -60,7 +60,7 @@ fn one(toleration: &Value, compares: bool, at: &Path<'_>, errors: &mut Errors) {
     }
     match operator {
         "" | "Equal" => {
-            let msgs = label_value(value);
+            let msgs = validate_label_value(value);
             if !msgs.is_empty() {
                 errors.invalid(&operator_at, value, msgs.join(";"));
             }
@@ -75,7 +75,7 @@ fn one(toleration: &Value, compares: bool, at: &Path<'_>, errors: &mut Errors) {
             }
         }
         "Lt" | "Gt" if compares => {
-            errors.push_invalid(&at.child("value"), value, decimal_integer(value));
+            errors.push_invalid(&at.child("value"), value, validate_decimal_integer(value));
             if let Err(error) = value.parse::<i64>() {
                 use std::num::IntErrorKind::{NegOverflow, PosOverflow};
                 let why = match error.kind() {
@@ -100,7 +100,7 @@ pub(super) fn validate_added(
     old: &Value,
     options: &Options,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let new = new.items("tolerations");
     let identity = |toleration: &'_ Value| {

@@ -8,8 +8,8 @@ use super::{annotations, equality::same, internal, options::Options, report::Rep
 use crate::{
     field::Path,
     kinds::unified_diff,
-    name::in_range,
-    rules::{Errors, Tree, TreeMut},
+    name::validate_in_range,
+    strategy::{ErrorList, Tree, TreeMut},
 };
 
 const MAY_CHANGE: &str = "pod updates may not change fields other than \
@@ -22,7 +22,7 @@ const MAY_CHANGE: &str = "pod updates may not change fields other than \
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 
 /// What is wrong with a change of a pod.
-pub(super) fn validate(new: &Value, old: &Value, errors: &mut Errors) {
+pub(super) fn validate(new: &Value, old: &Value, errors: &mut ErrorList) {
     let options = Options::pod_update(old);
     spec::validate_pod(new, &options, errors);
     let metadata_at = Path::new("metadata");
@@ -61,11 +61,11 @@ pub(super) fn validate(new: &Value, old: &Value, errors: &mut Errors) {
 }
 
 /// A deadline may come, and come nearer. Tells whether the rest need be judged.
-fn deadline(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) -> bool {
+fn deadline(new: &Value, old: &Value, at: &Path<'_>, errors: &mut ErrorList) -> bool {
     let name = "activeDeadlineSeconds";
     match (new.int(name), old.int(name)) {
         (Some(seconds), before) => {
-            let msgs = in_range(seconds, 0, i64::from(i32::MAX));
+            let msgs = validate_in_range(seconds, 0, i64::from(i32::MAX));
             if let Some(msg) = msgs.into_iter().next() {
                 errors.invalid(at, seconds, msg);
                 return false;
@@ -87,7 +87,7 @@ fn deadline(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) -> boo
     true
 }
 
-fn gates_only_go(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn gates_only_go(new: &Value, old: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let before = old.items("schedulingGates").iter();
     let before: HashSet<&str> = before.map(|gate| gate.text("name")).collect();
     for (index, gate) in new.items("schedulingGates").iter().enumerate() {
@@ -100,7 +100,7 @@ fn gates_only_go(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// The new spec, with what may change as it was; what remains different may not change.
-fn masked(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) -> Value {
+fn masked(new: &Value, old: &Value, at: &Path<'_>, errors: &mut ErrorList) -> Value {
     let mut masked = new.clone();
     for list in ["containers", "initContainers"] {
         for (container, before) in masked.items_mut(list).iter_mut().zip(old.items(list)) {
@@ -129,15 +129,15 @@ fn masked(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) -> Value
         }
         masked.copy_from("nodeSelector", old);
     }
-    let after = new.way("affinity.nodeAffinity");
-    let before = old.way("affinity.nodeAffinity");
+    let after = new.at_path("affinity.nodeAffinity");
+    let before = old.at_path("affinity.nodeAffinity");
     if after != before {
         let affinity_at = at.child("affinity");
         node_affinity(after, before, &affinity_at.child("nodeAffinity"), errors);
         let others = masked.at("affinity").has("podAffinity") || masked.at("affinity").has("podAntiAffinity");
         if old.has("affinity") || others {
             masked
-                .make("affinity")
+                .ensure_object("affinity")
                 .copy_from("nodeAffinity", old.at("affinity"));
         } else {
             masked.remove("affinity");
@@ -146,7 +146,7 @@ fn masked(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) -> Value
     masked
 }
 
-fn node_affinity(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn node_affinity(new: &Value, old: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let before = old.at(REQUIRED).items("nodeSelectorTerms");
     let after = new.at(REQUIRED).items("nodeSelectorTerms");
     if before.is_empty() {
@@ -192,7 +192,7 @@ mod tests {
             super::super::defaults::pod(&mut pod);
             pod
         };
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         validate(&complete(new), &complete(old), &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }

@@ -14,8 +14,8 @@ use crate::{
         core::{node_selector, persistent_volume_claim},
         field_checks,
     },
-    name::{dns1123_label, ip_warning, label_value},
-    rules::Tree,
+    name::{ip_warning, validate_dns1123_label, validate_label_value},
+    strategy::Tree,
 };
 
 const OLD_ANNOTATIONS: [(&str, &str); 3] = [
@@ -85,7 +85,7 @@ const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 pub(super) fn pod(pod: &Value) -> Vec<String> {
     let mut messages = Vec::new();
     moved_profiles(pod, &mut messages);
-    let msgs = dns1123_label(pod.at("metadata").text("name"));
+    let msgs = validate_dns1123_label(pod.at("metadata").text("name"));
     if !msgs.is_empty() {
         messages.push(format!(
             "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is \
@@ -93,7 +93,7 @@ pub(super) fn pod(pod: &Value) -> Vec<String> {
             msgs.join(" ")
         ));
     }
-    all(pod, &Path::NOWHERE, Subject::Pod, &mut messages);
+    all(pod, &Path::NIL, Subject::Pod, &mut messages);
     messages
 }
 
@@ -138,7 +138,7 @@ fn moved_profiles(pod: &Value, messages: &mut Vec<String>) {
         let Some(annotation) = annotations.at(&key).as_str() else {
             continue;
         };
-        let own = container.way("securityContext.appArmorProfile");
+        let own = container.at_path("securityContext.appArmorProfile");
         let moved = match valid_apparmor_of(annotation) {
             None => own.is_null(),
             Some(meant) => meant == *own,
@@ -225,7 +225,7 @@ fn labels(spec: &Value, at: &Path<'_>, messages: &mut Vec<String>) {
     }
     let affinity_at = at.child("affinity");
     let node_at = affinity_at.child("nodeAffinity");
-    let nodes = spec.way("affinity.nodeAffinity");
+    let nodes = spec.at_path("affinity.nodeAffinity");
     let required_at = node_at.child(REQUIRED);
     let terms_at = required_at.child("nodeSelectorTerms");
     for (index, term) in nodes.at(REQUIRED).items("nodeSelectorTerms").iter().enumerate() {
@@ -261,7 +261,7 @@ fn wish(term: &Value, at: &Path<'_>, messages: &mut Vec<String>) {
         messages.extend(node_selector::warning(expression, &field_path));
         let values_at = field_path.child("values");
         for (number, value) in expression.texts("values").enumerate() {
-            for msg in label_value(value) {
+            for msg in validate_label_value(value) {
                 messages.push(format!("{}: {value} is invalid, {msg}", values_at.index(number)));
             }
         }
@@ -274,7 +274,7 @@ fn volumes(volumes: &[Value], at: &Path<'_>, messages: &mut Vec<String>) {
         for (field, shown, message) in OLD_VOLUMES {
             // Claims are told of where their field stands in the type.
             if field == "cephfs" {
-                let claim = volume.way("ephemeral.volumeClaimTemplate.spec");
+                let claim = volume.at_path("ephemeral.volumeClaimTemplate.spec");
                 let volume_at = field_path.child("ephemeral");
                 let template_at = volume_at.child("volumeClaimTemplate");
                 persistent_volume_claim::spec_warnings(claim, &template_at.child("spec"), messages);
@@ -350,7 +350,7 @@ fn container_annotations(
         && !context.has("appArmorProfile")
         && let Some(annotation) = annotation
     {
-        let of_pod = spec.way("securityContext.appArmorProfile");
+        let of_pod = spec.at_path("securityContext.appArmorProfile");
         if of_pod.is_null() || apparmor_of(annotation).as_ref() != Some(of_pod) {
             messages.push(old_profile(&at.key(&key)));
         }
@@ -467,7 +467,7 @@ mod tests {
             {"key": "a", "path": "x"}, {"key": "b", "path": "x/y"},
         ]}}]}});
         assert_eq!(
-            template_warnings(&template, &Path::NOWHERE, None),
+            template_warnings(&template, &Path::NIL, None),
             ["volume \"v\" (ConfigMap \"m\"): overlapping paths: \"x/y\" with \"x\""]
         );
     }

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     field::Path,
-    rules::{Errors, Tree, TreeMut},
+    strategy::{ErrorList, Tree, TreeMut},
 };
 
 /// Completes the requests and limits of a pod that has some, from those of its containers.
@@ -52,7 +52,7 @@ pub(super) fn complete(spec: &mut Value) {
         let limit = if asked > *total { &asked } else { total };
         limits.insert(name.clone(), limit.to_string().into());
     }
-    let whole = spec.make("resources");
+    let whole = spec.ensure_object("resources");
     if !limits.is_empty() {
         whole.set("limits", limits);
     }
@@ -62,7 +62,13 @@ pub(super) fn complete(spec: &mut Value) {
 }
 
 /// What is wrong with what a pod as a whole asks for.
-pub(super) fn validate(spec: &Value, claims: &[&str], at: &Path<'_>, options: &Options, errors: &mut Errors) {
+pub(super) fn validate(
+    spec: &Value,
+    claims: &[&str],
+    at: &Path<'_>,
+    options: &Options,
+    errors: &mut ErrorList,
+) {
     let whole = spec.at("resources");
     if whole.is_null() {
         return;
@@ -80,7 +86,7 @@ pub(super) fn validate(spec: &Value, claims: &[&str], at: &Path<'_>, options: &O
     at_least_the_containers(spec, at, errors);
 }
 
-fn at_least_the_containers(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn at_least_the_containers(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let whole = spec.at("resources");
     for (of, only_pages, word) in [("requests", false, "requests"), ("limits", true, "limits")] {
         let list_at = at.child(of);
@@ -139,7 +145,7 @@ mod tests {
             "resources": {"requests": {"cpu": "1"}},
             "containers": [{"resources": {"requests": {"cpu": "2"}}}],
         });
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         let path = Path::new("spec");
         validate(&spec, &[], &path.child("resources"), &Options::pod(), &mut errors);
         assert_eq!(

@@ -5,8 +5,8 @@ use serde_json::Value;
 use super::{profile::visit, report::Report};
 use crate::{
     field::Path,
-    name::dns1123_subdomain,
-    rules::{Errors, Tree},
+    name::validate_dns1123_subdomain,
+    strategy::{ErrorList, Tree},
 };
 
 const NOT_HERE: &str = "cannot be set for a windows pod";
@@ -44,7 +44,7 @@ const CONTAINER_CONTEXT: [&str; 10] = [
 ];
 
 /// What is wrong with a spec for the system it says it is for.
-pub(super) fn validate_os(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_os(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if !spec.has("os") {
         return;
     }
@@ -57,7 +57,7 @@ pub(super) fn validate_os(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn linux(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn linux(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let mut judge = |holder: &Value, holder_at: &Path<'_>| {
         if holder.at("securityContext").has("windowsOptions") {
             let context_at = holder_at.child("securityContext");
@@ -69,7 +69,7 @@ fn linux(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     visit(spec, at, judge);
 }
 
-fn windows(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn windows(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let context_at = at.child("securityContext");
     for name in POD_CONTEXT {
         if spec.at("securityContext").has(name) {
@@ -97,14 +97,16 @@ fn windows(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// Containers that are processes of the host come all together, and on the host's network.
-pub(super) fn validate_host_processes(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let of_pod = spec.way("securityContext.windowsOptions.hostProcess").as_bool();
+pub(super) fn validate_host_processes(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+    let of_pod = spec
+        .at_path("securityContext.windowsOptions.hostProcess")
+        .as_bool();
     let mut count = 0;
     let mut on_host = 0;
     visit(spec, at, |container, field_path| {
         count += 1;
         let own = container
-            .way("securityContext.windowsOptions.hostProcess")
+            .at_path("securityContext.windowsOptions.hostProcess")
             .as_bool();
         if let (Some(of_pod), Some(own)) = (of_pod, own)
             && of_pod != own
@@ -132,9 +134,13 @@ pub(super) fn validate_host_processes(spec: &Value, at: &Path<'_>, errors: &mut 
 }
 
 /// What is wrong with the options of a security context that are for Windows.
-pub(super) fn validate_options(options: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_options(options: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if let Some(name) = options.at("gmsaCredentialSpecName").as_str() {
-        errors.push_invalid(&at.child("gmsaCredentialSpecName"), name, dns1123_subdomain(name));
+        errors.push_invalid(
+            &at.child("gmsaCredentialSpecName"),
+            name,
+            validate_dns1123_subdomain(name),
+        );
     }
     if let Some(spec) = options.at("gmsaCredentialSpec").as_str() {
         let field_path = at.child("gmsaCredentialSpec");

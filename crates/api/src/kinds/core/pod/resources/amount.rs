@@ -9,7 +9,7 @@ use crate::{
     field::Path,
     kinds::field_checks::quantity_or_zero,
     quantity::{MILLI, Quantity},
-    rules::{Errors, TreeMut},
+    strategy::{ErrorList, TreeMut},
 };
 
 /// Rounds the amounts of a resource list up to thousandths, the finest the API keeps.
@@ -50,7 +50,7 @@ pub(crate) fn page_divides(name: &str, amount: &Quantity) -> bool {
 }
 
 /// What is wrong with an amount of a resource.
-pub(crate) fn validate_amount(name: &str, amount: &Quantity, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn validate_amount(name: &str, amount: &Quantity, at: &Path<'_>, errors: &mut ErrorList) {
     if amount.sign() == Ordering::Less {
         errors.invalid(at, amount.to_string(), "must be greater than or equal to 0");
     }

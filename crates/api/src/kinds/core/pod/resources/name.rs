@@ -1,7 +1,7 @@
 //! The names of resources.
 
 use super::super::report::Report;
-use crate::{field::Path, name, rules::Errors};
+use crate::{field::Path, name, strategy::ErrorList};
 
 const HUGEPAGES: &str = "hugepages-";
 const REQUESTS: &str = "requests.";
@@ -77,7 +77,7 @@ pub fn is_extended(resource: &str) -> bool {
     // A quota of it needs a name too.
     !is_native(resource)
         && !resource.starts_with(REQUESTS)
-        && name::label_key(&format!("{REQUESTS}{resource}")).is_empty()
+        && name::validate_label_key(&format!("{REQUESTS}{resource}")).is_empty()
 }
 
 /// Whether more of it can be promised than there is.
@@ -96,8 +96,8 @@ pub(in super::super) fn suits_pod(name: &str) -> bool {
 }
 
 /// What is wrong with the name of a resource. Tells whether anything is.
-pub(crate) fn validate_name(resource: &str, at: &Path<'_>, errors: &mut Errors) -> bool {
-    let msgs = name::label_key(resource);
+pub(crate) fn validate_name(resource: &str, at: &Path<'_>, errors: &mut ErrorList) -> bool {
+    let msgs = name::validate_label_key(resource);
     if !msgs.is_empty() {
         errors.push_invalid(at, resource, msgs);
         return true;
@@ -114,7 +114,7 @@ pub(crate) fn validate_name(resource: &str, at: &Path<'_>, errors: &mut Errors) 
 }
 
 /// What is wrong with the name of a resource a container asks for.
-pub(crate) fn validate_container_name(resource: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn validate_container_name(resource: &str, at: &Path<'_>, errors: &mut ErrorList) {
     validate_name(resource, at, errors);
     if !resource.contains('/') {
         if !is_standard_container(resource) {
@@ -126,7 +126,7 @@ pub(crate) fn validate_container_name(resource: &str, at: &Path<'_>, errors: &mu
 }
 
 /// What is wrong with the name of a resource in a quota.
-pub(crate) fn validate_quota_name(resource: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn validate_quota_name(resource: &str, at: &Path<'_>, errors: &mut ErrorList) {
     validate_name(resource, at, errors);
     if !resource.contains('/') && !is_standard_quota(resource) {
         errors.invalid(at, resource, "must be a standard resource for quota");
@@ -134,7 +134,7 @@ pub(crate) fn validate_quota_name(resource: &str, at: &Path<'_>, errors: &mut Er
 }
 
 /// What is wrong with the name of a resource a pod as a whole asks for.
-pub(super) fn validate_pod_name(resource: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(super) fn validate_pod_name(resource: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if !validate_name(resource, at, errors) && !suits_pod(resource) {
         errors.unsupported(at, resource, &["cpu", HUGEPAGES, "memory"]);
     }

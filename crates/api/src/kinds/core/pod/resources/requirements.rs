@@ -14,11 +14,11 @@ use super::{
     quantity_or_zero, validate_container_name,
 };
 use crate::{
-    bound::{self, MOST_VALUE},
     field::{Error, Path},
-    name::dns1123_label,
+    limits::{self, MAX_VALUE_BYTES},
+    name::validate_dns1123_label,
     quantity::Quantity,
-    rules::{Errors, Tree},
+    strategy::{ErrorList, Tree},
 };
 
 /// Who asks for resources.
@@ -40,7 +40,7 @@ pub(in super::super) enum Pages {
 }
 
 /// What is wrong with what pods need beside their containers, told as limits of a container.
-pub(crate) fn validate_overhead(amounts: &Value, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn validate_overhead(amounts: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let requirements = json!({"limits": amounts});
     validate_requirements(&requirements, Holder::Container, &[], Pages::Whole, at, errors);
 }
@@ -52,7 +52,7 @@ pub(in super::super) fn validate_requirements(
     claims: &[&str],
     pages: Pages,
     at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let limits = requirements.entries("limits");
     let requests = requirements.entries("requests");
@@ -91,8 +91,8 @@ fn entry(
     holder: Holder,
     pages: Pages,
     at: &Path<'_>,
-    errors: &mut Errors,
-    between: impl FnOnce(&mut Errors),
+    errors: &mut ErrorList,
+    between: impl FnOnce(&mut ErrorList),
 ) {
     match holder {
         Holder::Container => validate_container_name(name, at, errors),
@@ -112,7 +112,7 @@ fn within_limit(
     limits: &Map<String, Value>,
     limits_at: &Path<'_>,
     requests_at: &Path<'_>,
-    errors: &mut Errors,
+    errors: &mut ErrorList,
 ) {
     let Some(limit) = limits.get(name).map(quantity_or_zero) else {
         if !overcommits(name) {
@@ -130,7 +130,7 @@ fn within_limit(
 }
 
 /// The claims must be the pod's, each once, as a whole or by requests.
-fn claim_names(claims: &[Value], known: &[&str], at: &Path<'_>, errors: &mut Errors) {
+fn claim_names(claims: &[Value], known: &[&str], at: &Path<'_>, errors: &mut ErrorList) {
     let mut seen: HashSet<(&str, &str)> = HashSet::new();
     // How often each claim was named.
     let mut times: HashMap<&str, usize> = HashMap::new();
@@ -140,7 +140,7 @@ fn claim_names(claims: &[Value], known: &[&str], at: &Path<'_>, errors: &mut Err
         let mut known = known.to_vec();
         known.sort_unstable();
         known.dedup();
-        bound::cut_owned(known.join(", "), MOST_VALUE)
+        limits::cut_owned(known.join(", "), MAX_VALUE_BYTES)
     });
     for (index, claim) in claims.iter().enumerate() {
         let field_path = at.index(index);
@@ -154,7 +154,11 @@ fn claim_names(claims: &[Value], known: &[&str], at: &Path<'_>, errors: &mut Err
             errors.duplicate(&field_path, name);
         } else {
             if !request.is_empty() {
-                errors.push_invalid(&field_path.child("request"), request, dns1123_label(request));
+                errors.push_invalid(
+                    &field_path.child("request"),
+                    request,
+                    validate_dns1123_label(request),
+                );
             }
             if seen.contains(&(name, request)) {
                 errors.duplicate(&field_path, &format!("{name}/{request}"));
@@ -189,7 +193,7 @@ mod tests {
     use super::*;
 
     fn judged(requirements: &Value) -> Vec<String> {
-        let mut errors = Errors::new();
+        let mut errors = ErrorList::new();
         let holder = Holder::Container;
         let at = Path::new("resources");
         validate_requirements(requirements, holder, &["a"], Pages::Whole, &at, &mut errors);

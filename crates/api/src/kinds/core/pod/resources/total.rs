@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::{name::suits_pod, quantity_or_zero};
-use crate::{quantity::Quantity, rules::Tree};
+use crate::{quantity::Quantity, strategy::Tree};
 
 /// Amounts by the names of resources.
 pub type Totals = BTreeMap<String, Quantity>;
