@@ -46,7 +46,7 @@ pods:
 }
 
 #[test]
-fn pods_of_jobs_end_unless_a_rule_says_otherwise() {
+fn pods_of_jobs_end_unless_a_rule_overrides_it() {
     let of_a_job = pod(
         r#"{"metadata":{"namespace":"a","ownerReferences":[{"apiVersion":"batch/v1","kind":"Job","name":"j","uid":"1","controller":true}]}}"#,
     );
