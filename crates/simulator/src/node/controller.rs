@@ -23,7 +23,7 @@ const NODES: &str = "/api/v1/nodes";
 
 /// Registers nodes, and keeps them described.
 ///
-/// A deleted node stays deleted until the simulator is restarted, as a kubelet does not come back either.
+/// A deleted node stays deleted until the simulator is restarted, as with a kubelet that does not register again.
 pub(crate) struct NodeController {
     pub(crate) fleet: Fleet,
     pub(crate) writer: Writer,
