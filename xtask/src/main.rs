@@ -18,6 +18,7 @@ mod source_files;
 mod step;
 mod test;
 mod tidy;
+mod tidy_backlog;
 mod tools;
 mod unused;
 mod upstream_references;
