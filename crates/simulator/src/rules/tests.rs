@@ -90,7 +90,10 @@ fn reports_errors_with_line_and_column() {
     ];
     for (text, location, what) in cases {
         let wrong = Rules::parse(text).unwrap_err().to_string();
-        assert!(wrong.contains(location) && wrong.contains(what), "{text}: {wrong}");
+        assert!(
+            wrong.contains(location) && wrong.contains(what),
+            "{text}: {wrong}"
+        );
     }
     let wrong = Rules::load("/nowhere/rules.yaml".as_ref())
         .unwrap_err()
