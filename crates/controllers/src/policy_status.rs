@@ -1,7 +1,9 @@
 //! Tells authors of validating policies where their expressions do not suit the kinds that the policies are about.
 
 use k3_api::{
-    admission::{GroupVersionKind, MatchedResource, PolicyTypes, check, declared, declared_custom, kinds},
+    admission::{
+        GroupVersionKind, MatchedResource, PolicyTypes, declared, declared_custom, type_check, types_to_check,
+    },
     custom::Definition,
     kinds::builtin,
     strategy::Tree,
@@ -104,7 +106,7 @@ impl Checker {
 
 /// What is told.
 fn applied(policy: &Value, types: &PolicyTypes) -> Value {
-    let warnings: Vec<_> = check(policy, types)
+    let warnings: Vec<_> = type_check(policy, types)
         .into_iter()
         .map(|warning| json!({"fieldRef": warning.field, "warning": warning.text}))
         .collect();
@@ -152,7 +154,7 @@ fn types(policy: &Value, definitions: &[Definition]) -> PolicyTypes {
         };
         declared(group, version, kind).or_else(custom)
     };
-    let objects = kinds(policy, kind_of).into_iter().map(|kind| {
+    let objects = types_to_check(policy, kind_of).into_iter().map(|kind| {
         let decl = decl_of(&kind.group, &kind.version, &kind.kind);
         (kind, decl)
     });
