@@ -110,7 +110,7 @@ impl Metadata for Meta {
         Some(self.generation)
     }
 
-    fn is_terminating(&self) -> bool {
+    fn is_going(&self) -> bool {
         self.deletion.is_some()
     }
 
