@@ -3,6 +3,7 @@
 //! Promises: a chore that fails names the step and exits with 1, a usage error exits with 2; what a chore
 //! starts it ends, also on Ctrl-C; continuous integration runs the same chores and no others.
 
+mod architecture_paths;
 mod bench;
 mod certificate_code;
 mod check;
@@ -17,6 +18,7 @@ mod source_files;
 mod step;
 mod test;
 mod tidy;
+mod tidy_backlog;
 mod tools;
 mod unused;
 mod upstream_references;

@@ -2,14 +2,14 @@
 //!
 //! Sources are ASCII and name no path of one machine. No file has more than 800 lines. An ignored test gives a
 //! reason. Each crate describes itself in its first line and is listed in ARCHITECTURE.md. Versions of dependencies
-//! are listed once, at the root. Certificates have one reader. Words are those of `vocabulary`, references to upstream those of
+//! are listed once, at the root. Paths in ARCHITECTURE.md exist. Certificates have one reader. Words are those of `vocabulary`, references to upstream those of
 //! `upstream_references`.
 
 use std::{fs, io, path::Path};
 
 use crate::{
-    Outcome, certificate_code, paired_bindings, source_files, step, unused, upstream_references, vocabulary,
-    workspace::Workspace,
+    Outcome, architecture_paths, certificate_code, paired_bindings, source_files, step, tidy_backlog, unused,
+    upstream_references, vocabulary, workspace::Workspace,
 };
 
 /// Longer files hold more than one idea.
@@ -45,10 +45,14 @@ fn all_complaints(root: &Path, paths: &[String]) -> io::Result<Vec<String>> {
     if paths.is_empty() {
         complaints.extend(self::complaints(root)?);
         complaints.extend(unused::complaints(root)?);
+        complaints.extend(architecture_paths::complaints(root)?);
     }
     complaints.extend(vocabulary::complaints(root, paths)?);
     complaints.extend(paired_bindings::complaints(root, paths)?);
     complaints.extend(upstream_references::complaints(root, paths)?);
+    if paths.is_empty() {
+        return tidy_backlog::apply(root, complaints);
+    }
     Ok(complaints)
 }
 

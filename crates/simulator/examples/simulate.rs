@@ -11,9 +11,9 @@ use kubecontroller::{
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
-    let mut words = env::args().skip(1);
-    let count = words.next().ok_or("how many nodes?")?.parse()?;
-    let rules = match words.next() {
+    let mut arguments = env::args().skip(1);
+    let count = arguments.next().ok_or("how many nodes?")?.parse()?;
+    let rules = match arguments.next() {
         Some(path) => Rules::load(path.as_ref())?,
         None => Rules::default(),
     };

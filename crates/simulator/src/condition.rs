@@ -23,7 +23,7 @@ pub(crate) struct Known([Was; 5]);
 /// Whether a condition holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Was {
-    /// Nobody says.
+    /// Not reported.
     #[default]
     Absent,
     True,
@@ -43,10 +43,10 @@ pub(crate) struct Wanted<'a> {
 // --- Known ---
 
 impl Known {
-    /// Takes in what was read. Says whether it is of one of the types.
+    /// Takes in what was read. Returns whether it is of one of the types.
     pub(crate) fn learn(&mut self, types: &[&str], read: &Read) -> bool {
-        let place = types.iter().position(|kind| **kind == *read.kind);
-        let Some(known) = place.and_then(|place| self.0.get_mut(place)) else {
+        let index = types.iter().position(|kind| **kind == *read.kind);
+        let Some(known) = index.and_then(|index| self.0.get_mut(index)) else {
             return false;
         };
         *known = match &*read.status {
@@ -58,8 +58,8 @@ impl Known {
     }
 
     pub(crate) fn get(self, types: &[&str], kind: &str) -> Was {
-        let place = types.iter().position(|known| *known == kind);
-        let known = place.and_then(|place| self.0.get(place));
+        let index = types.iter().position(|known| *known == kind);
+        let known = index.and_then(|index| self.0.get(index));
         known.copied().unwrap_or_default()
     }
 }

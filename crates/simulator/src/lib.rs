@@ -1,11 +1,11 @@
 //! Nodes and pods without containers: thousands of nodes that behave as kubelets do, in one process.
 //!
-//! A [`Simulator`] registers nodes, renews their leases, tells how they are, and lets the pods that are bound to them run,
+//! A [`Simulator`] registers nodes, renews their leases, reports their status, and lets the pods that are bound to them run,
 //! end and go. [`Rules`] say what they do; without any, nodes are healthy and pods run.
 //!
 //! Promises:
-//! - What was done so far is in the API, and nowhere else: a simulator that begins again goes on where the last one ended, and
-//!   two at once come to what one comes to.
+//! - What was done so far is in the API, and nowhere else: a restarted simulator continues where the last one ended, and
+//!   two at once reach the same state as one.
 //! - There is no task per node or pod. What is due is in queues, and a fixed number of requests is under way at once; those of
 //!   nodes and leases do not wait for those of pods.
 //! - Of a pod only what its life needs is kept.
@@ -39,8 +39,8 @@ use kubecontroller::{
 
 pub use self::rules::{BadRules, Rules};
 use self::{
-    node::{Fleet, LeaseKeeper, Node, NodeKeeper, Numbers},
-    pod::{Pod, PodKeeper, by_node},
+    node::{Fleet, LeaseController, Node, NodeController, Numbers},
+    pod::{Pod, PodController, by_node},
     writer::Writer,
 };
 
@@ -88,7 +88,7 @@ impl Simulator {
         }
     }
 
-    /// With figures of its queues.
+    /// Registers metrics of its queues.
     #[must_use]
     pub fn metrics(mut self, metrics: &Metrics) -> Self {
         self.metrics = metrics.clone();
@@ -115,28 +115,32 @@ impl Simulator {
         let pods = self.informers.projected_with(&kind, bound, self.pods.clone())?;
         self.informers.start();
 
-        let (fleet, writer, clock) = (&self.fleet, &self.writer, &self.clock);
-        let keeper = NodeKeeper::new(fleet.clone(), writer.clone(), clock.clone(), nodes.clone());
+        let fleet = &self.fleet;
+        let writer = &self.writer;
+        let clock = &self.clock;
+        let controller = NodeController::new(fleet.clone(), writer.clone(), clock.clone(), nodes.clone());
         let registrar = self
             .controller("simulator_nodes", FOR_NODES)
             .for_where(&nodes, ours(fleet.count))
             .source(Numbers(fleet.count))
-            .reconciler(keeper);
+            .reconciler(controller);
         let store = nodes.store().clone();
-        let keeper = LeaseKeeper::new(fleet.clone(), writer.clone(), clock.clone(), store.clone());
+        let controller = LeaseController::new(fleet.clone(), writer.clone(), clock.clone(), store.clone());
         let leases = self
             .controller("simulator_leases", FOR_LEASES)
-            .for_where(&nodes, ours(fleet.count).and(comes_or_goes()))
-            .reconciler(keeper);
-        let keeper = PodKeeper::new(fleet.clone(), writer.clone(), clock.clone(), &pods, store);
+            .for_where(&nodes, ours(fleet.count).and(is_added_or_deleted()))
+            .reconciler(controller);
+        let controller = PodController::new(fleet.clone(), writer.clone(), clock.clone(), &pods, store);
         let of_node = by_node(pods.store());
         let lives = self
             .controller("simulator_pods", FOR_PODS)
             .for_(&pods)
-            .watches_where(&nodes, ours(fleet.count).and(comes_or_goes()), move |delta| {
-                of_node.keys(delta.object().name())
-            })
-            .reconciler(keeper);
+            .watches_where(
+                &nodes,
+                ours(fleet.count).and(is_added_or_deleted()),
+                move |delta| of_node.keys(delta.object().name()),
+            )
+            .reconciler(controller);
         try_join3(
             registrar.run(stop.clone()),
             leases.run(stop.clone()),
@@ -165,8 +169,8 @@ fn ours(count: u32) -> Predicate<Node> {
     })
 }
 
-/// Whether a node is new, another one, or gone.
-fn comes_or_goes() -> Predicate<Node> {
+/// Whether a node was added, replaced or deleted.
+fn is_added_or_deleted() -> Predicate<Node> {
     Predicate::new(|delta: &Delta<Node>| match (delta.old(), delta.new()) {
         (Some(old), Some(new)) => old.uid() != new.uid(),
         _ => true,

@@ -14,8 +14,8 @@ pub(crate) struct Meta {
     pub(crate) resource_version: Box<str>,
     pub(crate) generation: i64,
     /// There if it is to go.
-    pub(crate) going: Option<Box<Going>>,
-    /// Whether finalizers hold it back from going.
+    pub(crate) deletion: Option<Box<Deletion>>,
+    /// Whether finalizers block its deletion.
     pub(crate) is_held: bool,
     /// What is needed once, to find out by which rule it lives, and then forgotten for those of which there are many.
     pub(crate) origin: Option<Box<Origin>>,
@@ -23,7 +23,7 @@ pub(crate) struct Meta {
 
 /// When an object is to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Going {
+pub(crate) struct Deletion {
     pub(crate) at: Timestamp,
     /// How much time it was given until then, in seconds.
     pub(crate) grace: u32,
@@ -38,7 +38,7 @@ pub(crate) struct Origin {
     pub(crate) owners: Vec<SlimOwner>,
 }
 
-/// Metadata as it comes.
+/// Metadata as it is decoded.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Written {
@@ -60,7 +60,9 @@ struct Written {
 impl From<Written> for Meta {
     fn from(written: Written) -> Self {
         let grace = written.deletion_grace_period_seconds.unwrap_or_default();
-        let going = written.deletion_timestamp.map(|at| Box::new(Going { at, grace }));
+        let deletion = written
+            .deletion_timestamp
+            .map(|at| Box::new(Deletion { at, grace }));
         let origin = Origin {
             made: written.creation_timestamp,
             labels: written.labels,
@@ -73,7 +75,7 @@ impl From<Written> for Meta {
             uid: written.uid,
             resource_version: written.resource_version,
             generation: written.generation,
-            going,
+            deletion,
             is_held: written.is_held,
             origin: Some(Box::new(origin)),
         }
@@ -109,7 +111,7 @@ impl Metadata for Meta {
     }
 
     fn is_going(&self) -> bool {
-        self.going.is_some()
+        self.deletion.is_some()
     }
 
     fn labels(&self) -> impl Iterator<Item = (&str, &str)> {

@@ -1,4 +1,4 @@
-//! How the simulator changes things.
+//! How the simulator writes objects.
 
 use http::{Method, Request, header};
 use kube::Client;

@@ -121,7 +121,6 @@ pub(crate) const RULES: &[Rule] = &[
     names_and_texts("came", LIFECYCLE).except(&["came from"]),
     names_and_texts("trouble", "`Error` with context"),
     names_and_texts("troubles", "`errors`"),
-    names("fault", "`Error` with context"),
     names("refusal", "`Rejection` or `Error`"),
     names("mistake", "`ValidationError`"),
     names("mistakes", "`ValidationError`"),

@@ -14,7 +14,7 @@ use kubecontroller::{
 };
 use serde_json::json;
 
-use super::{Fleet, Node, Presence, slot::Slots, until};
+use super::{Availability, Fleet, Node, slot::Slots, until};
 use crate::writer::{Writer, is};
 
 const PERIOD: Duration = Duration::from_secs(10);
@@ -22,7 +22,7 @@ const DURATION: u32 = 40;
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 
 /// Renews the leases by which it is known that nodes live.
-pub(crate) struct LeaseKeeper {
+pub(crate) struct LeaseController {
     fleet: Fleet,
     writer: Writer,
     clock: Clock,
@@ -31,9 +31,9 @@ pub(crate) struct LeaseKeeper {
     known: Mutex<HashSet<u32>>,
 }
 
-impl LeaseKeeper {
+impl LeaseController {
     pub(crate) fn new(fleet: Fleet, writer: Writer, clock: Clock, nodes: Store<Node>) -> Self {
-        LeaseKeeper {
+        LeaseController {
             fleet,
             writer,
             clock,
@@ -74,7 +74,8 @@ impl LeaseKeeper {
     }
 
     async fn make(&self, node: &Node, now: Timestamp) -> Result<(), kube::Error> {
-        let (name, uid) = (&node.metadata.name, &node.metadata.uid);
+        let name = &node.metadata.name;
+        let uid = &node.metadata.uid;
         let owner = json!({"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid});
         let lease = json!({
             "apiVersion": "coordination.k8s.io/v1",
@@ -86,7 +87,7 @@ impl LeaseKeeper {
     }
 }
 
-impl Reconciler for LeaseKeeper {
+impl Reconciler for LeaseController {
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
         let Some(number) = self.fleet.number(request.key.name()) else {
             return Ok(Outcome::Done);
@@ -97,9 +98,9 @@ impl Reconciler for LeaseKeeper {
             return Ok(Outcome::Done);
         };
         let now = self.clock.now();
-        let presence = self.fleet.presence(number, &node, now);
-        if let Presence::Away(_) = presence {
-            return Ok(presence.left(now).map_or(Outcome::Done, Outcome::After));
+        let availability = self.fleet.availability(number, &node, now);
+        if let Availability::Down(_) = availability {
+            return Ok(availability.left(now).map_or(Outcome::Done, Outcome::After));
         }
         self.renew(number, &node, now).await?;
         let slots = Slots {

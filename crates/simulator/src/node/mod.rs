@@ -1,6 +1,6 @@
 //! Simulated nodes: what they are, when they are heard of, and who keeps them up to date.
 
-mod keeper;
+mod controller;
 mod leases;
 mod network;
 mod object;
@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 
 use self::object::{OWN, TYPES};
 pub(crate) use self::{
-    keeper::{NodeKeeper, Numbers},
-    leases::LeaseKeeper,
+    controller::{NodeController, Numbers},
+    leases::LeaseController,
     network::{Network, address_of},
     object::Node,
 };
@@ -27,7 +27,7 @@ use crate::{
 
 /// What the names of simulated nodes begin with.
 const PREFIX: &str = "simulated-";
-/// What a node has unless a rule says otherwise.
+/// What a node has unless a rule sets it.
 const CAPACITY: [(&str, &str); 4] = [
     ("cpu", "32"),
     ("ephemeral-storage", "1Ti"),
@@ -46,11 +46,11 @@ pub(crate) struct Fleet {
 
 /// Whether a node is heard of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Presence {
+pub(crate) enum Availability {
     /// It is, until then, or for good.
-    Here(Option<Timestamp>),
+    Up(Option<Timestamp>),
     /// It is not, until then, or for good.
-    Away(Option<Timestamp>),
+    Down(Option<Timestamp>),
 }
 
 /// The name of a node.
@@ -74,19 +74,19 @@ impl Fleet {
     }
 
     /// Whether a node is heard of.
-    pub(crate) fn presence(&self, number: u32, node: &Node, now: Timestamp) -> Presence {
+    pub(crate) fn availability(&self, number: u32, node: &Node, now: Timestamp) -> Availability {
         let vanish = self.rules.node(number).and_then(|rule| rule.vanish);
         let (Some(vanish), Some(made)) = (vanish, node.metadata.made()) else {
-            return Presence::Here(None);
+            return Availability::Up(None);
         };
         let leaves = made + self.rules.length(vanish.delay(), &name(number), "vanish", 0);
         let returns = vanish.length.map(|length| leaves + length);
         if now < leaves {
-            Presence::Here(Some(leaves))
+            Availability::Up(Some(leaves))
         } else if returns.is_none_or(|returns| now < returns) {
-            Presence::Away(returns)
+            Availability::Down(returns)
         } else {
-            Presence::Here(None)
+            Availability::Up(None)
         }
     }
 
@@ -103,10 +103,10 @@ impl Fleet {
             .collect();
         labels.insert("kubernetes.io/hostname".to_owned(), name(number));
         if let Some(rule) = self.rules.node(number) {
-            let places = [("zone", rule.zone(number)), ("region", rule.region.as_deref())];
-            for (name, place) in places {
-                if let Some(place) = place {
-                    labels.insert(format!("topology.kubernetes.io/{name}"), place.to_owned());
+            let topology = [("zone", rule.zone(number)), ("region", rule.region.as_deref())];
+            for (name, value) in topology {
+                if let Some(value) = value {
+                    labels.insert(format!("topology.kubernetes.io/{name}"), value.to_owned());
                 }
             }
             labels.extend(rule.labels.clone());
@@ -135,7 +135,7 @@ impl Fleet {
         })
     }
 
-    /// What a node says of itself.
+    /// The status of a node.
     fn status(&self, number: u32, known: &Node, now: Timestamp) -> Value {
         let conditions = OWN.map(|(kind, holds, reason, message)| {
             let wanted = Wanted {
@@ -148,7 +148,8 @@ impl Fleet {
             patch.insert("lastHeartbeatTime".to_owned(), json!(Time(now)));
             Value::Object(patch)
         });
-        let (name, capacity) = (name(number), self.capacity(number));
+        let name = name(number);
+        let capacity = self.capacity(number);
         json!({
             "capacity": capacity,
             "allocatable": capacity,
@@ -173,10 +174,10 @@ impl Fleet {
         })
     }
 
-    /// Whether a node says of itself what it should.
+    /// Whether the status of a node is as desired.
     fn is_described(&self, number: u32, node: &Node) -> bool {
         let status = &node.status;
-        let says = |kind, holds: bool| status.conditions.own.get(&TYPES, kind) == holds.into();
+        let has_condition = |kind, holds: bool| status.conditions.own.get(&TYPES, kind) == holds.into();
         let has = |name: &str, amount: &str| {
             let known = status
                 .capacity
@@ -186,7 +187,7 @@ impl Fleet {
         };
         // Older versions gave out addresses that machines may have.
         status.internal_ip == Some(address_of(number))
-            && OWN.iter().all(|(kind, holds, ..)| says(kind, *holds))
+            && OWN.iter().all(|(kind, holds, ..)| has_condition(kind, *holds))
             && self
                 .capacity(number)
                 .into_iter()
@@ -200,12 +201,12 @@ impl Fleet {
     }
 }
 
-// --- Presence ---
+// --- Availability ---
 
-impl Presence {
+impl Availability {
     /// How long it is like this.
     pub(crate) fn left(self, now: Timestamp) -> Option<Duration> {
-        let (Presence::Here(end) | Presence::Away(end)) = self;
+        let (Availability::Up(end) | Availability::Down(end)) = self;
         end.map(|end| until(end, now))
     }
 }
@@ -258,18 +259,18 @@ mod tests {
     }
 
     #[test]
-    fn a_node_vanishes_and_comes_back() {
+    fn a_node_vanishes_and_returns() {
         let fleet = fleet("nodes: [{vanish: {after: 10s, for: 5s}}]");
         let made: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let node = r#"{"metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"}}"#;
         let node: Node = serde_json::from_str(node).unwrap();
         let after = |seconds| made + Duration::from_secs(seconds);
-        for (now, presence) in [
-            (9, Presence::Here(Some(after(10)))),
-            (10, Presence::Away(Some(after(15)))),
-            (15, Presence::Here(None)),
+        for (now, availability) in [
+            (9, Availability::Up(Some(after(10)))),
+            (10, Availability::Down(Some(after(15)))),
+            (15, Availability::Up(None)),
         ] {
-            assert_eq!(fleet.presence(0, &node, after(now)), presence);
+            assert_eq!(fleet.availability(0, &node, after(now)), availability);
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Promise: all of them are in networks that route nowhere and that API servers refuse to dial: `198.18.0.0/15` (RFC 2544), then
 //! `240.0.0.0/4` (RFC 1112) for fleets that are larger than that, and `2001:db8::/32` (RFC 3849). What a node is given as its
-//! `podCIDRs` says how many addresses of which family there are, not which: those may be addresses of machines.
+//! `podCIDRs` determines how many addresses of which family there are, not which: those may be addresses of machines.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
@@ -17,7 +17,7 @@ pub(crate) struct Network {
     size: u32,
 }
 
-/// The first address and the gateway are nobody's.
+/// The first address and the gateway are not assigned.
 const RESERVED: u32 = 2;
 /// More pods than this no node has.
 const LARGEST: u32 = 1 << 16;
@@ -61,12 +61,12 @@ impl Network {
     }
 
     /// How many pods there may be.
-    pub(crate) fn room(self) -> u32 {
+    pub(crate) fn capacity(self) -> u32 {
         // The last address speaks to all.
         self.size.saturating_sub(RESERVED + 1)
     }
 
-    /// The address of a pod by its number, which is less than what there is room for.
+    /// The address of a pod by its number, which is less than the capacity.
     pub(crate) fn address(self, pod: u32) -> IpAddr {
         let host = pod + RESERVED;
         match self.first {
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(address_of(256 * 254).to_string(), "248.1.0.1");
         assert_eq!(Network::of(0).address(0).to_string(), "198.19.0.2");
         assert_eq!(Network::of(300).address(252).to_string(), "240.1.44.254");
-        assert_eq!(Network::of(300).room(), 253);
+        assert_eq!(Network::of(300).capacity(), 253);
     }
 
     #[test]
@@ -133,7 +133,7 @@ mod tests {
             assert!(routes_nowhere(address_of(number)), "{number}");
             for network in given {
                 let network = network.simulated(number);
-                for pod in [0, network.room() - 1] {
+                for pod in [0, network.capacity() - 1] {
                     assert!(routes_nowhere(network.address(pod)), "{number} {pod}");
                 }
             }
@@ -144,12 +144,12 @@ mod tests {
     fn a_network_is_read() {
         let network: Network = "10.244.3.0/24".parse().unwrap();
         assert_eq!(
-            (network.room(), network.address(1).to_string()),
+            (network.capacity(), network.address(1).to_string()),
             (253, "10.244.3.3".into())
         );
         let network: Network = "fd00:1::/64".parse().unwrap();
         assert_eq!(network.address(0).to_string(), "fd00:1::2");
-        assert_eq!("10.0.0.0/31".parse::<Network>().unwrap().room(), 0);
+        assert_eq!("10.0.0.0/31".parse::<Network>().unwrap().capacity(), 0);
         assert!("10.0.0.0".parse::<Network>().is_err());
     }
 }

@@ -1,10 +1,10 @@
-//! When it is a node's turn: nodes do what they do again and again evenly spread over time, whenever each began.
+//! When it is a node's turn: periodic work of nodes is spread evenly over time, whenever each was added.
 
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 
-/// Turns that come again.
+/// Periodic turns.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slots {
     pub(super) period: Duration,
@@ -41,7 +41,8 @@ mod tests {
         let now: Timestamp = "2026-01-01T00:00:03.123456789Z".parse().unwrap();
         let mut in_next_second = 0;
         for number in 0..1000 {
-            let (last, next) = (slots.last(number, now), slots.next(number, now));
+            let last = slots.last(number, now);
+            let next = slots.next(number, now);
             assert!(last <= now && now < next, "{last} {now} {next}");
             assert_eq!(slots.last(number, next), next);
             in_next_second += u32::from(next <= now + Duration::from_secs(1));

@@ -24,7 +24,7 @@ type Given = (Box<str>, u32);
 
 impl Addresses {
     /// The addresses for a pod, one in each network of its node; `None` if there are none left. Which it gets depends on its
-    /// uid as long as that can be, so that others who ask at the same time come to the same ones.
+    /// uid as long as that can be, so that concurrent callers choose the same ones.
     pub(super) fn give(
         &self,
         number: u32,
@@ -36,7 +36,7 @@ impl Addresses {
             [] => vec![Network::of(number)],
             networks => networks.iter().map(|network| network.simulated(number)).collect(),
         };
-        let room = networks.iter().map(|network| network.room()).min()?;
+        let capacity = networks.iter().map(|network| network.capacity()).min()?;
         let first = networks.first()?;
         let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         let given = given.entry(number).or_default();
@@ -46,26 +46,26 @@ impl Addresses {
         };
         given.retain(|(uid, _)| is_unseen(uid));
         let uid = &pod.metadata.uid;
-        let place = given
+        let number = given
             .iter()
             .find(|(owner, _)| owner == uid)
-            .map(|(_, place)| *place);
-        let place = place.or_else(|| {
+            .map(|(_, number)| *number);
+        let number = number.or_else(|| {
             let used: HashSet<IpAddr> = neighbours
                 .iter()
                 .filter(|pod| !pod.has_ended())
                 .filter_map(|pod| pod.status.ip)
                 .collect();
-            let start = u32::try_from(hash(0, uid) % u64::from(room.max(1))).unwrap_or(0);
-            let is_free = |place: &u32| {
-                !used.contains(&first.address(*place)) && given.iter().all(|(_, taken)| taken != place)
+            let start = u32::try_from(hash(0, uid) % u64::from(capacity.max(1))).unwrap_or(0);
+            let is_free = |number: &u32| {
+                !used.contains(&first.address(*number)) && given.iter().all(|(_, taken)| taken != number)
             };
-            (start..room).chain(0..start).find(is_free)
+            (start..capacity).chain(0..start).find(is_free)
         })?;
         if given.iter().all(|(owner, _)| owner != uid) {
-            given.push((uid.clone(), place));
+            given.push((uid.clone(), number));
         }
-        Some(networks.iter().map(|network| network.address(place)).collect())
+        Some(networks.iter().map(|network| network.address(number)).collect())
     }
 }
 

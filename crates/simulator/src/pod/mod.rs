@@ -2,19 +2,19 @@
 //!
 //! ```text
 //! object     what is kept of a pod
-//! plan       what is next in its life
-//! status     what its status says then
+//! lifecycle  what is next in its life
+//! status     its status after that step
 //! addresses  which addresses it gets
-//! keeper     does it
+//! controller does it
 //! ```
 
 mod addresses;
-mod keeper;
+mod controller;
+mod lifecycle;
 mod object;
-mod plan;
 mod status;
 
 pub(crate) use self::{
-    keeper::{PodKeeper, by_node},
+    controller::{PodController, by_node},
     object::Pod,
 };

@@ -148,7 +148,7 @@ impl Pod {
         matches!(self.status.phase, Phase::Succeeded | Phase::Failed)
     }
 
-    /// What a condition of those that a node writes says.
+    /// A condition that a node writes.
     pub(crate) fn condition(&self, kind: &str) -> Was {
         self.status.conditions.own.get(&OWN, kind)
     }
@@ -211,7 +211,8 @@ fn first<'de, D: Deserializer<'de>>(from: D) -> Result<ContainerStatus, D::Error
 
 impl<'de> Deserialize<'de> for Conditions {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let (mut conditions, mut others) = (Conditions::default(), Vec::new());
+        let mut conditions = Conditions::default();
+        let mut others = Vec::new();
         for read in Option::<Vec<Read>>::deserialize(from)?.unwrap_or_default() {
             if !conditions.own.learn(&OWN, &read) {
                 others.push((read.kind, read.status));

@@ -1,4 +1,4 @@
-//! What the status of a pod says, as a kubelet would say it.
+//! The status of a pod, as a kubelet would write it.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -47,27 +47,27 @@ const OVERDUE: &str = "Pod was active on the node longer than the specified dead
 
 /// Why a pod is not ready though its containers are; `None` if nothing keeps it.
 pub(super) fn gates_closed(pod: &Pod) -> Option<String> {
-    let mut words = Vec::new();
+    let mut messages = Vec::new();
     for gate in &pod.spec.readiness_gates {
         let others = &pod.status.conditions.others;
         match others.iter().find(|(kind, _)| kind == gate) {
             Some((_, status)) if &**status == "True" => {}
-            Some((_, status)) => words.push(format!(
+            Some((_, status)) => messages.push(format!(
                 "the status of pod readiness gate \"{gate}\" is not \"True\", but {status}"
             )),
-            None => words.push(format!(
+            None => messages.push(format!(
                 "corresponding condition of pod readiness gate \"{gate}\" does not exist."
             )),
         }
     }
-    (!words.is_empty()).then(|| words.join(", "))
+    (!messages.is_empty()).then(|| messages.join(", "))
 }
 
 // --- Scene ---
 
 impl Scene {
     /// The change of the status that leads here. It holds only for the pod as it is known.
-    pub(super) fn patch(self, pod: &Pod, place: &Where, now: Timestamp) -> Value {
+    pub(super) fn patch(self, pod: &Pod, addresses: &Where, now: Timestamp) -> Value {
         let began = pod.status.start_time.unwrap_or(now);
         let mut status = Map::new();
         let mut say = |name: &str, value: Value| status.insert(name.to_owned(), value);
@@ -77,13 +77,13 @@ impl Scene {
         if pod.status.start_time.is_none() {
             say("startTime", json!(Time(began)));
         }
-        if let Some(host) = place.host {
+        if let Some(host) = addresses.host {
             say("hostIP", json!(host));
             say("hostIPs", json!([{"ip": host}]));
         }
-        if let Some(first) = place.own.first() {
+        if let Some(first) = addresses.own.first() {
             say("podIP", json!(first));
-            let all = place.own.iter().map(|ip| json!({"ip": ip}));
+            let all = addresses.own.iter().map(|ip| json!({"ip": ip}));
             say("podIPs", all.collect());
         }
         let spec = &pod.spec;
@@ -127,7 +127,8 @@ impl Scene {
             "Failed" => Some("PodFailed"),
             _ => None,
         };
-        let (sandbox, initialized) = ("PodReadyToStartContainers", "Initialized");
+        let sandbox = "PodReadyToStartContainers";
+        let initialized = "Initialized";
         let sandbox = match self {
             Scene::Creating => Wanted::fails(sandbox).because(NO_SANDBOX, "no pod sandbox exists"),
             _ if over.is_some() => Wanted::fails(sandbox).because(NO_SANDBOX, "pod sandbox is not ready"),
@@ -155,7 +156,8 @@ impl Scene {
             Some(over) => (over, ""),
             None => (NOT_READY, &*unready),
         };
-        let (containers, ready) = ("ContainersReady", "Ready");
+        let containers = "ContainersReady";
+        let ready = "Ready";
         let gates = gates_closed(pod);
         let (containers, ready) = match (self.is_ready(), &gates) {
             (false, _) => (

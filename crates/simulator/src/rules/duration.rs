@@ -13,7 +13,8 @@ pub(super) fn parse(text: &str) -> Result<Duration, String> {
     if text == "0" {
         return Ok(Duration::ZERO);
     }
-    let (mut rest, mut total) = (text, Duration::ZERO);
+    let mut rest = text;
+    let mut total = Duration::ZERO;
     while !rest.is_empty() {
         let digits = rest
             .find(|letter: char| !letter.is_ascii_digit())

@@ -73,7 +73,7 @@ pub(crate) struct PodRule {
     pub(crate) ready: Ready,
     /// From when they run until they end.
     pub(crate) exit: Option<Exit>,
-    /// Until it is gone, when it is to go.
+    /// How long termination takes.
     pub(crate) stop: Delay,
 }
 
@@ -120,15 +120,15 @@ pub(crate) struct Exit {
     pub(crate) times: Option<u32>,
 }
 
-/// Reads a file, or says what is wrong and where.
+/// Reads a file; the error has line and reason.
 pub(super) fn read(text: &str) -> Result<File, String> {
     let file: Option<File> = serde_saphyr::from_str(text).map_err(|error| {
         // The message is shown with a picture of the place; its first line says it all.
         let why = error.to_string();
         let why = why.lines().next().unwrap_or_default();
         match error.location() {
-            Some(place) if !why.contains("line ") => {
-                format!("line {}, column {}: {why}", place.line(), place.column())
+            Some(location) if !why.contains("line ") => {
+                format!("line {}, column {}: {why}", location.line(), location.column())
             }
             _ => why.to_owned(),
         }

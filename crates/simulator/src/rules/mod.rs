@@ -1,4 +1,4 @@
-//! What simulated nodes and pods do, as a file says.
+//! The behaviour of simulated nodes and pods, from a file.
 //!
 //! ```yaml
 //! seed: 7                      # of all jitter
@@ -17,13 +17,13 @@
 //!   stop: 2s                                  # how long it takes to go, at most the grace it has
 //! ```
 //!
-//! Everything may be left out. A pod runs at once, is ready at once, does not end, and goes at once. What becomes of a pod
+//! Everything may be left out. A pod runs at once, is ready at once, does not end, and terminates at once. What becomes of a pod
 //! whose containers have ended is its restart policy's to say: it succeeds, it fails, or its containers are started again,
 //! later each time. Pods of jobs that no rule matches end well after a second.
 
-mod chance;
 mod duration;
 mod file;
+mod jitter;
 #[cfg(test)]
 mod tests;
 
@@ -32,8 +32,8 @@ use std::{fs, path::Path, time::Duration};
 use kubecontroller::object::Object;
 
 pub(crate) use self::{
-    chance::hash,
     file::{Delay, Exit, NodeRule, PodRule, Ready},
+    jitter::hash,
 };
 
 /// What simulated nodes and pods do.
@@ -50,7 +50,7 @@ pub struct Rules {
 #[error("{0}")]
 pub struct BadRules(String);
 
-/// For how long a pod of a job runs if nobody says.
+/// How long a pod of a Job runs by default.
 const JOB: Duration = Duration::from_secs(1);
 
 // --- Rules ---
@@ -115,7 +115,7 @@ impl Rules {
     /// How long a delay is, for whom, and in which turn.
     pub(crate) fn length(&self, delay: Delay, whose: &str, what: &str, turn: u32) -> Duration {
         let seed = self.seed ^ hash(0, what);
-        delay.after + chance::part(delay.jitter, seed, whose, turn)
+        delay.after + jitter::part(delay.jitter, seed, whose, turn)
     }
 }
 

@@ -46,7 +46,7 @@ pods:
 }
 
 #[test]
-fn pods_of_jobs_end_unless_a_rule_says_otherwise() {
+fn pods_of_jobs_end_unless_a_rule_overrides_it() {
     let of_a_job = pod(
         r#"{"metadata":{"namespace":"a","ownerReferences":[{"apiVersion":"batch/v1","kind":"Job","name":"j","uid":"1","controller":true}]}}"#,
     );
@@ -60,7 +60,7 @@ fn pods_of_jobs_end_unless_a_rule_says_otherwise() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_place() {
+fn reports_errors_with_line_and_column() {
     let cases = [
         ("pods:\n- redy: never\n", "line 2", "redy"),
         (
@@ -88,9 +88,12 @@ fn what_is_wrong_is_said_with_its_place() {
         ("pods: {a: b}\n", "line 1", ""),
         ("pods:\n  - [\n", "line ", ""),
     ];
-    for (text, place, what) in cases {
+    for (text, location, what) in cases {
         let wrong = Rules::parse(text).unwrap_err().to_string();
-        assert!(wrong.contains(place) && wrong.contains(what), "{text}: {wrong}");
+        assert!(
+            wrong.contains(location) && wrong.contains(what),
+            "{text}: {wrong}"
+        );
     }
     let wrong = Rules::load("/nowhere/rules.yaml".as_ref())
         .unwrap_err()

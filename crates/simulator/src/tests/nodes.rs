@@ -108,7 +108,7 @@ async fn a_node_is_heard_of_every_five_minutes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_was_thought_dead_says_that_it_lives() {
+async fn an_unreachable_node_becomes_ready_again() {
     let stage = Stage::new();
     let _running = stage.start("one", 1, "");
     stage.until_nodes(1).await;
@@ -136,7 +136,7 @@ async fn a_node_that_is_deleted_stays_away_until_the_next_start() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_vanishes_with_its_pods_and_comes_back() {
+async fn a_node_vanishes_with_its_pods_and_returns() {
     let stage = Stage::new();
     let _running = stage.start("one", 1, "nodes: [{vanish: {after: 1m, for: 2m}}]");
     stage.until_nodes(1).await;

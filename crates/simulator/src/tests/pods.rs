@@ -22,7 +22,7 @@ fn is(phase: &str) -> impl Fn(&Value) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_runs_as_a_kubelet_says_it() {
+async fn a_pod_has_the_status_that_a_kubelet_writes() {
     let stage = Stage::new();
     stage.put(
         "web",
@@ -215,10 +215,10 @@ async fn how_containers_end_is_how_pods_end() {
     assert_eq!(ended["finishedAt"], "2026-01-01T00:00:05Z");
     assert_eq!(conditions(&pod)[2], ["Ready", "False", "PodFailed", ""]);
     stage.until("of-a-job", is("Succeeded")).await;
-    // They have ended: nobody touches them any more.
+    // They have ended: they are not written any more.
     sleep(Duration::from_mins(1)).await;
     stage.delete("well").await;
-    stage.until_gone("well").await;
+    stage.wait_until_deleted("well").await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -275,7 +275,7 @@ async fn containers_that_crash_wait_longer_each_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_goes_when_it_is_to_go() {
+async fn a_deleted_pod_terminates_within_its_grace_period() {
     let stage = Stage::new();
     stage.put("at-once", json!({}));
     stage.put_with(
@@ -299,11 +299,11 @@ async fn a_pod_goes_when_it_is_to_go() {
     for name in ["at-once", "slow", "slower", "held", "elsewhere"] {
         stage.delete(name).await;
     }
-    stage.until_gone("at-once").await;
+    stage.wait_until_deleted("at-once").await;
     assert_eq!(since(&stage), 0);
-    stage.until_gone("slower").await;
+    stage.wait_until_deleted("slower").await;
     assert_eq!(since(&stage), 5);
-    stage.until_gone("slow").await;
+    stage.wait_until_deleted("slow").await;
     assert_eq!(since(&stage), 20);
     let held = stage
         .until("held", |pod| pod["metadata"]["deletionGracePeriodSeconds"] == 0)
@@ -328,10 +328,10 @@ async fn a_pod_is_not_ready_before_its_gates_are_open() {
     stage.put("web", json!({"readinessGates": [{"conditionType": "shop/open"}]}));
     let _running = stage.start("one", 1, "");
     let pod = stage.until("web", is("Running")).await;
-    let gone = "corresponding condition of pod readiness gate \"shop/open\" does not exist.";
+    let message = "corresponding condition of pod readiness gate \"shop/open\" does not exist.";
     assert_eq!(
         conditions(&pod)[2],
-        ["Ready", "False", "ReadinessGatesNotReady", gone]
+        ["Ready", "False", "ReadinessGatesNotReady", message]
     );
     assert_eq!(conditions(&pod)[3], ["ContainersReady", "True", "", ""]);
     for (status, ready) in [
@@ -394,7 +394,7 @@ async fn nothing_is_written_of_pods_that_rest() {
     );
 }
 
-/// One runs, one goes, one fails, one crashes twice and then runs on.
+/// One runs, one is deleted, one fails, one crashes twice and then runs on.
 const STORY: Story = Story {
     rules: "
 pods:
@@ -406,7 +406,7 @@ pods:
 ",
     setup: |stage| {
         stage.put("runs", json!({}));
-        stage.put_with("goes", json!({"finalizers": ["shop/wait"]}), json!({}));
+        stage.put_with("deleted", json!({"finalizers": ["shop/wait"]}), json!({}));
         stage.put_with(
             "fails",
             json!({"labels": {"fate": "fails"}}),
@@ -415,19 +415,19 @@ pods:
         stage.put_with("crashes", json!({"labels": {"fate": "crashes"}}), json!({}));
     },
     play: |stage| {
-        let Some(pod) = stage.pod("goes") else { return };
+        let Some(pod) = stage.pod("deleted") else { return };
         if pod["status"]["phase"] == "Running" && pod["metadata"]["deletionTimestamp"].is_null() {
-            stage.api.edit::<Pod>("shop", "goes", |pod| {
+            stage.api.edit::<Pod>("shop", "deleted", |pod| {
                 let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(stage.now());
                 pod.metadata.deletion_timestamp = Some(now);
                 pod.metadata.deletion_grace_period_seconds = Some(30);
             });
         } else if pod["metadata"]["deletionGracePeriodSeconds"] == 0 {
-            stage.api.remove::<Pod>("shop", "goes");
+            stage.api.remove::<Pod>("shop", "deleted");
         }
     },
     end: |stage| {
-        let pods = ["runs", "goes", "fails", "crashes"].map(|name| {
+        let pods = ["runs", "deleted", "fails", "crashes"].map(|name| {
             let pod = stage.pod(name)?;
             let container = &pod["status"]["containerStatuses"][0];
             let is_running = container["state"]["running"].is_object();
@@ -445,6 +445,6 @@ pods:
 };
 
 #[tokio::test(start_paused = true)]
-async fn whoever_crashes_and_however_many_there_are_pods_live_their_lives() {
+async fn pods_reach_the_same_state_with_crashes_and_copies() {
     STORY.survives().await;
 }

@@ -36,13 +36,13 @@ pub(super) struct Running {
     _informers: Informers,
 }
 
-/// What pods come to, whoever crashes.
+/// The final state of pods, whatever crashes.
 pub(super) struct Story {
     pub(super) rules: &'static str,
     pub(super) setup: fn(&Stage),
-    /// What others do, again and again.
+    /// What other clients do repeatedly.
     pub(super) play: fn(&Stage),
-    /// What there is at the end, once that has come.
+    /// The final state, once it is reached.
     pub(super) end: fn(&Stage) -> Option<Value>,
 }
 
@@ -61,7 +61,7 @@ impl Stage {
         self.clock.now()
     }
 
-    /// Simulates nodes; requests are told from others by the name.
+    /// Simulates nodes; its requests carry the name.
     pub(super) fn simulator(&self, name: &str, nodes: u32, rules: &str) -> (Simulator, Informers) {
         let client = self.api.client_of(name);
         let informers = Informers::new(client.clone());
@@ -132,11 +132,11 @@ impl Stage {
         .await
     }
 
-    /// Waits until a pod is gone.
-    pub(super) async fn until_gone(&self, name: &str) {
+    /// Waits until a pod is deleted.
+    pub(super) async fn wait_until_deleted(&self, name: &str) {
         eventually_within(LONGEST, || {
-            let is_gone = self.pod(name).is_none();
-            async move { is_gone }
+            let is_not_found = self.pod(name).is_none();
+            async move { is_not_found }
         })
         .await;
     }

@@ -3,21 +3,21 @@
 use std::time::Duration;
 
 /// A part of a length of time that looks like chance. The same seed and words give the same part, in whatever process: a
-/// simulator that begins again, and a second one beside it, come to the same delays.
-pub(super) fn part(of: Duration, seed: u64, words: &str, turn: u32) -> Duration {
+/// restarted simulator, and a second one beside it, compute the same delays.
+pub(super) fn part(of: Duration, seed: u64, text: &str, turn: u32) -> Duration {
     if of.is_zero() {
         return of;
     }
-    let hash = hash(seed ^ u64::from(turn).rotate_left(32), words);
+    let hash = hash(seed ^ u64::from(turn).rotate_left(32), text);
     let upper = u32::try_from(hash >> 32).unwrap_or(u32::MAX);
     of.mul_f64(f64::from(upper) / f64::from(u32::MAX))
 }
 
 /// A number that looks like chance.
-pub(crate) fn hash(seed: u64, words: &str) -> u64 {
+pub(crate) fn hash(seed: u64, text: &str) -> u64 {
     // FNV-1a, and then the last steps of SplitMix64, for the upper bits of FNV are poor.
     let mut mixed = 0xcbf2_9ce4_8422_2325 ^ seed;
-    for byte in words.bytes() {
+    for byte in text.bytes() {
         mixed = (mixed ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     }
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

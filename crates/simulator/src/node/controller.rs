@@ -14,17 +14,17 @@ use kubecontroller::{
 };
 use serde_json::json;
 
-use super::{Fleet, Node, Presence, name, slot::Slots, until};
+use super::{Availability, Fleet, Node, name, slot::Slots, until};
 use crate::writer::{Writer, is};
 
-/// How often a node that has nothing new to tell is heard of.
+/// How often a node without changes reports its status.
 const HEARTBEAT: Duration = Duration::from_mins(5);
 const NODES: &str = "/api/v1/nodes";
 
 /// Registers nodes, and keeps them described.
 ///
-/// A node that somebody deletes stays away until the simulator begins again, as a kubelet does not come back either.
-pub(crate) struct NodeKeeper {
+/// A deleted node stays deleted until the simulator is restarted, as with a kubelet that does not register again.
+pub(crate) struct NodeController {
     pub(crate) fleet: Fleet,
     pub(crate) writer: Writer,
     pub(crate) clock: Clock,
@@ -33,9 +33,9 @@ pub(crate) struct NodeKeeper {
     seen: Vec<AtomicBool>,
 }
 
-impl NodeKeeper {
+impl NodeController {
     pub(crate) fn new(fleet: Fleet, writer: Writer, clock: Clock, nodes: Informer<Node>) -> Self {
-        NodeKeeper {
+        NodeController {
             seen: (0..fleet.count).map(|_| AtomicBool::new(false)).collect(),
             fleet,
             writer,
@@ -69,7 +69,7 @@ impl NodeKeeper {
         let node = self.fleet.made(number, self.clock.now());
         match self.writer.create(NODES, &node).await {
             Ok(version) => request.wrote_at(&self.nodes, &version),
-            // Somebody else was faster; it will be heard of.
+            // Another writer was faster; its event will arrive.
             Err(error) if is(&error, 409) => {}
             Err(error) => return Err(error.into()),
         }
@@ -107,7 +107,7 @@ impl NodeKeeper {
     }
 }
 
-impl Reconciler for NodeKeeper {
+impl Reconciler for NodeController {
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
         let Some(number) = self.fleet.number(request.key.name()) else {
             return Ok(Outcome::Done);
@@ -120,11 +120,11 @@ impl Reconciler for NodeKeeper {
         };
         self.see(number);
         let now = self.clock.now();
-        let presence = self.fleet.presence(number, &node, now);
-        let mut left = presence.left(now);
-        if let Presence::Here(_) = presence {
+        let availability = self.fleet.availability(number, &node, now);
+        let mut left = availability.left(now);
+        if let Availability::Up(_) = availability {
             match self.describe(number, &node, now, &request).await {
-                Err(error) if is_gone(&error) => return Ok(Outcome::Done),
+                Err(error) if is_not_found(&error) => return Ok(Outcome::Done),
                 other => other?,
             }
             let next = until(self.slots().next(number, now), now);
@@ -135,7 +135,7 @@ impl Reconciler for NodeKeeper {
 }
 
 /// Whether the node is not there any more, or another has its name.
-fn is_gone(error: &Error) -> bool {
+fn is_not_found(error: &Error) -> bool {
     let answer = error.source().downcast_ref::<kube::Error>();
     answer.is_some_and(|error| is(error, 404) || is(error, 409))
 }
@@ -143,18 +143,18 @@ fn is_gone(error: &Error) -> bool {
 /// The keys of all nodes, whether they are there or not.
 pub(crate) struct Numbers(pub(crate) u32);
 
-struct Told;
+struct NumbersHandle;
 
 impl Source for Numbers {
     fn start(&self, keys: Keys) -> Box<dyn Started> {
         for number in 0..self.0 {
             keys.add(Key::new("", &name(number)));
         }
-        Box::new(Told)
+        Box::new(NumbersHandle)
     }
 }
 
-impl Started for Told {
+impl Started for NumbersHandle {
     fn synced(&self) -> BoxFuture<'_, ()> {
         async {}.boxed()
     }

@@ -1,4 +1,4 @@
-//! Sees to it that pods live as their rules say.
+//! Moves pods through their lifecycle as their rules describe.
 
 use std::{
     collections::HashMap,
@@ -17,22 +17,22 @@ use serde_json::json;
 
 use super::{
     addresses::Addresses,
+    lifecycle::{Moment, Step, plan},
     object::Pod,
-    plan::{Moment, Step, plan},
     status::{Scene, Where},
 };
 use crate::{
-    node::{Fleet, Node, Presence, address_of, name, until},
+    node::{Availability, Fleet, Node, address_of, name, until},
     writer::{Writer, is},
 };
 
 /// When it is looked again for what could not be done.
 const LATER: Duration = Duration::from_secs(10);
-/// When it is looked again at a pod that somebody else has written at the same time; it is heard of sooner.
+/// When it is looked again at a pod that another writer changed at the same time; its event arrives sooner.
 const SOON: Duration = Duration::from_secs(1);
 
 /// Sees to it that pods live as their rules say.
-pub(crate) struct PodKeeper {
+pub(crate) struct PodController {
     fleet: Fleet,
     writer: Writer,
     clock: Clock,
@@ -40,11 +40,11 @@ pub(crate) struct PodKeeper {
     by_node: By<Pod>,
     nodes: Store<Node>,
     addresses: Addresses,
-    /// When the status of pods was written for which something is still to come.
+    /// When the status of pods was written that have another step.
     wrote: Mutex<HashMap<Key, Timestamp>>,
 }
 
-impl PodKeeper {
+impl PodController {
     pub(crate) fn new(
         fleet: Fleet,
         writer: Writer,
@@ -52,7 +52,7 @@ impl PodKeeper {
         pods: &Informer<Pod>,
         nodes: Store<Node>,
     ) -> Self {
-        PodKeeper {
+        PodController {
             by_node: by_node(pods.store()),
             pods: pods.clone(),
             fleet,
@@ -91,12 +91,12 @@ impl PodKeeper {
             }
             _ => Vec::new(),
         };
-        let place = Where {
+        let addresses = Where {
             host: is_new.then_some(host),
             own,
         };
         let path = format!("{}/status", path(&request.key));
-        let patch = scene.patch(pod, &place, now);
+        let patch = scene.patch(pod, &addresses, now);
         match self.writer.merge_lists(&path, &patch).await {
             Ok(version) => {
                 self.wrote().insert(request.key.clone(), now);
@@ -123,7 +123,7 @@ impl PodKeeper {
     }
 }
 
-impl Reconciler for PodKeeper {
+impl Reconciler for PodController {
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
         let key = &request.key;
         let Some(pod) = self.pods.store().get(key) else {
@@ -139,9 +139,9 @@ impl Reconciler for PodKeeper {
             return Ok(Outcome::Done);
         };
         let now = self.clock.now();
-        let presence = self.fleet.presence(number, &node, now);
-        if let Presence::Away(_) = presence {
-            return Ok(presence.left(now).map_or(Outcome::Done, Outcome::After));
+        let availability = self.fleet.availability(number, &node, now);
+        if let Availability::Down(_) = availability {
+            return Ok(availability.left(now).map_or(Outcome::Done, Outcome::After));
         }
         let wrote = self.wrote().get(key).copied();
         match plan(&pod, &self.fleet.rules, Moment { now, wrote }) {

@@ -1,6 +1,6 @@
 //! What is next in the life of a pod.
 //!
-//! All of it is in the pod's status and its rule: whoever reads them comes to the same plan, also after a crash.
+//! All of it is in the pod's status and its rule: every reader computes the same step, also after a crash.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::{
     status::{Scene, gates_closed},
 };
 use crate::{
-    meta::Going,
+    meta::Deletion,
     rules::{Ready, Rules},
 };
 
@@ -49,15 +49,16 @@ const STEADY: Duration = Duration::from_mins(10);
 /// What is next in the life of a pod.
 pub(super) fn plan(pod: &Pod, rules: &Rules, moment: Moment) -> Step {
     let now = moment.now;
-    if let Some(going) = pod.metadata.going.as_deref() {
-        return leave(pod, *going, rules, now);
+    if let Some(deletion) = pod.metadata.deletion.as_deref() {
+        return terminate(pod, *deletion, rules, now);
     }
     if pod.has_ended() {
         return Step::Rest;
     }
     let rule = rules.pod(pod.rule);
     let uid = &*pod.metadata.uid;
-    let (status, container) = (&pod.status, &pod.status.container);
+    let status = &pod.status;
+    let container = &pod.status.container;
     let Some(began) = status.start_time else {
         return if rules.length(rule.run, uid, "run", 0).is_zero() {
             Step::Write(run(pod, rules, now, 0, None))
@@ -102,11 +103,13 @@ pub(super) fn plan(pod: &Pod, rules: &Rules, moment: Moment) -> Step {
     }
 }
 
-/// A pod that is to go, goes. One that somebody holds back says first how it ended, for who holds it back may wait for that.
-fn leave(pod: &Pod, going: Going, rules: &Rules, now: Timestamp) -> Step {
-    let (metadata, has_ended) = (&pod.metadata, pod.has_ended());
+/// Terminates a pod. One with finalizers reports first how it ended: the owner of the finalizer may wait for that.
+fn terminate(pod: &Pod, deletion: Deletion, rules: &Rules, now: Timestamp) -> Step {
+    let metadata = &pod.metadata;
+    let has_ended = pod.has_ended();
     if !has_ended {
-        let (end, grace) = (going.at, Duration::from_secs(going.grace.into()));
+        let end = deletion.at;
+        let grace = Duration::from_secs(deletion.grace.into());
         let stop = rules.length(rules.pod(pod.rule).stop, &metadata.uid, "stop", 0);
         let due = end - grace + stop.min(grace);
         if now < due {
@@ -117,8 +120,8 @@ fn leave(pod: &Pod, going: Going, rules: &Rules, now: Timestamp) -> Step {
         (true, false) => Step::Write(Scene::Over {
             ended: end_of(pod, now, STOPPED),
         }),
-        // It was told to go for good already.
-        (true, true) if going.grace == 0 => Step::Rest,
+        // Its final deletion was requested already.
+        (true, true) if deletion.grace == 0 => Step::Rest,
         _ => Step::Remove,
     }
 }
@@ -126,7 +129,8 @@ fn leave(pod: &Pod, going: Going, rules: &Rules, now: Timestamp) -> Step {
 /// What becomes of containers that run: the time of the next change, or the change that is due.
 fn go_on(pod: &Pod, rules: &Rules, since: Timestamp, now: Timestamp) -> Result<Option<Timestamp>, Scene> {
     let rule = rules.pod(pod.rule);
-    let (uid, restarts) = (&*pod.metadata.uid, pod.status.container.restart_count);
+    let uid = &*pod.metadata.uid;
+    let restarts = pod.status.container.restart_count;
     let exit = rule
         .exit
         .filter(|exit| exit.times.is_none_or(|times| restarts < times));
@@ -200,7 +204,7 @@ fn end(pod: &Pod, now: Timestamp, code: i32) -> Terminated {
     }
 }
 
-/// How containers of a pod that goes end, whatever they do.
+/// How containers of a terminating pod end, whatever they do.
 fn end_of(pod: &Pod, now: Timestamp, code: i32) -> Terminated {
     let container = &pod.status.container;
     match (container.running, container.last.as_deref()) {
