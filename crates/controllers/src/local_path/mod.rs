@@ -26,7 +26,7 @@ use crate::{
     event_message::EventMessage,
     objects::{Node, PersistentVolume, PersistentVolumeClaim, StorageClass},
     resource::{NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES},
-    volume_binder::marks::SELECTED_NODE,
+    volume_binder::annotations::SELECTED_NODE,
     writer::{ApiWriter, ObjectRef, is_already_exists},
 };
 

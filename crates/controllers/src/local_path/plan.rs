@@ -8,7 +8,7 @@ use crate::{
         BindingMode, Node, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeMode, VolumePhase,
     },
     resource::PERSISTENT_VOLUME_CLAIMS,
-    volume_binder::marks::{
+    volume_binder::annotations::{
         BETA_STORAGE_PROVISIONER, BIND_COMPLETED, PROVISIONED_BY, SELECTED_NODE, STORAGE_PROVISIONER,
     },
 };

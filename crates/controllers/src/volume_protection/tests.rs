@@ -24,7 +24,7 @@ fn make(context: &ControllerContext) -> Vec<Task> {
 }
 
 /// Wants an object to go; a finalizer may hold it.
-fn go<K>(api: &FakeApi, namespace: &str, name: &str, now: &Time)
+fn request_deletion<K>(api: &FakeApi, namespace: &str, name: &str, now: &Time)
 where
     K: kube::Resource<DynamicType = ()>
         + serde::Serialize
@@ -51,7 +51,7 @@ where
     }
 }
 
-fn held<K>(api: &FakeApi, namespace: &str, name: &str) -> Option<Value>
+fn remaining_finalizers<K>(api: &FakeApi, namespace: &str, name: &str) -> Option<Value>
 where
     K: kube::Resource<DynamicType = ()>
         + serde::Serialize
@@ -87,14 +87,14 @@ const STORY: Scenario = Scenario {
         let (api, seconds) = (&cluster.api, cluster.now().as_second() - 1_767_225_630);
         let is_held = |held: Option<Value>| held.is_none_or(|held| !held.is_null());
         if seconds >= 10
-            && is_held(held::<PersistentVolumeClaim>(api, "shop", "used"))
-            && is_held(held::<PersistentVolume>(api, "", "v-used"))
+            && is_held(remaining_finalizers::<PersistentVolumeClaim>(api, "shop", "used"))
+            && is_held(remaining_finalizers::<PersistentVolume>(api, "", "v-used"))
         {
             let now = Time(cluster.now());
-            go::<PersistentVolumeClaim>(api, "shop", "used", &now);
-            go::<PersistentVolumeClaim>(api, "shop", "free", &now);
-            go::<PersistentVolume>(api, "", "v-used", &now);
-            go::<PersistentVolume>(api, "", "v-free", &now);
+            request_deletion::<PersistentVolumeClaim>(api, "shop", "used", &now);
+            request_deletion::<PersistentVolumeClaim>(api, "shop", "free", &now);
+            request_deletion::<PersistentVolume>(api, "", "v-used", &now);
+            request_deletion::<PersistentVolume>(api, "", "v-free", &now);
         }
         if seconds >= 60 && api.get::<Pod>("shop", "p").is_some() {
             api.remove::<Pod>("shop", "p");
@@ -185,8 +185,8 @@ const CLASSES: Scenario = Scenario {
         let (api, seconds) = (&cluster.api, cluster.now().as_second() - 1_767_225_630);
         if seconds >= 10 {
             for name in ["free", "asked", "left", "held"] {
-                if held::<VolumeAttributesClass>(api, "", name).is_some_and(|held| !held.is_null()) {
-                    go::<VolumeAttributesClass>(api, "", name, &Time(cluster.now()));
+                if remaining_finalizers::<VolumeAttributesClass>(api, "", name).is_some_and(|held| !held.is_null()) {
+                    request_deletion::<VolumeAttributesClass>(api, "", name, &Time(cluster.now()));
                 }
             }
         }

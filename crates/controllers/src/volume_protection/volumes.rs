@@ -1,11 +1,11 @@
-//! Volumes stay as long as they are bound.
+//! PV protection: volumes are kept while they are bound.
 
 use kubecontroller::{
     controller::{Outcome, Predicate, reconcile_fn},
     informer::Delta,
 };
 
-use super::{Hold, write};
+use super::{FinalizerAction, write_finalizers};
 use crate::{
     context::{ControllerContext, Task},
     objects::{PersistentVolume, VolumePhase},
@@ -14,13 +14,13 @@ use crate::{
 
 const FINALIZER: &str = "kubernetes.io/pv-protection";
 
-/// What runs.
+// upstream: pkg/controller/volume/pvprotection/pv_protection_controller.go NewPVProtectionController, processPV
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let volumes = context.informer::<PersistentVolume>(&PERSISTENT_VOLUMES);
     let (writer, store) = (context.writer.clone(), volumes.store().clone());
     let matters = |delta: &Delta<PersistentVolume>| {
         let new = delta.new();
-        new.is_some_and(|volume| Hold::of(&**volume, FINALIZER) != Hold::Leave)
+        new.is_some_and(|volume| FinalizerAction::of(&**volume, FINALIZER) != FinalizerAction::Nothing)
     };
     let runner = context
         .controller("pvprotection")
@@ -31,12 +31,12 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
                 let Some(volume) = volume else {
                     return Ok(Outcome::Done);
                 };
-                let is_held = match Hold::of(&*volume, FINALIZER) {
-                    Hold::Add => true,
-                    Hold::Consider if volume.status.phase != VolumePhase::Bound => false,
+                let add = match FinalizerAction::of(&*volume, FINALIZER) {
+                    FinalizerAction::Add => true,
+                    FinalizerAction::RemoveIfUnused if volume.status.phase != VolumePhase::Bound => false,
                     _ => return Ok(Outcome::Done),
                 };
-                write(&writer, &PERSISTENT_VOLUMES, &volume.metadata, FINALIZER, is_held).await?;
+                write_finalizers(&writer, &PERSISTENT_VOLUMES, &volume.metadata, FINALIZER, add).await?;
                 Ok(Outcome::Done)
             }
         }));

@@ -116,13 +116,13 @@ const BINDING: Scenario = Scenario {
 #[tokio::test(start_paused = true)]
 async fn claims_get_the_volumes_that_fit_them() {
     let (end, writes) = BINDING.run().await;
-    let want = json!({
+    let claim_spec = json!({
         "v-big": ["Available", null], "v-small": ["Released", "small"], "huge": ["Pending", null],
         "meant": ["Bound", "v-meant"], "v-meant": ["Bound", "meant"],
         "named": ["Bound", "v-named"], "v-named": ["Bound", "named"],
         "doomed": ["Lost", "v-doomed"],
     });
-    assert_eq!(end, want);
+    assert_eq!(end, claim_spec);
     // Four for each of four pairs, at most three to say that volumes are free, one to release and one to lose.
     assert!(writes <= 21, "{writes} writes");
 }
@@ -164,8 +164,8 @@ const RECLAIM: Scenario = Scenario {
 #[tokio::test(start_paused = true)]
 async fn volumes_without_a_claim_are_kept_deleted_or_wiped() {
     let (end, _) = RECLAIM.run().await;
-    let want = json!({"retain": ["Released", "retain"], "recycle": ["Available", null]});
-    assert_eq!(end, json!([want, 0]));
+    let claim_spec = json!({"retain": ["Released", "retain"], "recycle": ["Available", null]});
+    assert_eq!(end, json!([claim_spec, 0]));
 }
 
 #[tokio::test(start_paused = true)]
@@ -212,9 +212,9 @@ const MAKING: Scenario = Scenario {
 #[tokio::test(start_paused = true)]
 async fn a_claim_gets_the_default_class_and_a_volume_made_for_it() {
     let (end, _) = MAKING.run().await;
-    let want = json!({"c": ["Bound", "pvc-made"], "pvc-made": ["Bound", "c"]});
+    let claim_spec = json!({"c": ["Bound", "pvc-made"], "pvc-made": ["Bound", "c"]});
     let told = json!(["ExternalProvisioning", "WaitForFirstConsumer"]);
-    assert_eq!(end, json!([want, told]));
+    assert_eq!(end, json!([claim_spec, told]));
 }
 
 #[tokio::test(start_paused = true)]
