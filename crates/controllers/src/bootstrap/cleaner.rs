@@ -1,17 +1,17 @@
-//! Deletes tokens whose time is over.
+//! The token cleaner: deletes expired bootstrap tokens.
 
 use kubecontroller::controller::{Outcome, reconcile_fn};
 
-use super::token::{Left, Token};
+use super::token::{RemainingValidity, BootstrapToken};
 use crate::{
     context::{ControllerContext, Task},
     resource::SECRETS,
     writer::{ObjectRef, delete_options_for_uid, has_status_code},
 };
 
-/// What runs.
+// upstream: pkg/controller/bootstrap/tokencleaner.go TokenCleaner, evalSecret
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
-    let tokens = Token::informer(context);
+    let tokens = BootstrapToken::informer(context);
     let (writer, store, clock) = (
         context.writer.clone(),
         tokens.store().clone(),
@@ -26,10 +26,10 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
                 let Some(token) = token else {
                     return Ok(Outcome::Done);
                 };
-                match token.left(now) {
-                    Left::Ever => Ok(Outcome::Done),
-                    Left::For(left) => Ok(Outcome::After(left)),
-                    Left::Nothing => {
+                match token.remaining_validity(now) {
+                    RemainingValidity::Forever => Ok(Outcome::Done),
+                    RemainingValidity::For(left) => Ok(Outcome::After(left)),
+                    RemainingValidity::Expired => {
                         let meta = &token.metadata;
                         let object_ref = ObjectRef::new(&SECRETS, &meta.namespace, &meta.name);
                         match writer

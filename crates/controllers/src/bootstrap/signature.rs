@@ -1,10 +1,10 @@
-//! The signature of a text with a token: a JWS without the text itself.
+//! A detached JWS signature with a bootstrap token.
 
 use k3_api::base64::encode_url;
 use ring::hmac;
 use serde_json::json;
 
-/// The signature of a text with the secret of a token.
+/// Signs a text with the secret of a token.
 pub(super) fn sign(text: &str, id: &str, secret: &str) -> String {
     let header = encode_url(json!({"alg": "HS256", "kid": id}).to_string().as_bytes());
     let signed = format!("{header}.{}", encode_url(text.as_bytes()));

@@ -70,8 +70,8 @@ const STORY: Scenario = Scenario {
     },
     play: |_| {},
     end: |cluster| {
-        let told = cluster.api.get::<ConfigMap>("kube-public", "cluster-info")?;
-        let fields: Vec<_> = told.data.unwrap_or_default().into_keys().collect();
+        let cluster_info = cluster.api.get::<ConfigMap>("kube-public", "cluster-info")?;
+        let fields: Vec<_> = cluster_info.data.unwrap_or_default().into_keys().collect();
         let tokens: Vec<_> = cluster
             .api
             .list::<Secret>()

@@ -10,6 +10,7 @@ use k3_api::name::validate_dns1123_subdomain;
 use crate::{cidr::Cidr, context::ServerIdentity};
 
 /// Decides about the names that a node asks for.
+// upstream: pkg/controller/certificates/signer/signer.go isKubeletServing; upstream does not restrict names, the policy is k3's own
 pub(super) struct ServingNamePolicy<'a> {
     /// The API server.
     pub(super) server: &'a ServerIdentity,

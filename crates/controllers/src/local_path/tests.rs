@@ -73,7 +73,7 @@ const STORY: Scenario = Scenario {
             let spec = volume.spec.unwrap_or_default();
             let affinity = json!(spec.node_affinity);
             let terms = &affinity["required"]["nodeSelectorTerms"];
-            let path = spec.host_path.map(|folder| folder.path);
+            let path = spec.host_path.map(|directory| directory.path);
             json!([
                 volume.metadata.name,
                 path,

@@ -1,4 +1,4 @@
-//! What a quota says when all is counted.
+//! The status of a quota after counting.
 
 use k3_api::{
     kinds::pod_amounts::{Totals, amounts},
@@ -6,18 +6,18 @@ use k3_api::{
 };
 use serde_json::{Map, Value};
 
-/// What was counted.
+/// The result of counting.
 #[derive(Debug, Default)]
-pub(super) struct Counted {
-    /// What is used, as far as it is known.
+pub(super) struct CountResult {
+    /// Usage, as far as it is known.
     pub(super) used: Totals,
-    /// Why some of it is not.
-    pub(super) trouble: Option<kube::Error>,
+    /// Why a part is unknown.
+    pub(super) error: Option<kube::Error>,
 }
 
-/// The quota with another status, if it has to have one: its limits, and what is used of them. What could not be counted
-/// stays as it was.
-pub(super) fn changed(quota: &Value, used: &Totals) -> Option<Value> {
+/// The quota with a new status, if it changes: hard limits and usage. Usage that could not be counted is kept.
+// upstream: pkg/controller/resourcequota/resource_quota_controller.go syncResourceQuota
+pub(super) fn with_new_status(quota: &Value, used: &Totals) -> Option<Value> {
     let (hard, status) = (amounts(quota.at("spec").entries("hard")), quota.at("status"));
     let before = amounts(status.entries("used"));
     let mut now = before.clone();
@@ -75,7 +75,7 @@ mod tests {
                 json!({}),
             ),
         ] {
-            let changed = changed(&quota(status), &used(counted));
+            let changed = with_new_status(&quota(status), &used(counted));
             let found = changed
                 .as_ref()
                 .map_or(&Value::Null, |quota| quota.at_path("status.used"));

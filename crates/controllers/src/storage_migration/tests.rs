@@ -48,7 +48,7 @@ fn conditions(cluster: &TestCluster, name: &str) -> Option<Value> {
     Some(all.collect())
 }
 
-fn is_over(conditions: &Value) -> bool {
+fn is_finished(conditions: &Value) -> bool {
     conditions[0][1] == "False"
 }
 
@@ -76,7 +76,7 @@ const STORY: Scenario = Scenario {
             .api
             .get::<CustomResourceDefinition>("", "carts.shop.example")?;
         let stored = definition.status?.stored_versions;
-        (is_over(&one) && is_over(&other)).then(|| json!({"a": one, "b": other, "stored": stored}))
+        (is_finished(&one) && is_finished(&other)).then(|| json!({"a": one, "b": other, "stored": stored}))
     },
 };
 
@@ -107,7 +107,7 @@ async fn each_object_is_written_once_in_the_name_of_the_controller() {
     objects(&cluster, &CONFIG_MAPS, 3);
     migration(&cluster, "a", "", "configmaps");
     let _running = cluster.start("one", make);
-    let end = || async { conditions(&cluster, "a").filter(is_over) };
+    let end = || async { conditions(&cluster, "a").filter(is_finished) };
     eventually(end).await;
     let writes = cluster.api.writes();
     let patches: Vec<_> = writes
@@ -136,7 +136,7 @@ async fn what_cannot_be_migrated_is_told() {
         .faults()
         .on(Requests::verb("patch").of("configmaps"), Fault::Status(403));
     let _running = cluster.start("one", make);
-    let end = || async { conditions(&cluster, "unknown").filter(is_over) };
+    let end = || async { conditions(&cluster, "unknown").filter(is_finished) };
     let unknown = eventually(end);
     assert_eq!(
         unknown.await[1],
@@ -147,7 +147,7 @@ async fn what_cannot_be_migrated_is_told() {
             "resource does not exist in discovery"
         ])
     );
-    let end = || async { conditions(&cluster, "refused").filter(is_over) };
+    let end = || async { conditions(&cluster, "refused").filter(is_finished) };
     let refused = eventually(end).await;
     let message = refused[1][3].as_str().unwrap();
     assert!(
