@@ -37,13 +37,16 @@ struct ClusterSize {
 
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let nodes = context.informer::<Node>(&NODES);
-    let (writer, store) = (context.writer.clone(), nodes.store().clone());
+    let writer = context.writer.clone();
+    let store = nodes.store().clone();
     let size = Arc::new(Mutex::new(ClusterSize::default()));
     let runner = context
         .controller("ttlcontroller")
         .for_(&nodes)
         .reconciler(reconcile_fn(move |request| {
-            let (writer, nodes, node) = (writer.clone(), nodes.clone(), store.get(&request.key));
+            let writer = writer.clone();
+            let nodes = nodes.clone();
+            let node = store.get(&request.key);
             let seconds = size
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)

@@ -43,7 +43,8 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
         Some(_) => vec![String::new()],
         None => Vec::new(),
     });
-    let (store, writer) = (roles.store().clone(), context.writer.clone());
+    let store = roles.store().clone();
+    let writer = context.writer.clone();
     let concerned = aggregated.clone();
     let runner = context
         .controller("clusterrole-aggregation")
@@ -56,7 +57,9 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
                 .collect::<Vec<Key>>()
         })
         .reconciler(reconcile_fn(move |request| {
-            let (roles, store, writer) = (roles.clone(), store.clone(), writer.clone());
+            let roles = roles.clone();
+            let store = store.clone();
+            let writer = writer.clone();
             async move {
                 let Some(role) = store.get(&request.key) else {
                     return Ok(Outcome::Done);

@@ -41,8 +41,10 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let published = context
         .informers
         .projected::<ConfigMap>(&CONFIG_MAPS.api_resource(), scope);
-    let (known, have) = (namespaces.store().clone(), published.store().clone());
-    let (writer, cluster) = (context.writer.clone(), context.cluster.clone());
+    let known = namespaces.store().clone();
+    let have = published.store().clone();
+    let writer = context.writer.clone();
+    let cluster = context.cluster.clone();
     let runner = context
         .controller("root-ca-certificate-publisher")
         .for_(&namespaces)

@@ -26,7 +26,8 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let accounts = context
         .informers
         .projected::<Bare>(&SERVICE_ACCOUNTS.api_resource(), scope);
-    let (writer, known) = (context.writer.clone(), namespaces.store().clone());
+    let writer = context.writer.clone();
+    let known = namespaces.store().clone();
     let have = accounts.store().clone();
     let runner = context
         .controller("serviceaccount")
@@ -35,7 +36,9 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
             vec![Key::new("", &delta.object().metadata.namespace)]
         })
         .reconciler(reconcile_fn(move |request| {
-            let (writer, known, have) = (writer.clone(), known.clone(), have.clone());
+            let writer = writer.clone();
+            let known = known.clone();
+            let have = have.clone();
             async move {
                 let namespace = request.key.name();
                 let wants = known

@@ -55,7 +55,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_object_is_left_alone_for_a_while_after_a_write() {
-        let (status_throttle, key) = (StatusThrottle::default(), Key::new("shop", "web"));
+        let status_throttle = StatusThrottle::default();
+        let key = Key::new("shop", "web");
         assert_eq!(status_throttle.left(&key), None);
         status_throttle.wrote(&key);
         advance(PAUSE / 2).await;

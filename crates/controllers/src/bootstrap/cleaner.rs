@@ -2,7 +2,7 @@
 
 use kubecontroller::controller::{Outcome, reconcile_fn};
 
-use super::token::{RemainingValidity, BootstrapToken};
+use super::token::{BootstrapToken, RemainingValidity};
 use crate::{
     context::{ControllerContext, Task},
     resource::SECRETS,
@@ -12,16 +12,16 @@ use crate::{
 // upstream: pkg/controller/bootstrap/tokencleaner.go TokenCleaner, evalSecret
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let tokens = BootstrapToken::informer(context);
-    let (writer, store, clock) = (
-        context.writer.clone(),
-        tokens.store().clone(),
-        context.clock.clone(),
-    );
+    let writer = context.writer.clone();
+    let store = tokens.store().clone();
+    let clock = context.clock.clone();
     let runner = context
         .controller("token_cleaner")
         .for_(&tokens)
         .reconciler(reconcile_fn(move |request| {
-            let (writer, token, now) = (writer.clone(), store.get(&request.key), clock.now());
+            let writer = writer.clone();
+            let token = store.get(&request.key);
+            let now = clock.now();
             async move {
                 let Some(token) = token else {
                     return Ok(Outcome::Done);

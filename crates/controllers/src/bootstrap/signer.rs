@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     signature::sign,
-    token::{RemainingValidity, BootstrapToken},
+    token::{BootstrapToken, RemainingValidity},
 };
 use crate::{
     context::{ControllerContext, Task},
@@ -64,7 +64,9 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let runner = context
         .controller("bootstrap_signer_queue")
         .for_(&cluster_info)
-        .watches(&tokens, |_: &Delta<BootstrapToken>| vec![Key::new(NAMESPACE, NAME)])
+        .watches(&tokens, |_: &Delta<BootstrapToken>| {
+            vec![Key::new(NAMESPACE, NAME)]
+        })
         .reconciler(signer);
     vec![Box::new(runner)]
 }
@@ -98,7 +100,8 @@ impl Reconciler for BootstrapSigner {
         let Some(cluster_info) = self.cluster_info.store().get(&request.key) else {
             return Ok(Outcome::Done);
         };
-        let (all, now) = (self.tokens.all(), self.clock.now());
+        let all = self.tokens.all();
+        let now = self.clock.now();
         let tokens: BTreeMap<_, _> = all.iter().filter_map(|token| token.signing_key(now)).collect();
         let changes = signature_changes(&cluster_info.data, &tokens);
         if !changes.is_empty() {
@@ -114,10 +117,12 @@ impl Reconciler for BootstrapSigner {
                 made => request.wrote_at(&self.cluster_info, &made?.metadata.resource_version),
             }
         }
-        let next = all.iter().filter_map(|token| match token.remaining_validity(now) {
-            RemainingValidity::For(left) => Some(left),
-            RemainingValidity::Forever | RemainingValidity::Expired => None,
-        });
+        let next = all
+            .iter()
+            .filter_map(|token| match token.remaining_validity(now) {
+                RemainingValidity::For(left) => Some(left),
+                RemainingValidity::Forever | RemainingValidity::Expired => None,
+            });
         Ok(next.min().map_or(Outcome::Done, Outcome::After))
     }
 }

@@ -115,7 +115,10 @@ mod tests {
             token.remaining_validity(now)
         };
         assert_eq!(left(b""), RemainingValidity::Forever);
-        assert_eq!(left(b"2026-01-01T00:01:00Z"), RemainingValidity::For(Duration::from_mins(1)));
+        assert_eq!(
+            left(b"2026-01-01T00:01:00Z"),
+            RemainingValidity::For(Duration::from_mins(1))
+        );
         for unreadable in [&b"soon"[..], b"\xff\xfe", b"2025-12-31T23:59:59Z"] {
             assert_eq!(left(unreadable), RemainingValidity::Expired, "{unreadable:?}");
         }

@@ -28,16 +28,16 @@ const RETENTION_MARGIN: Duration = Duration::from_millis(1);
 
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let requests = context.informer::<SigningRequest>(&CERTIFICATE_SIGNING_REQUESTS);
-    let (writer, store, clock) = (
-        context.writer.clone(),
-        requests.store().clone(),
-        context.clock.clone(),
-    );
+    let writer = context.writer.clone();
+    let store = requests.store().clone();
+    let clock = context.clock.clone();
     let runner = context
         .controller("certificate_cleaning")
         .for_(&requests)
         .reconciler(reconcile_fn(move |key| {
-            let (writer, request, now) = (writer.clone(), store.get(&key.key), clock.now());
+            let writer = writer.clone();
+            let request = store.get(&key.key);
+            let now = clock.now();
             async move {
                 let Some(request) = request else {
                     return Ok(Outcome::Done);
@@ -77,8 +77,18 @@ fn retention_end(request: &SigningRequest) -> Option<Timestamp> {
     let ends = [
         after(request.since("Denied"), DECIDED_RETENTION),
         after(request.since("Failed"), DECIDED_RETENTION),
-        after(meta.creation_timestamp.filter(|_| is_untouched), PENDING_RETENTION),
-        after(approved, if request.is_issued() { DECIDED_RETENTION } else { PENDING_RETENTION }),
+        after(
+            meta.creation_timestamp.filter(|_| is_untouched),
+            PENDING_RETENTION,
+        ),
+        after(
+            approved,
+            if request.is_issued() {
+                DECIDED_RETENTION
+            } else {
+                PENDING_RETENTION
+            },
+        ),
         certificate_end(request).filter(|_| request.is_approved()),
     ];
     ends.into_iter().flatten().min()

@@ -113,7 +113,10 @@ fn requesting_node(request: &SigningRequest, subject: &CertificateRequestInfo) -
     let node = spec.username.strip_prefix("system:node:")?;
     let is_node = !node.is_empty() && spec.groups.iter().any(|group| &**group == "system:nodes");
     let is_own = *spec.username == *subject.common_name;
-    let is_signed = matches!(check_subject(&spec.signer_name, subject, &spec.usages), Some(Ok(())));
+    let is_signed = matches!(
+        check_subject(&spec.signer_name, subject, &spec.usages),
+        Some(Ok(()))
+    );
     (is_node && is_own && is_signed).then(|| node.to_owned())
 }
 
@@ -445,7 +448,11 @@ mod tests {
         ] {
             let mut subject = subject();
             change(&mut subject);
-            assert_eq!(requesting_node(&request(&json!({})), &subject), None, "{subject:?}");
+            assert_eq!(
+                requesting_node(&request(&json!({})), &subject),
+                None,
+                "{subject:?}"
+            );
         }
     }
 

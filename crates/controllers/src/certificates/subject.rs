@@ -58,7 +58,10 @@ pub(super) fn check_subject(
 
 /// Whether it is a valid kubelet client certificate.
 // upstream: pkg/apis/certificates/helpers.go ValidateKubeletClientCSR
-pub(super) fn check_kubelet_client(subject: &CertificateRequestInfo, usages: &[Box<str>]) -> Result<(), SubjectError> {
+pub(super) fn check_kubelet_client(
+    subject: &CertificateRequestInfo,
+    usages: &[Box<str>],
+) -> Result<(), SubjectError> {
     check_nodes_organization(subject)?;
     for (kind, name) in [
         (SubjectAltNameKind::Host, "DNS"),
@@ -160,7 +163,10 @@ mod tests {
         let usages = "usages did not match [client auth digital signature key encipherment]";
         assert_eq!(error_text(KUBELET_CLIENT, &node(), &both), None);
         assert_eq!(error_text(KUBELET_CLIENT, &node(), &both[..2]), None);
-        assert_eq!(error_text(KUBELET_CLIENT, &node(), &both[1..]).as_deref(), Some(usages));
+        assert_eq!(
+            error_text(KUBELET_CLIENT, &node(), &both[1..]).as_deref(),
+            Some(usages)
+        );
         let other = |change: fn(&mut CertificateRequestInfo)| {
             let mut subject = node();
             change(&mut subject);
@@ -205,7 +211,10 @@ mod tests {
     fn kubelets_serve_under_a_name_or_an_address() {
         let usages = [SIGNATURE, ENCIPHERMENT, SERVER_AUTH];
         let required = "DNS or IP subjectAltName is required";
-        assert_eq!(error_text(KUBELET_SERVING, &node(), &usages).as_deref(), Some(required));
+        assert_eq!(
+            error_text(KUBELET_SERVING, &node(), &usages).as_deref(),
+            Some(required)
+        );
         for name in [SubjectAltNameKind::Host, SubjectAltNameKind::Address] {
             let subject = CertificateRequestInfo {
                 names: vec![name],
@@ -226,7 +235,10 @@ mod tests {
         let missing = "missing required usage for client certificate: client auth";
         let invalid = "invalid usage for client certificate: server auth";
         assert_eq!(error_text(CLIENT, &anybody(), &[CLIENT_AUTH]), None);
-        assert_eq!(error_text(CLIENT, &anybody(), &[SIGNATURE]).as_deref(), Some(missing));
+        assert_eq!(
+            error_text(CLIENT, &anybody(), &[SIGNATURE]).as_deref(),
+            Some(missing)
+        );
         assert_eq!(
             error_text(CLIENT, &anybody(), &[CLIENT_AUTH, SERVER_AUTH]).as_deref(),
             Some(invalid)

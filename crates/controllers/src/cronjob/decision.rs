@@ -219,7 +219,8 @@ pub(super) fn update_finished_jobs(
         let before = status.active.len();
         status.active.retain(|active| active.uid != job.metadata.uid);
         if status.active.len() < before {
-            let (name, kind) = (&job.metadata.name, &how.kind);
+            let name = &job.metadata.name;
+            let kind = &how.kind;
             let message = format!("Saw completed job: {name}, condition: {kind}");
             events.push(EventMessage::normal("SawCompletedJob", message));
         }

@@ -71,10 +71,8 @@ fn after_minutes(cluster: &TestCluster, minutes: i64) -> Option<Value> {
     let cron = tree(cluster.api.get::<CronJob>("shop", "c")?);
     let active = cron["status"]["active"].as_array().cloned().unwrap_or_default();
     let active: Vec<_> = active.into_iter().map(|job| job["name"].clone()).collect();
-    let (last, success) = (
-        &cron["status"]["lastScheduleTime"],
-        &cron["status"]["lastSuccessfulTime"],
-    );
+    let last = &cron["status"]["lastScheduleTime"];
+    let success = &cron["status"]["lastSuccessfulTime"];
     Some(json!({"jobs": jobs, "active": active, "last": last, "success": success}))
 }
 

@@ -94,7 +94,8 @@ impl Reconciler for DaemonSetController {
             self.clock.now(),
         );
         let is_ready = self.expectations.are_met(&request.key);
-        let (mut requeue_after, mut followed) = (None, Ok(()));
+        let mut requeue_after = None;
+        let mut followed = Ok(());
         if is_ready {
             let plan = self.plan(&observed);
             requeue_after = plan.requeue_after;
@@ -257,7 +258,8 @@ impl DaemonSetController {
         observed: &ObservedDaemonSet<'_>,
         mut plan: DaemonSetPlan,
     ) -> Result<(), Error> {
-        let (pod_control, key) = (self.pod_control(observed.set), &request.key);
+        let pod_control = self.pod_control(observed.set);
+        let key = &request.key;
         for events in &plan.events {
             pod_control.record(events);
         }

@@ -105,7 +105,8 @@ impl Rollout<'_> {
     }
 
     fn set_replicas_annotations(&mut self, set: usize) {
-        let (wanted, most) = (self.desired_replicas(), self.max_replicas());
+        let wanted = self.desired_replicas();
+        let most = self.max_replicas();
         self.sets[set].set_replicas_annotations(wanted, most);
     }
 

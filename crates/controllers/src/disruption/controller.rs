@@ -58,7 +58,8 @@ impl Reconciler for DisruptionController {
             EventMessage::warning("NotDeleted", message)
                 .record(&self.recorder, &pod.metadata.reference(&PODS));
         }
-        let (healthy, next) = (disrupted_pods.healthy(&pods), disrupted_pods.next);
+        let healthy = disrupted_pods.healthy(&pods);
+        let next = disrupted_pods.next;
         let status = pdb_status::status(&budget, expected_pod_count, disrupted_pods.pending, healthy, now);
         self.write_status(&request, &budget, &status).await?;
         Ok(next.map_or(Outcome::Done, Outcome::After))

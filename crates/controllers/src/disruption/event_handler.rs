@@ -43,7 +43,8 @@ impl PodEventHandler {
 
     /// A pod with several budgets cannot be evicted.
     fn record_event(&self, pod: &Pod, first: &Key) {
-        let (namespace, name) = (&pod.metadata.namespace, &pod.metadata.name);
+        let namespace = &pod.metadata.namespace;
+        let name = &pod.metadata.name;
         let message = format!(
             "Pod {namespace:?}/{name:?} matches multiple PodDisruptionBudgets.  Chose {:?} arbitrarily.",
             first.name()

@@ -16,10 +16,8 @@ use crate::{
 };
 
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
-    let (budgets, pods) = (
-        context.informer::<PodDisruptionBudget>(&POD_DISRUPTION_BUDGETS),
-        context.pods(),
-    );
+    let budgets = context.informer::<PodDisruptionBudget>(&POD_DISRUPTION_BUDGETS);
+    let pods = context.pods();
     let controllers = context.informer(&REPLICATION_CONTROLLERS);
     let sets = context.informer(&REPLICA_SETS);
     let deployments = context.informer(&DEPLOYMENTS);

@@ -263,7 +263,8 @@ pub(super) fn format_selector(text: &str) -> String {
         let values = values.join(" ");
         format!("LabelSelectorRequirement{{Key:{key},Operator:{operator},Values:[{values}],}},")
     });
-    let (labels, expressions) = (labels.concat(), expressions.collect::<Vec<_>>().concat());
+    let labels = labels.concat();
+    let expressions = expressions.collect::<Vec<_>>().concat();
     format!(
         "&LabelSelector{{MatchLabels:map[string]string{{{labels}}},MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
     )

@@ -98,10 +98,8 @@ const STORY: Scenario = Scenario {
         }
     },
     end: |cluster| {
-        let (least, most) = (
-            reported_status(cluster, "least")?,
-            reported_status(cluster, "most")?,
-        );
+        let least = reported_status(cluster, "least")?;
+        let most = reported_status(cluster, "most")?;
         let is_done =
             reports_counts(cluster, "least", [2, 2, 2, 0]).and(reports_counts(cluster, "most", [2, 2, 4, 0]));
         is_done.map(|()| json!([least, most]))

@@ -83,7 +83,8 @@ impl EndpointSliceMirroringController {
 
     // upstream: pkg/controller/endpointslicemirroring/utils.go newEndpointSlice, getEndpointSlicePrefix
     fn slice_writer<'a>(&'a self, request: &'a Request, endpoints: &Endpoints) -> EndpointSliceWriter<'a> {
-        let (namespace, name) = (request.key.namespace(), request.key.name());
+        let namespace = request.key.namespace();
+        let name = request.key.name();
         let dash = if name.len() < MAX_NAME_LENGTH { "-" } else { "" };
         EndpointSliceWriter {
             writer: &self.writer,

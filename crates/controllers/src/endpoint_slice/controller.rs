@@ -155,7 +155,8 @@ impl EndpointSliceController {
     /// Records when topology aware hints are enabled, disabled, or impossible.
     // upstream: staging/src/k8s.io/endpointslice/topologycache/topologycache.go AddHints
     fn record_hints_event(&self, service: &Service, plans: &[SlicePlan]) {
-        let (key, about) = (service.key(), service.metadata.reference(&SERVICES));
+        let key = service.key();
+        let about = service.metadata.reference(&SERVICES);
         for SlicePlan { family, hinted, .. } in plans {
             let news = match hinted {
                 Some(Ok(())) => {

@@ -26,7 +26,8 @@ pub(super) fn endpoints<'a>(
     family: &str,
     node: impl Fn(&str) -> Option<Arc<Node>>,
 ) -> (ByPorts, Vec<&'a Pod>) {
-    let (mut desired, mut skipped_pods) = (ByPorts::new(), Vec::new());
+    let mut desired = ByPorts::new();
+    let mut skipped_pods = Vec::new();
     for pod in pods.iter().filter(|pod| can_serve(pod)) {
         let set = desired
             .entry(port_order::slice_ports(ports(service, pod)))
@@ -59,7 +60,8 @@ fn ports(service: &Service, pod: &Pod) -> Vec<SlicePort> {
 // upstream: staging/src/k8s.io/endpointslice/utils.go podToEndpoint
 fn endpoint(service: &Service, pod: &Pod, family: &str, node: Option<&Node>) -> Endpoint {
     let meta = &pod.metadata;
-    let (serving, terminating) = (pod.is_ready(), meta.is_going());
+    let serving = pod.is_ready();
+    let terminating = meta.is_going();
     // A consumer that reads only `ready` must not send traffic to a terminating pod.
     let ready = service.spec.publish_not_ready_addresses || (serving && !terminating);
     let own = addresses(pod).filter(|ip| ip.is_ipv6() == (family == "IPv6"));

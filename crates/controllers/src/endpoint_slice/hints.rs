@@ -116,7 +116,8 @@ mod tests {
             preference.apply(&mut endpoint);
             json!(endpoint)["hints"].clone()
         };
-        let (near, same) = (TrafficDistribution::SameZone, TrafficDistribution::SameNode);
+        let near = TrafficDistribution::SameZone;
+        let same = TrafficDistribution::SameNode;
         let zone = json!([{"name": "z"}]);
         let ready = json!({"conditions": {"ready": true}, "nodeName": "n", "zone": "z"});
         assert_eq!(with(near, &ready), json!({"forZones": zone}));

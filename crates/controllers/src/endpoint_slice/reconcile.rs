@@ -80,7 +80,8 @@ impl ObservedService<'_> {
 
     // upstream: staging/src/k8s.io/endpointslice/reconciler.go reconcileByAddressType
     fn plan(&self, family: &str, node: impl Fn(&str) -> Option<Arc<Node>>) -> SlicePlan {
-        let (service, labels) = (self.service, labels(self.service));
+        let service = self.service;
+        let labels = labels(self.service);
         let (mut desired, skipped_pods) = desired::endpoints(service, self.pods, family, node);
         let existing = self.slices.iter().filter(|slice| &*slice.address_type == family);
         let mut changes = Changes::default();
@@ -323,7 +324,8 @@ mod tests {
 
     #[test]
     fn slices_of_an_earlier_service_of_that_name_are_deleted_and_not_used() {
-        let (mut web, pods) = (web(), pods(2));
+        let mut web = web();
+        let pods = pods(2);
         let changes = plan(&web, &pods, &[]);
         let slices = [slice("a", &changes.create[0], &web)];
         web.metadata.uid = "v".into();
@@ -338,7 +340,8 @@ mod tests {
 
     #[test]
     fn hints_come_and_go_with_the_wish() {
-        let (mut web, pods) = (web(), pods(2));
+        let mut web = web();
+        let pods = pods(2);
         let plain = slice("a", &plan(&web, &pods, &[]).create[0], &web);
         web.spec.traffic_distribution = "PreferClose".into();
         let changes = plan(&web, &pods, &[plain]);
@@ -384,7 +387,8 @@ mod tests {
         mut slices: Vec<Arc<EndpointSlice>>,
         changes: Changes,
     ) -> Vec<Arc<EndpointSlice>> {
-        let (gone, updated) = (changes.delete, changes.update);
+        let gone = changes.delete;
+        let updated = changes.update;
         slices.retain(|slice| !gone.iter().any(|gone| Arc::ptr_eq(gone, slice)));
         for (old, desired_slice) in updated {
             let known = slices.iter_mut().find(|slice| Arc::ptr_eq(slice, &old)).unwrap();
@@ -398,7 +402,8 @@ mod tests {
 
     #[test]
     fn whatever_happens_each_endpoint_is_in_one_slice() {
-        let (web, all) = (web(), pods(600));
+        let web = web();
+        let all = pods(600);
         let mut slices = Vec::new();
         let mut seed: u64 = 7;
         let mut below = |bound: usize| {
@@ -408,7 +413,8 @@ mod tests {
             usize::try_from(seed >> 33).unwrap() % bound
         };
         for round in 0..60 {
-            let (skip, take) = (below(600), below(600));
+            let skip = below(600);
+            let take = below(600);
             let now: Vec<_> = all.iter().skip(skip).take(take).cloned().collect();
             let changes = plan(&web, &now, &slices);
             assert!(

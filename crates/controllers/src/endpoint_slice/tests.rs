@@ -75,7 +75,8 @@ const STORY: Scenario = Scenario {
         }
     },
     end: |cluster| {
-        let (web, empty) = (join_messages(cluster, "web"), join_messages(cluster, "empty"));
+        let web = join_messages(cluster, "web");
+        let empty = join_messages(cluster, "empty");
         let pods = all(&web);
         let is_done = pods.len() == 123 && pods.values().all(|count| *count == 1) && web.len() == 2;
         (is_done && empty.len() == 1)

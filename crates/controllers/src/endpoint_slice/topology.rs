@@ -65,7 +65,8 @@ impl ZoneCpu {
     /// How many of the endpoints each zone gets, or why they cannot be allocated.
     // upstream: staging/src/k8s.io/endpointslice/topologycache/topologycache.go getAllocations
     fn allocate(&self, endpoints: i128) -> Result<BTreeMap<&str, Allocation>, String> {
-        let (whole, count) = (self.endpoint_unit(), self.0.len());
+        let whole = self.endpoint_unit();
+        let count = self.0.len();
         if usize::try_from(endpoints).is_ok_and(|endpoints| endpoints < count) {
             let why = "Insufficient number of endpoints";
             return Err(format!("{why} ({endpoints} endpoints, {count} zones)"));
@@ -201,7 +202,8 @@ fn giving_and_receiving_zones(
         .filter(|(_, parts)| *parts < 0)
         .map(|(zone, parts)| (zone, -parts))
         .collect();
-    let (mut giving, mut receiving) = (Counts::new(), Counts::new());
+    let mut giving = Counts::new();
+    let mut receiving = Counts::new();
     while let Some((gives, more)) = zone_with_most(&mut too_many)
         && let Some((takes, fewer)) = zone_with_most(&mut too_few)
     {

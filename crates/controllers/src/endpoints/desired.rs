@@ -79,7 +79,8 @@ fn subsets_of(service: &Service, pod: &Pod) -> Vec<Subset> {
         return Vec::new();
     };
     let subset = |ports| {
-        let (mut ready, mut other) = (Vec::new(), Vec::new());
+        let mut ready = Vec::new();
+        let mut other = Vec::new();
         let list = if publishes || pod.is_ready() {
             &mut ready
         } else {

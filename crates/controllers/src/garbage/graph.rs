@@ -89,11 +89,13 @@ impl Graph {
             self.check_dependents_with_wrong_coordinates(&uid, &node, &mut work);
         }
         let before = std::mem::replace(&mut node.owners, object.metadata.owner_references.clone());
-        let (waited, orphaned) = (node.deleting_dependents, node.orphans_dependents);
+        let waited = node.deleting_dependents;
+        let orphaned = node.orphans_dependents;
         node.is_being_deleted = object.is_going();
         node.deleting_dependents = node.is_being_deleted && object.has(FOREGROUND);
         node.orphans_dependents = node.is_being_deleted && object.has(ORPHAN);
-        let (owners, namespace) = (node.owners.clone(), Arc::clone(&node.object_ref.namespace));
+        let owners = node.owners.clone();
+        let namespace = Arc::clone(&node.object_ref.namespace);
         if node.deleting_dependents && !waited {
             work.extend(node.dependents.iter().cloned().map(Work::AttemptToDelete));
             work.push(Work::AttemptToDelete(Arc::clone(&uid)));

@@ -137,7 +137,8 @@ mod tests {
             (&[20, 12], &[15, 25, 22], 2, Some(25)),
         ] {
             let pods = |seconds: &[i64]| seconds.iter().map(|second| ended(*second)).collect::<Vec<_>>();
-            let (succeeded, failed) = (pods(succeeded), pods(failed));
+            let succeeded = pods(succeeded);
+            let failed = pods(failed);
             let last = last.map(at);
             assert_eq!(before.with(&succeeded, &failed), BackoffRecord { count, last });
         }

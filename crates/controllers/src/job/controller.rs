@@ -201,7 +201,8 @@ impl JobSync<'_> {
     }
 
     fn store_backoff_record(&self, failures: BackoffRecord) {
-        let (key, uid) = (self.request.key.clone(), self.job.metadata.uid.clone());
+        let key = self.request.key.clone();
+        let uid = self.job.metadata.uid.clone();
         self.controller.failures().insert(key, (uid, failures));
     }
 
@@ -341,7 +342,8 @@ impl JobSync<'_> {
 
     // upstream: pkg/controller/job/job_controller.go updateJobStatus
     async fn write(&self, old: &JobStatus, status: &JobStatus, version: &str) -> kube::Result<Box<str>> {
-        let (namespace, name) = (&self.job.metadata.namespace, &self.job.metadata.name);
+        let namespace = &self.job.metadata.namespace;
+        let name = &self.job.metadata.name;
         let object_ref = ObjectRef::new(&JOBS, namespace, name).subresource("status");
         let written: WrittenObject = self
             .controller

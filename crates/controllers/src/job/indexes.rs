@@ -70,9 +70,11 @@ impl Indexes {
     /// Size of the intersection.
     pub(super) fn count_common(&self, other: &Indexes) -> i32 {
         let mut common = 0;
-        let (mut these, mut those) = (self.ranges.iter().peekable(), other.ranges.iter().peekable());
+        let mut these = self.ranges.iter().peekable();
+        let mut those = other.ranges.iter().peekable();
         while let (Some(this), Some(that)) = (these.peek(), those.peek()) {
-            let (first, last) = (this.first.max(that.first), this.last.min(that.last));
+            let first = this.first.max(that.first);
+            let last = this.last.min(that.last);
             common += (last + 1).saturating_sub(first);
             if this.last <= that.last {
                 these.next();
@@ -179,7 +181,8 @@ mod tests {
             ("", "1", 0),
             ("1-3", "1-3", 3),
         ] {
-            let (these, those) = (Indexes::parse(these, 10), Indexes::parse(those, 10));
+            let these = Indexes::parse(these, 10);
+            let those = Indexes::parse(those, 10);
             assert_eq!(these.count_common(&those), common);
             assert_eq!(those.count_common(&these), common);
         }

@@ -139,7 +139,8 @@ fn create(snapshot: &JobSnapshot<'_>, missing: usize) -> Action {
 /// Failures of an index including this pod's.
 // upstream: pkg/controller/job/indexed_job_utils.go getNewIndexFailureCounts
 fn new_index_failure_counts(snapshot: &JobSnapshot<'_>, pod: &Pod) -> (u32, u32) {
-    let (counted, ignored) = (count(pod, FAILURES), count(pod, IGNORED_FAILURES));
+    let counted = count(pod, FAILURES);
+    let ignored = count(pod, IGNORED_FAILURES);
     if snapshot.job.failure_policy_match(pod).counts() {
         (counted + 1, ignored)
     } else {

@@ -19,7 +19,8 @@ impl FailurePolicyMatch {
     // upstream: pkg/controller/job/pod_failure_policy.go matchPodFailurePolicy
     pub(super) fn of(policy: Option<&FailurePolicy>, pod: &Pod) -> Self {
         let rules = policy.map(|policy| &*policy.rules).unwrap_or_default();
-        let (namespace, name) = (&pod.metadata.namespace, &pod.metadata.name);
+        let namespace = &pod.metadata.namespace;
+        let name = &pod.metadata.name;
         for (position, rule) in rules.iter().enumerate() {
             let why = if let Some(codes) = &rule.on_exit_codes {
                 match_on_exit_codes(pod, codes).map(|(container, code)| {

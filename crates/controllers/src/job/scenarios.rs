@@ -47,10 +47,8 @@ fn kubelets(cluster: &TestCluster, code: fn(&[Value], &Value) -> Option<i32>) {
     let mut all = pods(cluster);
     for at in 0..all.len() {
         let pod = all[at].clone();
-        let (name, is_going) = (
-            pod["metadata"]["name"].as_str().unwrap(),
-            !pod["metadata"]["deletionTimestamp"].is_null(),
-        );
+        let name = pod["metadata"]["name"].as_str().unwrap();
+        let is_going = !pod["metadata"]["deletionTimestamp"].is_null();
         let mut next = pod.clone();
         let ended = |code: i32| {
             let state = json!({"terminated": {"exitCode": code, "finishedAt": cluster.now().to_string()[..19].to_owned() + "Z"}});

@@ -200,7 +200,8 @@ impl<'l, 'a> StatusTracker<'l, 'a> {
         let before = job.status.uncounted_terminated_pods.as_ref();
         let (succeeded, failed) = before.map_or((&[][..], &[][..]), |pods| (&*pods.succeeded, &*pods.failed));
         let known = |uids: &'a [Box<str>]| uids.iter().map(|uid| &**uid).collect::<HashSet<&str>>();
-        let (succeeded, failed) = (known(succeeded), known(failed));
+        let succeeded = known(succeeded);
+        let failed = known(failed);
         let mut uncounted = self.status.uncounted_terminated_pods.take().unwrap_or_default();
         let fails = self.end.as_ref().is_some_and(|end| !end.success);
         let mut new_indexes = 0;

@@ -56,7 +56,11 @@ pub(super) fn is_to_be_deleted(volume: &PersistentVolume) -> bool {
 
 /// Decides for a claim with its class and selected node.
 // upstream: pkg/controller/volume/persistentvolume/pv_controller.go provisionClaimOperation; the rules are k3's own
-pub(super) fn decide(claim: &PersistentVolumeClaim, class: Option<&StorageClass>, node: Option<&Node>) -> ProvisioningDecision {
+pub(super) fn decide(
+    claim: &PersistentVolumeClaim,
+    class: Option<&StorageClass>,
+    node: Option<&Node>,
+) -> ProvisioningDecision {
     let Some(class) = class.filter(|class| &*class.provisioner == NAME) else {
         return ProvisioningDecision::Leave;
     };
@@ -88,7 +92,9 @@ pub(super) fn decide(claim: &PersistentVolumeClaim, class: Option<&StorageClass>
         return fail("no node was chosen: the class must have the volumeBindingMode WaitForFirstConsumer");
     };
     let Some(node) = node else {
-        return ProvisioningDecision::Reschedule(format!("failed to get target node: node {chosen:?} not found"));
+        return ProvisioningDecision::Reschedule(format!(
+            "failed to get target node: node {chosen:?} not found"
+        ));
     };
     let policy = &class.reclaim_policy;
     ProvisioningDecision::Provision {
@@ -167,10 +173,19 @@ mod tests {
         assert_eq!(decide(&plain, Some(&usual), Some(&host)), make("host"));
         assert_eq!(decide(&plain, Some(&usual), Some(&node(json!({})))), make("n"));
         assert_eq!(decide(&plain, None, Some(&host)), ProvisioningDecision::Leave);
-        assert_eq!(decide(&claim(unchosen.clone()), Some(&usual), None), ProvisioningDecision::Leave);
+        assert_eq!(
+            decide(&claim(unchosen.clone()), Some(&usual), None),
+            ProvisioningDecision::Leave
+        );
         let other = class(json!({"provisioner": "example.com/disks"}));
-        assert_eq!(decide(&plain, Some(&other), Some(&host)), ProvisioningDecision::Leave);
-        assert!(matches!(decide(&plain, Some(&usual), None), ProvisioningDecision::Reschedule(_)));
+        assert_eq!(
+            decide(&plain, Some(&other), Some(&host)),
+            ProvisioningDecision::Leave
+        );
+        assert!(matches!(
+            decide(&plain, Some(&usual), None),
+            ProvisioningDecision::Reschedule(_)
+        ));
         let immediate = class(json!({"volumeBindingMode": "Immediate"}));
         assert!(is_refused(&decide(&claim(unchosen), Some(&immediate), None)));
         for spec in [
@@ -179,14 +194,19 @@ mod tests {
             json!({"accessModes": ["ReadWriteMany"]}),
         ] {
             let claim = claim(json!({"spec": spec}));
-            assert!(is_refused(&decide(&claim, Some(&usual), Some(&host))), "{claim:?}");
+            assert!(
+                is_refused(&decide(&claim, Some(&usual), Some(&host))),
+                "{claim:?}"
+            );
         }
     }
 
     #[test]
     fn only_claims_that_ask_and_volumes_that_are_over_matter() {
         assert!(waits_for_provisioner(&claim(json!({}))));
-        assert!(!waits_for_provisioner(&claim(json!({"spec": {"volumeName": "v"}}))));
+        assert!(!waits_for_provisioner(&claim(
+            json!({"spec": {"volumeName": "v"}})
+        )));
         assert!(!waits_for_provisioner(&claim(
             json!({"metadata": {"annotations": {STORAGE_PROVISIONER: "other"}}})
         )));
@@ -198,6 +218,8 @@ mod tests {
         assert!(!is_to_be_deleted(&volume(
             json!({"spec": {"persistentVolumeReclaimPolicy": "Retain"}})
         )));
-        assert!(!is_to_be_deleted(&volume(json!({"metadata": {"annotations": null}}))));
+        assert!(!is_to_be_deleted(&volume(
+            json!({"metadata": {"annotations": null}})
+        )));
     }
 }

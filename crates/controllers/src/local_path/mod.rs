@@ -20,7 +20,7 @@ use kubecontroller::{
 };
 use serde_json::{Value, json};
 
-use self::decision::{ProvisioningDecision, is_to_be_deleted, waits_for_provisioner, decide};
+use self::decision::{ProvisioningDecision, decide, is_to_be_deleted, waits_for_provisioner};
 use crate::{
     context::{ControllerContext, Task},
     event_message::EventMessage,
@@ -76,8 +76,10 @@ fn make_in(context: &ControllerContext, directory: &str) -> Vec<Task> {
         writer: context.writer.clone(),
         volumes: volumes.store().clone(),
     };
-    let is_asked = |delta: &Delta<PersistentVolumeClaim>| delta.new().is_some_and(|claim| waits_for_provisioner(claim));
-    let is_over = |delta: &Delta<PersistentVolume>| delta.new().is_some_and(|volume| is_to_be_deleted(volume));
+    let is_asked =
+        |delta: &Delta<PersistentVolumeClaim>| delta.new().is_some_and(|claim| waits_for_provisioner(claim));
+    let is_over =
+        |delta: &Delta<PersistentVolume>| delta.new().is_some_and(|volume| is_to_be_deleted(volume));
     let making = context
         .controller("local_path_claims")
         .for_where(&claims, Predicate::new(is_asked))
@@ -96,7 +98,11 @@ fn make_in(context: &ControllerContext, directory: &str) -> Vec<Task> {
 
 impl Reconciler for LocalPathProvisioner {
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
-        let Some(claim) = self.claims.get(&request.key).filter(|claim| waits_for_provisioner(claim)) else {
+        let Some(claim) = self
+            .claims
+            .get(&request.key)
+            .filter(|claim| waits_for_provisioner(claim))
+        else {
             return Ok(Outcome::Done);
         };
         let name = format!("pvc-{}", claim.metadata.uid);

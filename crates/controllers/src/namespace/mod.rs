@@ -29,13 +29,16 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
         clock: context.clock.clone(),
     });
     let is_going = |delta: &Delta<Namespace>| delta.new().is_some_and(|new| new.metadata.is_going());
-    let (store, clock) = (namespaces.store().clone(), context.clock.clone());
+    let store = namespaces.store().clone();
+    let clock = context.clock.clone();
     let runner = context
         .controller("namespace")
         .for_where(&namespaces, Predicate::new(is_going))
         .workers(WORKERS)
         .reconciler(reconcile_fn(move |request| {
-            let (deleter, store, clock) = (Arc::clone(&deleter), store.clone(), clock.clone());
+            let deleter = Arc::clone(&deleter);
+            let store = store.clone();
+            let clock = clock.clone();
             async move {
                 let Some(since) = store
                     .get(&request.key)

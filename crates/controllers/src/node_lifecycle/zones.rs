@@ -128,7 +128,8 @@ impl Zones {
     pub(super) fn observe(&mut self, node: &Node, now: Instant) {
         let name = &node.metadata.name;
         let zone = zone_key(&node.metadata);
-        let (is_ready, is_counted) = (node.is_ready(), node.metadata.label(EXCLUDED).is_none());
+        let is_ready = node.is_ready();
+        let is_counted = node.metadata.label(EXCLUDED).is_none();
         let is_same = |entry: &NodeEntry| {
             *entry.zone == *zone && entry.is_ready == is_ready && entry.is_counted == is_counted
         };

@@ -146,7 +146,8 @@ mod tests {
 
     #[test]
     fn equal_lists_are_kept_once() {
-        let (one, other) = (list([1, 2]), list([1, 2]));
+        let one = list([1, 2]);
+        let other = list([1, 2]);
         assert_eq!(one, other);
         assert!(std::ptr::eq(&raw const *one, &raw const *other));
         assert_ne!(list([1]), list([2]));

@@ -365,7 +365,8 @@ mod tests {
         )
         .unwrap();
         let at = |time: &str| time.parse::<Timestamp>().unwrap();
-        let (early, late) = (at("2026-01-01T00:00:09.5Z"), at("2026-01-01T00:00:10Z"));
+        let early = at("2026-01-01T00:00:09.5Z");
+        let late = at("2026-01-01T00:00:10Z");
         assert!(pod.is_available(0, early) && !pod.is_available(10, early) && pod.is_available(10, late));
         assert_eq!(pod.available_in(10, early), Some(Duration::from_millis(500)));
         assert_eq!(

@@ -91,7 +91,8 @@ mod tests {
     fn equal_tolerations_are_kept_once_and_others_not_at_all() {
         let written =
             json!([{"key": "a"}, {"key": "b", "effect": "NoSchedule"}, {"key": "c", "effect": "NoExecute"}]);
-        let (one, other) = (tolerations(written.clone()), tolerations(written));
+        let one = tolerations(written.clone());
+        let other = tolerations(written);
         assert_eq!(one.len(), 2);
         assert!(std::ptr::eq(&raw const *one, &raw const *other));
         assert!(tolerations(json!(null)).is_empty() && tolerations(json!([])).is_empty());

@@ -188,7 +188,8 @@ impl MetricsClient {
         pods: Option<&str>,
     ) -> Result<Vec<Value>, String> {
         let version = self.custom_version().await?;
-        let (query, name) = (query(pods.unwrap_or_default(), &selector(metric)?), &metric.name);
+        let query = query(pods.unwrap_or_default(), &selector(metric)?);
+        let name = &metric.name;
         let mut path = format!("/apis/{CUSTOM}");
         let resource_and_object = way.splitn(2, '/');
         for segment in [version.as_str(), "namespaces", namespace]
@@ -263,7 +264,8 @@ fn usage_of(metrics: &Value, resource: &str, container: Option<&str>) -> Option<
 /// The request of a pod.
 // upstream: pkg/controller/podautoscaler/replica_calculator.go calculatePodLevelRequests, calculatePodRequestsFromContainers
 fn request_of(pod: &Value, resource: &str, container: Option<&str>) -> Result<i64, String> {
-    let (spec, name) = (pod.at("spec"), pod.at("metadata").text("name"));
+    let spec = pod.at("spec");
+    let name = pod.at("metadata").text("name");
     let own = spec.at("resources").entries("requests");
     if container.is_none() && !own.is_empty() {
         // Pod-level requests take precedence over those of containers.

@@ -264,7 +264,9 @@ impl MetricEvaluation<'_> {
         let read = async || {
             let value = self.metrics.object(self.namespace, object, metric);
             value.await.map_err(|why| {
-                let (name, kind, namespace) = (&metric.name, &object.kind, self.namespace);
+                let name = &metric.name;
+                let kind = &object.kind;
+                let namespace = self.namespace;
                 format!(
                     "unable to get metric {name} on {kind} {namespace}/{}: {why}",
                     object.name
@@ -329,7 +331,8 @@ impl MetricEvaluation<'_> {
         let read = async || {
             let values = self.metrics.external(self.namespace, metric).await;
             let values = values.map_err(|why| {
-                let (namespace, selector) = (self.namespace, format_selector(metric.selector.as_ref()));
+                let namespace = self.namespace;
+                let selector = format_selector(metric.selector.as_ref());
                 format!("unable to get external metric {namespace}/{name}/{selector}: {why}")
             })?;
             Ok(values.into_iter().fold(0_i64, i64::saturating_add))
@@ -457,7 +460,8 @@ fn format_selector(selector: Option<&LabelSelector>) -> String {
     let one = |requirement: &LabelSelectorRequirement| {
         let values = requirement.values.iter().flatten();
         let values: Vec<_> = values.map(String::as_str).collect();
-        let (key, operator) = (&requirement.key, &requirement.operator);
+        let key = &requirement.key;
+        let operator = &requirement.operator;
         let values = values.join(" ");
         format!("LabelSelectorRequirement{{Key:{key},Operator:{operator},Values:[{values}],}},")
     };

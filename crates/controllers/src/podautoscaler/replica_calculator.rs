@@ -107,7 +107,9 @@ impl ReplicaCalculator<'_> {
                 let known = samples
                     .iter()
                     .filter_map(|(pod, sample)| Some((sample.value, *requests.get(pod)?)));
-                let (mut used, mut asked, mut count) = (0, 0, 0);
+                let mut used = 0;
+                let mut asked = 0;
+                let mut count = 0;
                 for (value, request) in known {
                     used += value;
                     asked += request;

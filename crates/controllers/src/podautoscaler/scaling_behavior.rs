@@ -114,10 +114,8 @@ impl ScaleHistory {
         let Some(behavior) = behavior else {
             return self.normalize_without_behavior(current, advised, bounds, now);
         };
-        let (up, down) = (
-            ScalingRules::up(behavior.scale_up.as_ref()),
-            ScalingRules::down(behavior.scale_down.as_ref()),
-        );
+        let up = ScalingRules::up(behavior.scale_up.as_ref());
+        let down = ScalingRules::down(behavior.scale_down.as_ref());
         let lowest = self.recommendations_since(now, up.window).fold(advised, i32::min);
         let highest = self
             .recommendations_since(now, down.window)
@@ -215,12 +213,11 @@ impl ScaleHistory {
     // upstream: pkg/controller/podautoscaler/horizontal.go calculateScaleUpLimitWithScalingRules, calculateScaleDownLimitWithBehaviors
     fn policy_limit(&self, rules: &ScalingRules, direction: Direction, current: i32, now: Timestamp) -> i32 {
         let of_policy = |policy: &HPAScalingPolicy| {
-            let (added, removed) = (
-                changed(&self.added, policy.period_seconds, now),
-                changed(&self.removed, policy.period_seconds, now),
-            );
+            let added = changed(&self.added, policy.period_seconds, now);
+            let removed = changed(&self.removed, policy.period_seconds, now);
             let before = i64::from(current) - added + removed;
-            let (value, percent) = (i64::from(policy.value), policy.type_ == "Percent");
+            let value = i64::from(policy.value);
+            let percent = policy.type_ == "Percent";
             let reached = match (direction, percent) {
                 (Direction::Up, false) => before + value,
                 // Rounded up: otherwise small counts would never grow.

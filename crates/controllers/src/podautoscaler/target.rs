@@ -60,7 +60,8 @@ impl TargetFinder {
         let found = find(&discovered);
         *self.known() = Arc::new(discovered);
         found.ok_or_else(|| {
-            let (kind, group) = (go::quote(kind), go::quote(group));
+            let kind = go::quote(kind);
+            let group = go::quote(group);
             format!("no matches for kind {kind} in group {group}")
         })
     }

@@ -27,7 +27,8 @@ pub(crate) struct PodEventHandler<T> {
 
 /// A set of the name of one that is gone expects nothing yet.
 pub(crate) fn forget_replaced_set<T: Object>(delta: &Delta<T>, expected: &Expectations) -> Vec<Key> {
-    let (old, new) = (delta.old(), delta.new());
+    let old = delta.old();
+    let new = delta.new();
     if old.is_some_and(|old| new.is_none_or(|new| new.uid() != old.uid())) {
         expected.forget(&delta.object().key());
     }

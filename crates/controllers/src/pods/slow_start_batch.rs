@@ -23,7 +23,8 @@ where
     F: Future<Output = Result<(), E>>,
 {
     let mut tally = BatchResult { done: 0, error: None };
-    let (mut left, mut size) = (count, 1);
+    let mut left = count;
+    let mut size = 1;
     while left > 0 && tally.error.is_none() {
         size = left.min(size);
         let batch = all((0..size).map(|_| act())).await;

@@ -142,7 +142,8 @@ mod tests {
             pod("a", Some("2026-01-01T00:00:55Z")),
             pod("b", None),
         ];
-        let (spec, before) = (spec(4, 30), ReplicaStatus::default());
+        let spec = spec(4, 30);
+        let before = ReplicaStatus::default();
         let observed = seen(&spec, &before, &pods, None);
         assert_eq!(
             observed.status(),
@@ -161,7 +162,8 @@ mod tests {
 
     #[test]
     fn a_failure_is_told_until_it_is_over() {
-        let (spec, healthy) = (spec(2, 0), ReplicaStatus::default());
+        let spec = spec(2, 0);
+        let healthy = ReplicaStatus::default();
         let pods = [pod("a", None)];
         let failed = seen(&spec, &healthy, &pods, Some("quota")).status();
         let condition = Condition::find(&failed.conditions, REPLICA_FAILURE).unwrap();

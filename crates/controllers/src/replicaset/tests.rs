@@ -57,7 +57,8 @@ fn counts(cluster: &TestCluster) -> Option<(i32, i32, i32, i32, i32)> {
 
 /// All pods are there, ready and told of; otherwise what there is.
 fn full(cluster: &TestCluster, replicas: i32) -> Result<Value, Value> {
-    let (pods, counts) = (cluster.pods_by_owner(), counts(cluster));
+    let pods = cluster.pods_by_owner();
+    let counts = counts(cluster);
     let found = json!({"pods": pods, "status": counts});
     let is_full = counts == Some((replicas, replicas, replicas, replicas, 0))
         && pods.values().sum::<usize>() == usize::try_from(replicas).unwrap_or(0);

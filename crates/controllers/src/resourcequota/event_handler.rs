@@ -117,7 +117,11 @@ mod tests {
                 true,
             ),
         ] {
-            assert_eq!(may_release_usage(&old, &pod(change.clone())), expected, "{change}");
+            assert_eq!(
+                may_release_usage(&old, &pod(change.clone())),
+                expected,
+                "{change}"
+            );
         }
     }
 }

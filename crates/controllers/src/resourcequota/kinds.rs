@@ -95,13 +95,16 @@ impl QuotaMonitor {
         if *resource == PODS {
             return self
                 .controller
-                .add_source(mapped(&self.context.pods(), move |delta| event_handler.quotas_of_pod(delta)));
+                .add_source(mapped(&self.context.pods(), move |delta| {
+                    event_handler.quotas_of_pod(delta)
+                }));
         }
         let objects = self
             .context
             .informers
             .projected_metadata::<Dependent>(&resource.api_resource(), Scope::default());
-        self.controller
-            .add_source(mapped(&objects, move |delta| event_handler.quotas_of_object(delta)))
+        self.controller.add_source(mapped(&objects, move |delta| {
+            event_handler.quotas_of_object(delta)
+        }))
     }
 }

@@ -11,11 +11,11 @@
 //! ```
 
 mod counter;
+mod event_handler;
 mod kinds;
 mod status;
 #[cfg(test)]
 mod tests;
-mod event_handler;
 
 use std::{collections::BTreeMap, time::Duration};
 

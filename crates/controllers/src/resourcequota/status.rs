@@ -18,7 +18,8 @@ pub(super) struct CountResult {
 /// The quota with a new status, if it changes: hard limits and usage. Usage that could not be counted is kept.
 // upstream: pkg/controller/resourcequota/resource_quota_controller.go syncResourceQuota
 pub(super) fn with_new_status(quota: &Value, used: &Totals) -> Option<Value> {
-    let (hard, status) = (amounts(quota.at("spec").entries("hard")), quota.at("status"));
+    let hard = amounts(quota.at("spec").entries("hard"));
+    let status = quota.at("status");
     let before = amounts(status.entries("used"));
     let mut now = before.clone();
     now.extend(used.clone());

@@ -19,8 +19,8 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use self::{
-    references::{SecretReferenceRemover, DeletedSecrets},
-    secret::{ACCOUNT, ACCOUNT_UID, KIND, TokenSecret, MissingTokenData},
+    references::{DeletedSecrets, SecretReferenceRemover},
+    secret::{ACCOUNT, ACCOUNT_UID, KIND, MissingTokenData, TokenSecret},
 };
 use crate::{
     context::{Cluster, ControllerContext, Task, TokenSigner},

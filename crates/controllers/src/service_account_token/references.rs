@@ -84,7 +84,8 @@ impl SecretReferenceRemover {
         let account: Value = self.writer.get(object_ref).await?;
         let named = account["secrets"].as_array().into_iter().flatten();
         let is_kept = |named: &&Value| !named["name"].as_str().is_some_and(|name| names.contains(name));
-        let (before, kept) = (named.clone().count(), named.filter(is_kept).collect::<Vec<_>>());
+        let before = named.clone().count();
+        let kept = named.filter(is_kept).collect::<Vec<_>>();
         if kept.len() == before {
             return Ok(());
         }

@@ -57,10 +57,8 @@ mod tests {
             port: Some(number),
             ..SlicePort::default()
         };
-        let (one, other) = (
-            vec![port(80), port(443), port(8080)],
-            vec![port(8080), port(80), port(443)],
-        );
+        let one = vec![port(80), port(443), port(8080)];
+        let other = vec![port(8080), port(80), port(443)];
         assert_eq!(slice_ports(one), slice_ports(other));
     }
 }

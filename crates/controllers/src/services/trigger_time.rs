@@ -100,7 +100,8 @@ mod tests {
             let pod = json!({"metadata": {"name": name}, "status": {"conditions": [ready]}});
             Arc::new(serde_json::from_value::<Pod>(pod).unwrap())
         };
-        let (triggers, key) = (TriggerTimeTracker::default(), Key::new("shop", "web"));
+        let triggers = TriggerTimeTracker::default();
+        let key = Key::new("shop", "web");
         let compute_trigger_time = |service: &Service, pods: &[Arc<Pod>]| {
             triggers
                 .compute_trigger_time(&key, service, pods)

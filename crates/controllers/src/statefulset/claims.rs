@@ -175,7 +175,8 @@ impl ClaimOwnership<'_> {
         if self.set.spec.persistent_volume_claim_retention_policy == ClaimRetentionPolicy::default() {
             return false;
         }
-        let (set, pod) = (&self.set.metadata, self.pod);
+        let set = &self.set.metadata;
+        let pod = self.pod;
         self.claim.owner_references.iter().any(|owner| {
             if owner_ref_matches(owner, set, &STATEFUL_SETS) {
                 owner.uid != set.uid
@@ -190,7 +191,9 @@ impl ClaimOwnership<'_> {
     /// Whether the owner references are as they should be, or the claim must not be touched.
     // upstream: pkg/controller/statefulset/stateful_set_utils.go isClaimOwnerUpToDate
     fn is_claim_owner_up_to_date(&self) -> bool {
-        let (claim, set, pod) = (self.claim, &self.set.metadata, self.pod);
+        let claim = self.claim;
+        let set = &self.set.metadata;
+        let pod = self.pod;
         if has_stale_owner_ref(claim, set, &STATEFUL_SETS) || has_stale_owner_ref(claim, pod, &PODS) {
             return true;
         }
@@ -216,7 +219,8 @@ impl ClaimOwnership<'_> {
     /// The desired owner references of the claim.
     // upstream: pkg/controller/statefulset/stateful_set_utils.go updateClaimOwnerRefForSetAndPod
     fn owners(&self) -> Vec<Owner> {
-        let (set, pod) = (&self.set.metadata, self.pod);
+        let set = &self.set.metadata;
+        let pod = self.pod;
         let is_other = |owner: &&Owner| {
             !owner_ref_matches(owner, set, &STATEFUL_SETS) && !owner_ref_matches(owner, pod, &PODS)
         };
@@ -285,7 +289,8 @@ mod tests {
 
     #[test]
     fn claims_belong_to_whom_they_go_with() {
-        let (retain, delete) = ("Retain", "Delete");
+        let retain = "Retain";
+        let delete = "Delete";
         let of = |owner: &str| match owner {
             "set" => self::owner("StatefulSet", "db", "s"),
             "pod" => self::owner("Pod", "db-0", "p0"),

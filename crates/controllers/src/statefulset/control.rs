@@ -124,7 +124,8 @@ impl<L: Fn(&str) -> Option<Arc<PersistentVolumeClaim>>> ObservedStatefulSet<'_, 
     /// What has to be done.
     // upstream: pkg/controller/statefulset/stateful_set_control.go updateStatefulSet
     pub(super) fn plan(&self) -> StatefulSetPlan {
-        let (mut wanted, mut condemned) = (BTreeMap::new(), Vec::new());
+        let mut wanted = BTreeMap::new();
+        let mut condemned = Vec::new();
         for pod in self.pods {
             let Some(ordinal) = pod_identity::ordinal(&pod.metadata) else {
                 continue;

@@ -214,7 +214,8 @@ impl StatefulSetController {
         sync: &StatefulSetSync<'_>,
         status: StatefulStatus,
     ) -> kube::Result<Option<Duration>> {
-        let (set, key) = (sync.set, &sync.request.key);
+        let set = sync.set;
+        let key = &sync.request.key;
         let status = complete_update(set, status, sync.deleted_for_rollout.load(Ordering::Relaxed));
         if status == set.status {
             return Ok(None);
@@ -249,7 +250,8 @@ impl StatefulSetSync<'_> {
     /// Carries out the plan, up to the first failure.
     // upstream: pkg/controller/statefulset/stateful_set_control.go updateStatefulSet, updateStatefulSetAfterInvariantEstablished
     async fn carry_out(&self, plan: &StatefulSetPlan) -> Result<(), StepError> {
-        let (key, expectations) = (&self.request.key, &self.controller.expectations);
+        let key = &self.request.key;
+        let expectations = &self.controller.expectations;
         if plan.deleted().next().is_some() {
             let uids = plan.deleted().map(|pod| &*pod.metadata.uid);
             expectations.expect_deletions(key, uids);
@@ -512,7 +514,8 @@ impl StatefulSetSync<'_> {
                     self.request.wrote_at(&self.controller.claims, version);
                 }
                 Err(error) => {
-                    let (name, why) = (&meta.name, error_message(&error));
+                    let name = &meta.name;
+                    let why = error_message(&error);
                     return Err(format!(
                         "could not update claim {name} for delete policy ownerRefs: {why}"
                     ));

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::{
     MigratedResource, Migration, MigrationStatus,
     definition::{self, MigrationResult},
-    steps::{FAILED, RUNNING, SUCCEEDED, MigrationStep, next_step, progress, set_condition},
+    steps::{FAILED, MigrationStep, RUNNING, SUCCEEDED, next_step, progress, set_condition},
 };
 use crate::{
     context::ControllerContext,
@@ -84,7 +84,8 @@ impl StorageVersionMigratorController {
 
     // upstream: pkg/controller/storageversionmigrator/migrationrunner.go sync
     async fn record_start(&self, request: &Request, migration: &Migration) -> Result<Outcome, Error> {
-        let (resource, now) = (&migration.spec.resource, self.now());
+        let resource = &migration.spec.resource;
+        let now = self.now();
         definition::record_start(&self.writer, resource, &migration.metadata.name, now).await?;
         self.write(request, migration, |status| {
             let message = progress(None, None);
@@ -108,10 +109,8 @@ impl StorageVersionMigratorController {
         };
         let can = |verb: &str| served.verbs.iter().any(|own| **own == *verb);
         if !VERBS.into_iter().all(can) {
-            let (named, verbs) = (
-                go::quote(&served.resource.group_version_resource_text()),
-                VERBS.join(" "),
-            );
+            let named = go::quote(&served.resource.group_version_resource_text());
+            let verbs = VERBS.join(" ");
             let why = format!("resource {named} does not support discovery operations: [{verbs}]");
             return self.fail(request, migration, &why).await;
         }
@@ -122,7 +121,8 @@ impl StorageVersionMigratorController {
             .await?;
         let version = page.metadata.resource_version;
         if version.parse::<u64>().is_err() {
-            let (named, version) = (served.resource.group_version_resource_text(), go::quote(&version));
+            let named = served.resource.group_version_resource_text();
+            let version = go::quote(&version);
             let why = format!("latest resourceVersion for {named} is not valid: {version}");
             return self.fail(request, migration, &why).await;
         }
@@ -137,7 +137,8 @@ impl StorageVersionMigratorController {
             return self.wait_or_fail(request, migration, why).await;
         };
         let (candidates, all) = self.candidates(&served.resource, migration).await?;
-        let (mut left, now) = (candidates.len(), self.now());
+        let mut left = candidates.len();
+        let now = self.now();
         for candidate in &candidates {
             match self.rewrite(&served.resource, candidate).await {
                 Ok(()) => left -= 1,
@@ -159,7 +160,8 @@ impl StorageVersionMigratorController {
                     return Err(error.into());
                 }
                 Err(error) => {
-                    let (running, why) = (progress(Some((left, all)), None), error_message(&error));
+                    let running = progress(Some((left, all)), None);
+                    let why = error_message(&error);
                     let message = format!(
                         "{left}/{all} not yet migrated. migration encountered unhandled error: {why}"
                     );
@@ -173,7 +175,8 @@ impl StorageVersionMigratorController {
                 }
             }
         }
-        let (message, now) = (progress(Some((left, all)), None), self.now());
+        let message = progress(Some((left, all)), None);
+        let now = self.now();
         self.write(request, migration, |status| {
             let conditions = &mut status.conditions;
             set_condition(conditions, RUNNING, true, RUNNING_REASON, &message, now);
@@ -194,7 +197,8 @@ impl StorageVersionMigratorController {
         let now = self.now();
         definition::finish(&self.writer, &migration.spec.resource, end, now).await?;
         self.write(request, migration, |status| {
-            let (conditions, text) = (&mut status.conditions, "Migration completed");
+            let conditions = &mut status.conditions;
+            let text = "Migration completed";
             set_condition(conditions, RUNNING, false, "MigrationCompleted", text, now);
             let running = conditions
                 .iter_mut()
@@ -252,7 +256,8 @@ impl StorageVersionMigratorController {
             version.is_ok_and(|version| version <= checkpoint)
         };
         let mut parameters = ListParams::default().limit(PAGE);
-        let (mut candidates, mut all) = (Vec::new(), 0);
+        let mut candidates = Vec::new();
+        let mut all = 0;
         loop {
             let page: Page<Candidate> = self.writer.list_metadata_page(resource, "", &parameters).await?;
             all += page.items.len();

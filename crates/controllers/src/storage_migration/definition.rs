@@ -134,7 +134,12 @@ mod tests {
                 json!(null),
                 "The migration has succeeded but the stored versions have not been updated due to a generation mismatch",
             ),
-            (4, MigrationResult::Failed, json!(null), "The migration has failed"),
+            (
+                4,
+                MigrationResult::Failed,
+                json!(null),
+                "The migration has failed",
+            ),
         ] {
             let status = ended(&definition(generation), end, now);
             assert_eq!(status["storedVersions"], stored);

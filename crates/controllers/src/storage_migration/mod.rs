@@ -9,8 +9,8 @@
 //! One migration per resource runs at a time, oldest first. Each step is recorded in the status before the next one starts, so that
 //! a crash resumes where it stopped.
 
-mod definition;
 mod controller;
+mod definition;
 mod steps;
 #[cfg(test)]
 mod tests;

@@ -96,8 +96,12 @@ pub(super) fn progress(objects: Option<(usize, usize)>, transient_error: Option<
         Some((0, all)) => format!(", {all} objects verified migrated"),
         Some((left, all)) => format!(", {left}/{all} objects not yet migrated"),
     };
-    let transient_error = transient_error.map(|transient_error| format!("; transient error: {transient_error}"));
-    format!("The migration is running{objects}{}", transient_error.unwrap_or_default())
+    let transient_error =
+        transient_error.map(|transient_error| format!("; transient error: {transient_error}"));
+    format!(
+        "The migration is running{objects}{}",
+        transient_error.unwrap_or_default()
+    )
 }
 
 #[cfg(test)]

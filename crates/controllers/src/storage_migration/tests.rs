@@ -71,7 +71,8 @@ const STORY: Scenario = Scenario {
     },
     play: |_| {},
     end: |cluster| {
-        let (one, other) = (conditions(cluster, "a")?, conditions(cluster, "b")?);
+        let one = conditions(cluster, "a")?;
+        let other = conditions(cluster, "b")?;
         let definition = cluster
             .api
             .get::<CustomResourceDefinition>("", "carts.shop.example")?;

@@ -137,7 +137,8 @@ mod tests {
     async fn a_time_that_is_set_stays_until_there_is_no_reason_for_it() {
         let now = Instant::now();
         let after = |seconds| Duration::from_secs(seconds);
-        let (soon, late) = (now + after(5), now + after(300));
+        let soon = now + after(5);
+        let late = now + after(300);
         let cases = [
             (TolerationTime::Forever, None, PodDecision::Keep),
             (TolerationTime::Forever, Some(soon), PodDecision::Keep),

@@ -61,7 +61,8 @@ pub(crate) struct RunningControllers {
 impl TestCluster {
     /// An empty one, where it is half past midnight, so to say: 2026-01-01T00:00:30Z.
     pub(crate) fn new() -> Self {
-        let (begin, start) = (Timestamp::constant(1_767_225_630, 0), Instant::now());
+        let begin = Timestamp::constant(1_767_225_630, 0);
+        let start = Instant::now();
         let clock = Clock::new(move || begin + start.elapsed());
         TestCluster {
             api: FakeApi::with_clock(clock.clone()),

@@ -6,10 +6,10 @@ use kubecontroller::{Key, events::Recorder, informer::Informer, store::By, store
 use serde_json::{Value, json};
 
 use super::{
-    claims::ClaimEnvironment,
-    write_cache::WriteCache,
     annotations::{BETA_STORAGE_PROVISIONER, BIND_COMPLETED, BOUND_BY_CONTROLLER, STORAGE_PROVISIONER},
+    claims::ClaimEnvironment,
     matching::best_match,
+    write_cache::WriteCache,
 };
 use crate::{
     context::ControllerContext,
@@ -117,7 +117,8 @@ impl PersistentVolumeController {
         let volume = self.bind_volume_to_claim(volume, &claim).await?;
         let volume = self.update_volume_phase(volume, VolumePhase::Bound, None).await?;
         let claim = self.bind_claim_to_volume(claim, &volume).await?;
-        self.update_claim_phase(claim, ClaimPhase::Bound, Some(&volume)).await?;
+        self.update_claim_phase(claim, ClaimPhase::Bound, Some(&volume))
+            .await?;
         Ok(())
     }
 
@@ -174,7 +175,8 @@ impl PersistentVolumeController {
             json!({"spec": {"claimRef": {"uid": null}}})
         };
         let volume = self.write_volume(volume, "", patch).await?;
-        self.update_volume_phase(volume, VolumePhase::Available, None).await?;
+        self.update_volume_phase(volume, VolumePhase::Available, None)
+            .await?;
         Ok(())
     }
 
@@ -296,7 +298,8 @@ impl ClaimEnvironment for PersistentVolumeController {
         let defaults = classes.filter(|class| class.is_default());
         // The newest; of several, the first by name.
         defaults.min_by(|one, other| {
-            let (one, other) = (&one.metadata, &other.metadata);
+            let one = &one.metadata;
+            let other = &other.metadata;
             let newest_first = other.creation_timestamp.cmp(&one.creation_timestamp);
             newest_first.then_with(|| one.name.cmp(&other.name))
         })
@@ -329,7 +332,8 @@ fn claim_status(
     volume: Option<&PersistentVolume>,
 ) -> Value {
     const RESIZED_FROM: &str = "volume.alpha.kubernetes.io/pre-resize-capacity";
-    let (status, mut new) = (&claim.status, serde_json::Map::new());
+    let status = &claim.status;
+    let mut new = serde_json::Map::new();
     let mut put = |name: &str, value: Value| new.insert(name.to_owned(), value);
     if status.phase != phase {
         put("phase", json!(phase));

@@ -45,7 +45,10 @@ pub(super) trait ClaimEnvironment {
 
 /// Decides what to do about a claim.
 // upstream: pkg/controller/volume/persistentvolume/pv_controller.go syncClaim
-pub(super) fn decide_claim(claim: &PersistentVolumeClaim, environment: &impl ClaimEnvironment) -> ClaimDecision {
+pub(super) fn decide_claim(
+    claim: &PersistentVolumeClaim,
+    environment: &impl ClaimEnvironment,
+) -> ClaimDecision {
     let is_completed = claim.metadata.annotation(BIND_COMPLETED).is_some();
     match (is_completed, claim.spec.volume_name.is_empty()) {
         (true, true) => mark_lost(
@@ -90,7 +93,10 @@ fn mark_lost(claim: &PersistentVolumeClaim, reason: &str, message: &str) -> Clai
 
 /// An unbound claim that requests a volume by name.
 // upstream: pkg/controller/volume/persistentvolume/pv_controller.go syncUnboundClaim
-fn sync_claim_with_volume_name(claim: &PersistentVolumeClaim, environment: &impl ClaimEnvironment) -> ClaimDecision {
+fn sync_claim_with_volume_name(
+    claim: &PersistentVolumeClaim,
+    environment: &impl ClaimEnvironment,
+) -> ClaimDecision {
     let Some(volume) = environment.volume(&claim.spec.volume_name) else {
         return ClaimDecision::Wait(None);
     };
@@ -124,7 +130,10 @@ fn sync_claim_with_volume_name(claim: &PersistentVolumeClaim, environment: &impl
 
 /// An unbound claim that accepts any matching volume.
 // upstream: pkg/controller/volume/persistentvolume/pv_controller.go syncUnboundClaim
-fn sync_claim_without_volume_name(claim: &PersistentVolumeClaim, environment: &impl ClaimEnvironment) -> ClaimDecision {
+fn sync_claim_without_volume_name(
+    claim: &PersistentVolumeClaim,
+    environment: &impl ClaimEnvironment,
+) -> ClaimDecision {
     let class = match claim.class() {
         "" => None,
         name => environment.class(name),

@@ -9,9 +9,9 @@ use kubecontroller::{
 use serde_json::{Value, json};
 
 use super::{
+    annotations::DELETION_FINALIZER,
     binder::PersistentVolumeController,
     claims::{self, ClaimDecision},
-    annotations::DELETION_FINALIZER,
     volumes::{self, Reclaim, VolumeDecision},
 };
 use crate::{
@@ -42,14 +42,18 @@ impl Reconciler for ClaimReconciler {
                 if let Some(event) = event {
                     controller.record_claim_event(&claim, &event);
                 }
-                controller.update_claim_phase(claim, ClaimPhase::Pending, None).await?;
+                controller
+                    .update_claim_phase(claim, ClaimPhase::Pending, None)
+                    .await?;
             }
             ClaimDecision::AssignDefaultClass(class) => {
                 let patch = json!({"spec": {"storageClassName": class}});
                 controller.write_claim(claim, "", patch).await?;
             }
             ClaimDecision::Provision(provisioner) => {
-                let claim = controller.request_external_provisioning(claim, &provisioner).await?;
+                let claim = controller
+                    .request_external_provisioning(claim, &provisioner)
+                    .await?;
                 let message = format_args!(
                     "Waiting for a volume to be created either by the external provisioner '{provisioner}' or manually by \
                      the system administrator. If volume creation is delayed, please verify that the provisioner is \
@@ -59,7 +63,9 @@ impl Reconciler for ClaimReconciler {
             }
             ClaimDecision::RecordEvent(event) => controller.record_claim_event(&claim, &event),
             ClaimDecision::MarkLost(event) => {
-                let claim = controller.update_claim_phase(claim, ClaimPhase::Lost, None).await?;
+                let claim = controller
+                    .update_claim_phase(claim, ClaimPhase::Lost, None)
+                    .await?;
                 controller.record_claim_event(&claim, &event);
             }
             ClaimDecision::Fail(event, why) => {
@@ -109,7 +115,10 @@ impl VolumeReconciler {
     /// The claim of a volume, if it exists. Before a volume is released, the server is asked: the claim may not be in the
     /// informer's cache yet.
     // upstream: pkg/controller/volume/persistentvolume/pv_controller.go syncVolume
-    async fn claim_of_volume(&self, volume: &PersistentVolume) -> kube::Result<Option<Arc<PersistentVolumeClaim>>> {
+    async fn claim_of_volume(
+        &self,
+        volume: &PersistentVolume,
+    ) -> kube::Result<Option<Arc<PersistentVolumeClaim>>> {
         let Some(owner) = volume
             .spec
             .claim_ref
@@ -134,12 +143,16 @@ impl VolumeReconciler {
         let volume = if is_released(&volume) {
             volume
         } else {
-            controller.update_volume_phase(volume, VolumePhase::Released, None).await?
+            controller
+                .update_volume_phase(volume, VolumePhase::Released, None)
+                .await?
         };
         match volumes::reclaim(&volume) {
             Reclaim::Leave => {}
             Reclaim::Fail(event) => {
-                controller.update_volume_phase(volume, VolumePhase::Failed, Some(&event)).await?;
+                controller
+                    .update_volume_phase(volume, VolumePhase::Failed, Some(&event))
+                    .await?;
             }
             Reclaim::Recycle => return controller.recycle(volume).await,
             Reclaim::Delete if volume.metadata.is_going() && !has_deletion_finalizer(&volume) => {}

@@ -29,7 +29,9 @@ pub(super) fn best_match(
     waits: bool,
     volumes: impl IntoIterator<Item = Arc<PersistentVolume>>,
 ) -> Option<Arc<PersistentVolume>> {
-    let good = volumes.into_iter().filter(|volume| is_match(claim, volume, waits));
+    let good = volumes
+        .into_iter()
+        .filter(|volume| is_match(claim, volume, waits));
     good.min_by_key(|volume| {
         let modes: BTreeSet<_> = volume.spec.access_modes.iter().collect();
         (
@@ -47,7 +49,8 @@ pub(super) fn is_match(claim: &PersistentVolumeClaim, volume: &PersistentVolume,
     if volume.spec.claim_ref.is_some() && !is_for {
         return false;
     }
-    let (claim_spec, volume_spec) = (&claim.spec, &volume.spec);
+    let claim_spec = &claim.spec;
+    let volume_spec = &volume.spec;
     let is_possible = has_modes(claim, volume)
         && volume_spec.capacity.amount() >= claim_spec.resources.requests.amount()
         && claim_spec.volume_mode == volume_spec.volume_mode
@@ -57,7 +60,8 @@ pub(super) fn is_match(claim: &PersistentVolumeClaim, volume: &PersistentVolume,
         return is_possible;
     }
     let is_selected = |labels| {
-        claim_spec.selector
+        claim_spec
+            .selector
             .as_ref()
             .is_none_or(|selector| selector.matches(labels))
     };
@@ -69,8 +73,12 @@ pub(super) fn is_match(claim: &PersistentVolumeClaim, volume: &PersistentVolume,
 
 /// Whether a claim can be bound to the volume it requests by name.
 // upstream: pkg/controller/volume/persistentvolume/pv_controller.go checkVolumeSatisfyClaim
-pub(super) fn check_volume_satisfies_claim(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> Result<(), MismatchReason> {
-    let (claim_spec, volume_spec) = (&claim.spec, &volume.spec);
+pub(super) fn check_volume_satisfies_claim(
+    claim: &PersistentVolumeClaim,
+    volume: &PersistentVolume,
+) -> Result<(), MismatchReason> {
+    let claim_spec = &claim.spec;
+    let volume_spec = &volume.spec;
     if volume.metadata.is_going() {
         Err(MismatchReason::Terminating(volume.metadata.name.clone()))
     } else if volume_spec.capacity.amount().value() < claim_spec.resources.requests.amount().value() {
@@ -89,7 +97,8 @@ pub(super) fn check_volume_satisfies_claim(claim: &PersistentVolumeClaim, volume
 }
 
 fn has_modes(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
-    let (claim_spec, volume_spec) = (&claim.spec.access_modes, &volume.spec.access_modes);
+    let claim_spec = &claim.spec.access_modes;
+    let volume_spec = &volume.spec.access_modes;
     claim_spec.iter().all(|mode| volume_spec.contains(mode))
 }
 
@@ -203,7 +212,11 @@ mod tests {
             ),
         ] {
             let volume = volume("v", volume_spec);
-            assert_eq!(is_match(&claim(claim_spec), &volume, false), is_good, "{volume:?}");
+            assert_eq!(
+                is_match(&claim(claim_spec), &volume, false),
+                is_good,
+                "{volume:?}"
+            );
         }
     }
 

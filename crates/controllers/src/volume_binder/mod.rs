@@ -11,11 +11,10 @@
 //! Difference from upstream: there is no periodic resync. A claim is synced when something changes that it may wait for, so that
 //! its event is recorded once and not repeatedly.
 
+pub(crate) mod annotations;
 mod binder;
 mod claims;
 mod controller;
-mod write_cache;
-pub(crate) mod annotations;
 mod matching;
 mod recycler;
 #[cfg(test)]
@@ -23,15 +22,16 @@ mod scenarios;
 #[cfg(test)]
 mod tests;
 mod volumes;
+mod write_cache;
 
 use std::sync::Arc;
 
 use kubecontroller::{Key, controller::Predicate, informer::Delta};
 
 use self::{
+    annotations::BIND_COMPLETED,
     binder::{PersistentVolumeController, VolumeInformers},
     controller::{ClaimReconciler, VolumeReconciler},
-    annotations::BIND_COMPLETED,
     matching::is_match,
 };
 use crate::{
@@ -52,7 +52,8 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let by_name = claims.store().index(requested_volume);
     let of_class = claims.store().index(open_claim_class);
     let takers_of = of_class.clone();
-    let (store, by_claim) = (claims.store().clone(), sources.volumes_by_claim());
+    let store = claims.store().clone();
+    let by_claim = sources.volumes_by_claim();
     let keeper = context
         .controller("claims")
         .for_(claims)
@@ -83,7 +84,11 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
             let pod = delta.object();
             let claims = pod.claims();
             let keys = claims.map(|claim| Key::new(&pod.metadata.namespace, &claim));
-            let is_open = |key: &Key| store.get(key).is_some_and(|claim| !open_claim_class(&claim).is_empty());
+            let is_open = |key: &Key| {
+                store
+                    .get(key)
+                    .is_some_and(|claim| !open_claim_class(&claim).is_empty())
+            };
             keys.filter(is_open).collect()
         })
         .workers(1)

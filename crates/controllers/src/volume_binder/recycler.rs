@@ -108,9 +108,14 @@ impl PersistentVolumeController {
         }
     }
 
-    async fn record_recycle_failure(&self, volume: Arc<PersistentVolume>, why: &str) -> Result<Outcome, Error> {
+    async fn record_recycle_failure(
+        &self,
+        volume: Arc<PersistentVolume>,
+        why: &str,
+    ) -> Result<Outcome, Error> {
         let event = EventMessage::warning("VolumeFailedRecycle", format_args!("Recycle failed: {why}"));
-        self.update_volume_phase(volume, VolumePhase::Failed, Some(&event)).await?;
+        self.update_volume_phase(volume, VolumePhase::Failed, Some(&event))
+            .await?;
         Ok(Outcome::After(RETRY_DELAY))
     }
 

@@ -78,7 +78,10 @@ fn a_claim_that_was_bound_keeps_its_volume_or_is_lost() {
     let bound = claim(json!({"metadata": {"annotations": done}, "spec": {"volumeName": "v"}}));
     let lost = |reason: &str, message: &str| ClaimDecision::MarkLost(EventMessage::warning(reason, message));
     let gone = "Bound claim has lost its PersistentVolume. Data on the volume is lost!";
-    assert_eq!(claims::decide_claim(&bound, &TestEnvironment::default()), lost("ClaimLost", gone));
+    assert_eq!(
+        claims::decide_claim(&bound, &TestEnvironment::default()),
+        lost("ClaimLost", gone)
+    );
     for (owner, is_kept) in [
         (json!({}), true),
         (of("c", "u"), true),
@@ -105,7 +108,10 @@ fn a_claim_that_was_bound_keeps_its_volume_or_is_lost() {
         lost("ClaimLost", reference)
     );
     let known = claim(json!({"metadata": {"annotations": done}, "status": {"phase": "Lost"}}));
-    assert_eq!(claims::decide_claim(&known, &TestEnvironment::default()), ClaimDecision::Leave);
+    assert_eq!(
+        claims::decide_claim(&known, &TestEnvironment::default()),
+        ClaimDecision::Leave
+    );
 }
 
 #[test]
@@ -115,7 +121,10 @@ fn a_claim_gets_the_volume_it_asks_for_if_that_is_free_and_fits() {
         "FailedBinding",
         "volume \"v\" already bound to a different claim.",
     );
-    assert_eq!(claims::decide_claim(&asks, &TestEnvironment::default()), ClaimDecision::Wait(None));
+    assert_eq!(
+        claims::decide_claim(&asks, &TestEnvironment::default()),
+        ClaimDecision::Wait(None)
+    );
     let small = "Cannot bind to requested volume \"v\": requested PV is too small";
     for (change, told) in [
         (json!({}), None),
@@ -132,7 +141,9 @@ fn a_claim_gets_the_volume_it_asks_for_if_that_is_free_and_fits() {
             volumes: vec![volume.clone()],
             ..TestEnvironment::default()
         };
-        let claim_spec = told.map_or(ClaimDecision::Bind(volume), |told| ClaimDecision::Wait(Some(told)));
+        let claim_spec = told.map_or(ClaimDecision::Bind(volume), |told| {
+            ClaimDecision::Wait(Some(told))
+        });
         assert_eq!(claims::decide_claim(&asks, &around), claim_spec);
     }
     let chosen = json!({"annotations": {"pv.kubernetes.io/bound-by-controller": "yes"}});
@@ -160,7 +171,8 @@ fn a_claim_without_a_volume_waits_or_has_one_made() {
         ]
     };
     let wait = |reason: &str, message: &str| ClaimDecision::Wait(Some(EventMessage::normal(reason, message)));
-    let tell = |message: &str| ClaimDecision::RecordEvent(EventMessage::warning("ProvisioningFailed", message));
+    let tell =
+        |message: &str| ClaimDecision::RecordEvent(EventMessage::warning("ProvisioningFailed", message));
     let node = json!({"annotations": {"volume.kubernetes.io/selected-node": "n"}});
     for (change, pods, claim_spec) in [
         (
@@ -230,8 +242,14 @@ fn a_claim_that_names_no_class_gets_a_volume_without_one_or_the_default_class() 
         ..TestEnvironment::default()
     };
     let (plain, classless) = (claim(json!({})), claim(json!({"spec": {"storageClassName": ""}})));
-    assert_eq!(claims::decide_claim(&plain, &around), ClaimDecision::AssignDefaultClass("usual".into()));
-    assert!(matches!(claims::decide_claim(&classless, &around), ClaimDecision::Wait(_)));
+    assert_eq!(
+        claims::decide_claim(&plain, &around),
+        ClaimDecision::AssignDefaultClass("usual".into())
+    );
+    assert!(matches!(
+        claims::decide_claim(&classless, &around),
+        ClaimDecision::Wait(_)
+    ));
     around.volumes = vec![Arc::new(volume(json!({})))];
     assert_eq!(
         claims::decide_claim(&plain, &around),
@@ -269,12 +287,18 @@ fn a_volume_is_free_bound_or_released_as_its_claim_is() {
             VolumeDecision::Unbind,
         ),
     ] {
-        assert_eq!(volumes::decide_volume(&volume(change), owner.as_ref()), claim_spec);
+        assert_eq!(
+            volumes::decide_volume(&volume(change), owner.as_ref()),
+            claim_spec
+        );
     }
     let mut spec = of("c", "u");
     spec["persistentVolumeReclaimPolicy"] = "Delete".into();
     let unneeded = volume(json!({"metadata": made, "spec": spec}));
-    assert_eq!(volumes::decide_volume(&unneeded, named("w").as_ref()), VolumeDecision::Release);
+    assert_eq!(
+        volumes::decide_volume(&unneeded, named("w").as_ref()),
+        VolumeDecision::Release
+    );
     let plan = volumes::decide_volume(&volume(json!({"spec": of("c", "u")})), Some(&block));
     assert!(matches!(plan, VolumeDecision::Mismatch { .. }));
 }

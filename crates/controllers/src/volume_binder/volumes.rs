@@ -40,7 +40,10 @@ pub(super) enum Reclaim {
 
 /// Decides for a volume and its claim, if one with the same UID exists.
 // upstream: pkg/controller/volume/persistentvolume/pv_controller.go syncVolume
-pub(super) fn decide_volume(volume: &PersistentVolume, claim: Option<&PersistentVolumeClaim>) -> VolumeDecision {
+pub(super) fn decide_volume(
+    volume: &PersistentVolume,
+    claim: Option<&PersistentVolumeClaim>,
+) -> VolumeDecision {
     let owner = volume.spec.claim_ref.as_ref();
     if owner.is_none_or(|owner| owner.uid.is_empty()) {
         return VolumeDecision::Phase(VolumePhase::Available);

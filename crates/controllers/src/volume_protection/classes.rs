@@ -25,7 +25,8 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let volumes = context.informer::<PersistentVolume>(&PERSISTENT_VOLUMES);
     let by_claims: By<PersistentVolumeClaim> = claims.store().shared_index("attributes", classes_of_claim);
     let by_volumes: By<PersistentVolume> = volumes.store().shared_index("attributes", classes_of_volume);
-    let (writer, store) = (context.writer.clone(), classes.store().clone());
+    let writer = context.writer.clone();
+    let store = classes.store().clone();
     let matters = |delta: &Delta<Class>| {
         let new = delta.new();
         new.is_some_and(|class| FinalizerAction::of(&**class, FINALIZER) != FinalizerAction::Nothing)
@@ -36,7 +37,8 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
         .watches(&claims, |delta| no_longer_referenced(delta, classes_of_claim))
         .watches(&volumes, |delta| no_longer_referenced(delta, classes_of_volume))
         .reconciler(reconcile_fn(move |request| {
-            let (writer, class) = (writer.clone(), store.get(&request.key));
+            let writer = writer.clone();
+            let class = store.get(&request.key);
             let name = request.key.name();
             let is_used = by_claims.count(name) > 0 || by_volumes.count(name) > 0;
             async move {

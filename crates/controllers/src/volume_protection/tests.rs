@@ -84,7 +84,8 @@ const STORY: Scenario = Scenario {
         );
     },
     play: |cluster| {
-        let (api, seconds) = (&cluster.api, cluster.now().as_second() - 1_767_225_630);
+        let api = &cluster.api;
+        let seconds = cluster.now().as_second() - 1_767_225_630;
         let is_held = |held: Option<Value>| held.is_none_or(|held| !held.is_null());
         if seconds >= 10
             && is_held(remaining_finalizers::<PersistentVolumeClaim>(api, "shop", "used"))
@@ -182,10 +183,13 @@ const CLASSES: Scenario = Scenario {
         );
     },
     play: |cluster| {
-        let (api, seconds) = (&cluster.api, cluster.now().as_second() - 1_767_225_630);
+        let api = &cluster.api;
+        let seconds = cluster.now().as_second() - 1_767_225_630;
         if seconds >= 10 {
             for name in ["free", "asked", "left", "held"] {
-                if remaining_finalizers::<VolumeAttributesClass>(api, "", name).is_some_and(|held| !held.is_null()) {
+                if remaining_finalizers::<VolumeAttributesClass>(api, "", name)
+                    .is_some_and(|held| !held.is_null())
+                {
                     request_deletion::<VolumeAttributesClass>(api, "", name, &Time(cluster.now()));
                 }
             }

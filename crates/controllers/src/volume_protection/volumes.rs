@@ -17,7 +17,8 @@ const FINALIZER: &str = "kubernetes.io/pv-protection";
 // upstream: pkg/controller/volume/pvprotection/pv_protection_controller.go NewPVProtectionController, processPV
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let volumes = context.informer::<PersistentVolume>(&PERSISTENT_VOLUMES);
-    let (writer, store) = (context.writer.clone(), volumes.store().clone());
+    let writer = context.writer.clone();
+    let store = volumes.store().clone();
     let matters = |delta: &Delta<PersistentVolume>| {
         let new = delta.new();
         new.is_some_and(|volume| FinalizerAction::of(&**volume, FINALIZER) != FinalizerAction::Nothing)
@@ -26,7 +27,8 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
         .controller("pvprotection")
         .for_where(&volumes, Predicate::new(matters))
         .reconciler(reconcile_fn(move |request| {
-            let (writer, volume) = (writer.clone(), store.get(&request.key));
+            let writer = writer.clone();
+            let volume = store.get(&request.key);
             async move {
                 let Some(volume) = volume else {
                     return Ok(Outcome::Done);

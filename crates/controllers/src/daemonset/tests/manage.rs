@@ -101,11 +101,9 @@ const PLAIN: fn() -> Value = || json!({"maxSurge": 0, "maxUnavailable": 1});
 
 #[test]
 fn there_is_one_pod_where_one_should_be() {
-    let (runs, stays, no) = (
-        ("n1", NodeEligibility::ShouldRun),
-        ("n1", NodeEligibility::ShouldContinueRunning),
-        ("n1", NodeEligibility::Neither),
-    );
+    let runs = ("n1", NodeEligibility::ShouldRun);
+    let stays = ("n1", NodeEligibility::ShouldContinueRunning);
+    let no = ("n1", NodeEligibility::Neither);
     let cases: [Case<'_>; 15] = [
         ("missing", PLAIN(), runs, &[], &["make n1"]),
         ("none is sent", PLAIN(), stays, &[], &[]),

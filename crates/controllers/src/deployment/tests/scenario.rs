@@ -160,7 +160,8 @@ async fn a_rolling_update_keeps_its_bounds_at_every_moment() {
         let running = there
             .iter()
             .filter(|pod| phase(pod).as_deref() == Some("Running"));
-        let (there, running) = (there.len(), running.count());
+        let there = there.len();
+        let running = running.count();
         assert!(there <= 23 && running >= 18, "{running} of {there}");
     };
     eventually(|| {

@@ -322,7 +322,8 @@ fn a_rollout_progresses_completes_or_times_out() {
             "conditions": [progressing(status, reason, updated)],
         }})
     };
-    let (long_ago, lately) = ("2026-01-01T00:00:00Z", "2026-01-01T00:09:30Z");
+    let long_ago = "2026-01-01T00:00:00Z";
+    let lately = "2026-01-01T00:09:30Z";
     // What was said before, the set, and what is said now.
     let cases = [
         (

@@ -76,7 +76,8 @@ fn revisions(cluster: &TestCluster) -> Vec<i64> {
 /// What there is when all pods are of an image and ready, and everybody knows.
 fn complete(cluster: &TestCluster, image: &str) -> Option<Value> {
     let set = set(cluster);
-    let (status, replicas) = (&set["status"], &set["spec"]["replicas"]);
+    let status = &set["status"];
+    let replicas = &set["spec"]["replicas"];
     let counts = [
         "replicas",
         "readyReplicas",
