@@ -47,6 +47,7 @@ impl Cidr {
     }
 
     /// Whether a service can have an address of it: neither the first one, nor the last one of IPv4.
+    // upstream: pkg/registry/core/service/ipallocator/ipallocator.go NewIPAllocator; excludes the network address and the IPv4 broadcast address
     pub(crate) fn can_allocate(&self, address: IpAddr) -> bool {
         let (number, bits) = number(address);
         let is_last = bits == V4 && number == self.last();
@@ -104,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_network_gives_all_addresses_but_those_at_its_ends() {
+    fn does_not_allocate_network_and_broadcast_addresses() {
         for (network, address, gives) in [
             ("10.0.0.0/24", "10.0.0.0", false),
             ("10.0.0.0/24", "10.0.0.1", true),
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_holds_smaller_ones_and_itself() {
+    fn contains_smaller_networks_and_itself() {
         let network = |text: &str| text.parse::<Cidr>().unwrap();
         let ours = network("10.0.0.0/16");
         assert!(ours.holds(&network("10.0.3.0/24")) && ours.holds(&ours));

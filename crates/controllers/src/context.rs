@@ -28,6 +28,7 @@ use crate::{
 };
 
 /// What a controller is given: its rights, what is shared by all, and the time.
+// upstream: cmd/kube-controller-manager/app/controllermanager.go ControllerContext
 #[derive(Clone)]
 pub struct ControllerContext {
     /// Makes its requests, with its own rights.

@@ -23,6 +23,7 @@ pub(crate) struct OwnerIndex<T> {
 }
 
 /// An owner that looks for what is its own.
+// upstream: pkg/controller/controller_ref_manager.go BaseControllerRefManager
 pub(crate) struct ControllerRefManager<'a> {
     /// Its metadata.
     pub(crate) meta: &'a Meta,
@@ -76,6 +77,7 @@ impl ControllerRefManager<'_> {
 
     /// Takes in orphans that match, lets children go that do not, and gives those that are its own then. Before the first is
     /// taken in, the server is asked whether the parent is still there: nothing is given to an owner that is gone.
+    // upstream: pkg/controller/controller_ref_manager.go ClaimObject, ClaimPods, ClaimReplicaSets
     pub(crate) async fn claim<T: Object>(
         &self,
         writer: &ApiWriter,
@@ -85,7 +87,7 @@ impl ControllerRefManager<'_> {
         let claimant = Claimant {
             reference: self.owner().into(),
             namespace: self.meta.namespace.to_string(),
-            is_going: self.meta.is_going(),
+            is_going: self.meta.is_terminating(),
         };
         let is_settled = |object: &Arc<T>| {
             let claim = claimant.claim(&**object, matches(object));
@@ -103,10 +105,11 @@ impl ControllerRefManager<'_> {
     }
 
     /// Whether the server has it, and it is not going.
+    // upstream: pkg/controller/controller_ref_manager.go RecheckDeletionTimestamp, CanAdopt
     pub(crate) async fn is_there(&self, writer: &ApiWriter) -> kube::Result<bool> {
         let object_ref = ObjectRef::new(self.resource, &self.meta.namespace, &self.meta.name);
         match writer.get::<Projection<IgnoredAny>>(object_ref).await {
-            Ok(fresh) => Ok(fresh.metadata.uid == self.meta.uid && !fresh.metadata.is_going()),
+            Ok(fresh) => Ok(fresh.metadata.uid == self.meta.uid && !fresh.metadata.is_terminating()),
             Err(error) if has_status_code(&error, 404) => Ok(false),
             Err(error) => Err(error),
         }

@@ -124,6 +124,7 @@ impl ResourceDiscovery {
 
 impl DiscoveryResult {
     /// Asks the server.
+    // upstream: pkg/controller/garbagecollector/garbagecollector.go GetDeletableResources; preferred versions of aggregated discovery
     pub async fn fetch(writer: &ApiWriter) -> kube::Result<Self> {
         let mut discovered = DiscoveryResult::default();
         for path in ["/api", "/apis"] {
@@ -177,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_resource_is_taken_in_the_version_that_comes_first() {
+    fn uses_the_preferred_version_of_a_resource() {
         let groups = serde_json::json!({"items": [{"metadata": {"name": "shop.example"}, "versions": [
             {"version": "v2", "freshness": "Current", "resources": [
                 {"resource": "carts", "responseKind": {"kind": "Cart"}, "scope": "Namespaced", "verbs": ["list", "delete"]}]},

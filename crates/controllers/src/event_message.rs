@@ -45,6 +45,7 @@ impl EventMessage {
     }
 
     /// Tells it.
+    // upstream: staging/src/k8s.io/client-go/tools/record/event.go Event, makeEvent
     pub(crate) fn record(&self, recorder: &Recorder, about: &ObjectReference) {
         let kind = if self.is_warning {
             Kind::Warning

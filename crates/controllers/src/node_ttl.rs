@@ -61,7 +61,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
                     .strategic_merge_patch::<WrittenObject>(object_ref, &patch)
                     .await
                 {
-                    Ok(made) => request.wrote_at(&nodes, &made.metadata.resource_version),
+                    Ok(written) => request.wrote_at(&nodes, &written.metadata.resource_version),
                     Err(error) if has_status_code(&error, 404) => {}
                     Err(error) => return Err(error.into()),
                 }
@@ -100,7 +100,7 @@ mod tests {
     use crate::testing::Scenario;
 
     #[test]
-    fn the_more_nodes_the_longer_and_edges_are_wide() {
+    fn ttl_grows_with_cluster_size() {
         let mut size = ClusterSize::default();
         let counts = [1, 100, 101, 95, 90, 89, 600, 451, 10_000, 1800, 1799, 0];
         let seconds = counts.map(|count| size.ttl_seconds(count));
@@ -123,15 +123,16 @@ mod tests {
         play: |_| {},
         end: |cluster| {
             let nodes = cluster.api.list::<k8s_openapi::api::core::v1::Node>().into_iter();
-            let told: Vec<Value> = nodes.map(|node| json!(node.metadata.annotations)).collect();
-            told.iter()
-                .all(|told| told[ANNOTATION] == "0")
-                .then(|| told.into())
+            let reported: Vec<Value> = nodes.map(|node| json!(node.metadata.annotations)).collect();
+            reported
+                .iter()
+                .all(|reported| reported[ANNOTATION] == "0")
+                .then(|| reported.into())
         },
     };
 
     #[tokio::test(start_paused = true)]
-    async fn every_node_is_told_once() {
+    async fn annotates_every_node_once() {
         let (end, writes) = STORY.run().await;
         assert_eq!(end, json!([{ANNOTATION: "0"}, {ANNOTATION: "0", "own": "x"}]));
         assert_eq!(writes, 2);

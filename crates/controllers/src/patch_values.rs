@@ -21,16 +21,17 @@ pub fn list<T: Serialize>(items: &[T]) -> Value {
 }
 
 /// A moment as objects have it: in whole seconds.
+// upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/time.go MarshalJSON
 pub fn truncate_to_second(moment: Timestamp) -> Timestamp {
     Timestamp::from_second(moment.as_second()).unwrap_or(moment)
 }
 
 /// Labels or annotations that take the place of others: what there was and is not wanted any more is taken away.
 pub fn replacing_map(old: &BTreeMap<Box<str>, Box<str>>, new: &BTreeMap<Box<str>, Box<str>>) -> Value {
-    let gone = old.keys().filter(|name| !new.contains_key(*name));
-    let gone = gone.map(|name| (name.to_string(), Value::Null));
+    let deleted = old.keys().filter(|name| !new.contains_key(*name));
+    let deleted = deleted.map(|name| (name.to_string(), Value::Null));
     let kept = new
         .iter()
         .map(|(name, value)| (name.to_string(), (&**value).into()));
-    gone.chain(kept).collect::<Map<_, _>>().into()
+    deleted.chain(kept).collect::<Map<_, _>>().into()
 }

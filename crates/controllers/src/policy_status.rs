@@ -78,7 +78,7 @@ impl Reconciler for ValidatingAdmissionPolicyStatusController {
             .server_side_apply::<WrittenObject>(object_ref.subresource("status"), MANAGER, &applied)
             .await
         {
-            Ok(made) => request.wrote_at(&self.policies, &made.metadata.resource_version),
+            Ok(written) => request.wrote_at(&self.policies, &written.metadata.resource_version),
             // The policy was deleted; applying to a status does not create it again.
             Err(error) if has_status_code(&error, 404) => {}
             Err(error) => return Err(error.into()),
@@ -230,7 +230,7 @@ mod tests {
     };
 
     #[tokio::test(start_paused = true)]
-    async fn authors_are_told_what_does_not_suit() {
+    async fn reports_type_checking_warnings() {
         let (end, writes) = STORY.run().await;
         let object_ref = "spec.validations[1].expression";
         assert_eq!(
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_crashes_authors_are_told() {
+    async fn reports_warnings_despite_crashes() {
         STORY.survives_crashes().await;
         STORY.survives_copies().await;
     }

@@ -79,7 +79,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
                     .server_side_apply::<WrittenObject>(object_ref, MANAGER, &applied)
                     .await
                 {
-                    Ok(made) => request.wrote_at(&roles, &made.metadata.resource_version),
+                    Ok(written) => request.wrote_at(&roles, &written.metadata.resource_version),
                     Err(error) if has_status_code(&error, 404) => {}
                     Err(error) => return Err(error.into()),
                 }
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_are_gathered_once_each_and_never_from_oneself() {
+    fn aggregates_each_rule_once() {
         let role = |name: &str, label: &str, verbs: &[&str]| -> ClusterRole {
             let rules: Vec<_> = verbs.iter().map(|verb| json!({"verbs": [verb]})).collect();
             serde_json::from_value(
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_of_rules_where_none_are_gathered() {
+    fn omits_rules_without_selected_roles() {
         let role = ClusterRole::default();
         assert_eq!(apply_configuration(&role, &[]).get("rules"), None);
         let rules = [json!({"verbs": ["get"]})];

@@ -35,6 +35,7 @@ struct ConfigMap {
 object!(ConfigMap);
 
 /// What runs.
+// upstream: pkg/controller/certificates/rootcacertpublisher/publisher.go Publisher, syncNamespace
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let namespaces = context.informer::<Projection<IgnoredAny>>(&NAMESPACES);
     let scope = Scope::default().fields(format!("metadata.name={NAME}"));
@@ -58,7 +59,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
                 let namespace = request.key.name();
                 let wants = known
                     .get(&request.key)
-                    .is_some_and(|namespace| !namespace.metadata.is_going());
+                    .is_some_and(|namespace| !namespace.metadata.is_terminating());
                 if !wants {
                     return Ok(Outcome::Done);
                 }

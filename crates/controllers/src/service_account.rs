@@ -20,6 +20,7 @@ const NAME: &str = "default";
 type Bare = Projection<IgnoredAny>;
 
 /// What runs.
+// upstream: pkg/controller/serviceaccount/serviceaccounts_controller.go ServiceAccountsController, syncNamespace
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let namespaces = context.informer::<Bare>(&NAMESPACES);
     let scope = Scope::default().fields(format!("metadata.name={NAME}"));
@@ -43,7 +44,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
                 let namespace = request.key.name();
                 let wants = known
                     .get(&request.key)
-                    .is_some_and(|namespace| !namespace.metadata.is_going());
+                    .is_some_and(|namespace| !namespace.metadata.is_terminating());
                 if !wants || have.get(&Key::new(namespace, NAME)).is_some() {
                     return Ok(Outcome::Done);
                 }

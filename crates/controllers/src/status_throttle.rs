@@ -13,6 +13,7 @@ use tokio::time::Instant;
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// When objects were last written.
+// upstream: pkg/controller/replicaset/replica_set_utils.go updateReplicaSetStatus; upstream writes every change, the pause between writes is k3's own
 #[derive(Debug, Default)]
 pub(crate) struct StatusThrottle {
     written: Mutex<HashMap<Key, Instant>>,
@@ -54,7 +55,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn an_object_is_left_alone_for_a_while_after_a_write() {
+    async fn throttles_after_a_write() {
         let status_throttle = StatusThrottle::default();
         let key = Key::new("shop", "web");
         assert_eq!(status_throttle.left(&key), None);

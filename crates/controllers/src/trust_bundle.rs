@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_is_what_others_compute() {
+    fn bundle_name_matches_upstream() {
         assert_eq!(
             bundle_name("abc"),
             "kubernetes.io:kube-apiserver-serving:ba7816bf8f01cfea414140de"

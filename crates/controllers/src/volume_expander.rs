@@ -92,8 +92,8 @@ mod tests {
         },
         play: |_| {},
         end: |cluster| {
-            let told = cluster.api.list::<Event>().into_iter();
-            let told: Vec<Value> = told
+            let reported = cluster.api.list::<Event>().into_iter();
+            let reported: Vec<Value> = reported
                 .map(|event| {
                     json!([
                         event.involved_object.name,
@@ -103,12 +103,12 @@ mod tests {
                     ])
                 })
                 .collect();
-            (!told.is_empty()).then(|| told.into())
+            (!reported.is_empty()).then(|| reported.into())
         },
     };
 
     #[tokio::test(start_paused = true)]
-    async fn a_claim_that_asks_for_more_than_it_has_waits_for_others() {
+    async fn records_external_expansion() {
         let (end, _) = STORY.run().await;
         let message = "waiting for an external controller to expand this PVC";
         assert_eq!(end, json!([["more", "Normal", "ExternalExpanding", message]]));

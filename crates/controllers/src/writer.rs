@@ -362,8 +362,8 @@ pub fn is_already_exists(error: &kube::Error) -> bool {
 
 /// What a server would have said.
 fn to_api_error(status: &Status) -> kube::Error {
-    let told = kube::core::Status::failure(&status.message, status.reason.word());
-    kube::Error::Api(Box::new(told.with_code(status.code)))
+    let reported = kube::core::Status::failure(&status.message, status.reason.word());
+    kube::Error::Api(Box::new(reported.with_code(status.code)))
 }
 
 /// Whether the server answered with a code.

@@ -114,7 +114,7 @@ impl Reconciler for BootstrapSigner {
                 .await
             {
                 Err(error) if has_status_code(&error, 404) || has_status_code(&error, 409) => {}
-                made => request.wrote_at(&self.cluster_info, &made?.metadata.resource_version),
+                written => request.wrote_at(&self.cluster_info, &written?.metadata.resource_version),
             }
         }
         let next = all

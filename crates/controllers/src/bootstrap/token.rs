@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_end_that_nobody_can_read_is_an_end() {
+    fn unparsable_expiration_is_expired() {
         let now = "2026-01-01T00:00:00Z".parse().unwrap();
         let left = |expiration: &[u8]| {
             let data = json!({"expiration": k3_api::base64::encode(expiration)});

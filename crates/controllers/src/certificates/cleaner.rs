@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_is_kept_for_a_while() {
+    fn computes_retention_end() {
         let since =
             |kind: &str| json!([{"type": kind, "status": "True", "lastUpdateTime": "2026-01-01T10:00:00Z"}]);
         for (conditions, certificate, want) in [

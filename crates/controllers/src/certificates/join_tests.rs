@@ -70,7 +70,7 @@ async fn is_denied(cluster: &TestCluster, name: &str, reason: &str, word: &str) 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_does_not_take_over_a_node_that_exists() {
+async fn rejects_joining_as_an_existing_node() {
     let cluster = TestCluster::new();
     put_token(&cluster, "abcdef", &[]);
     cluster.put(&NODES, json!({"metadata": {"name": "n"}}));
@@ -80,7 +80,7 @@ async fn a_token_does_not_take_over_a_node_that_exists() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_is_taken_from_the_moment_that_a_certificate_is_issued() {
+async fn reserves_a_name_once_a_certificate_is_issued() {
     let cluster = TestCluster::new();
     for id in ["abcdef", "abcdeg"] {
         put_token(&cluster, id, &[]);
@@ -97,7 +97,7 @@ async fn a_name_is_taken_from_the_moment_that_a_certificate_is_issued() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_at_once_get_one_certificate() {
+async fn concurrent_joins_get_one_certificate() {
     let cluster = TestCluster::new();
     for number in 0..20 {
         let id = format!("abcd{number:02}");
@@ -113,7 +113,7 @@ async fn many_at_once_get_one_certificate() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_limits_of_a_token_are_enforced() {
+async fn enforces_token_limits() {
     for (data, reason, word) in [
         (
             &[("join-node-name", "m")][..],
@@ -172,7 +172,7 @@ const ONE_USE: Scenario = Scenario {
 };
 
 #[tokio::test(start_paused = true)]
-async fn a_use_is_counted_once() {
+async fn counts_each_token_use_once() {
     let (end, _) = ONE_USE.run().await;
     assert_eq!(end, json!(["Approved", "AutoApproved", "uid-one=n"]));
     ONE_USE.survives_crashes().await;
@@ -183,7 +183,7 @@ async fn a_use_is_counted_once() {
 const CERTIFICATE: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUJ0akNDQVZ1Z0F3SUJBZ0lVTnRMbWlaNjZON1pvUUo2MFpBTUNpUkFrWHZZd0NnWUlLb1pJemowRUF3SXcKTHpFVk1CTUdBMVVFQ2d3TWMzbHpkR1Z0T201dlpHVnpNUll3RkFZRFZRUUREQTF6ZVhOMFpXMDZibTlrWlRwdQpNQ0FYRFRJMk1URXhPREV6TXpVME0xb1lEekl4TWpZeE1ESTFNVE16TlRReldqQXZNUlV3RXdZRFZRUUtEQXh6CmVYTjBaVzA2Ym05a1pYTXhGakFVQmdOVkJBTU1EWE41YzNSbGJUcHViMlJsT200d1dUQVRCZ2NxaGtqT1BRSUIKQmdncWhrak9QUU1CQndOQ0FBVGdoR3B4elQ0bHZsQSs1RkxMem9aZXo0K25IdUtEdzdGaUxSRk9PeExmeGl4agpMMzRxVkNhQmtwOXphdEtxcnd5b3JoTUZVSFRXazRpaFYzOU1RYWM5bzFNd1VUQWRCZ05WSFE0RUZnUVVYd0MvCk55ZWl4c3pYWHA5UWFTdmNoL0ZXTm0wd0h3WURWUjBqQkJnd0ZvQVVYd0MvTnllaXhzelhYcDlRYVN2Y2gvRlcKTm0wd0R3WURWUjBUQVFIL0JBVXdBd0VCL3pBS0JnZ3Foa2pPUFFRREFnTkpBREJHQWlFQTRmNDVsb09WekJ3VgpNR1hianV6TTZMVEgvQ2lwODhjVkNOK1RFRzNNRE9rQ0lRQ0t6ZWt6QjB6WEdBNXN6dHZiYnBjdTNzRTNKWXpVCktNZTRCb29DREc3VjFBPT0KLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo=";
 
 #[tokio::test(start_paused = true)]
-async fn a_request_keeps_the_name_until_the_node_exists() {
+async fn keeps_the_name_reserved_until_the_node_exists() {
     let cluster = TestCluster::new();
     let long_ago = json!([{"type": "Approved", "status": "True", "lastUpdateTime": "2025-12-01T00:00:00Z"}]);
     let status = json!({"conditions": long_ago, "certificate": CERTIFICATE});

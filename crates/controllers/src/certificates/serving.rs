@@ -164,8 +164,8 @@ impl Reconciler for KubeletServingApprover {
             self.approve(&request).await?;
             return Ok(Outcome::Done);
         }
-        let made = request.metadata.creation_timestamp;
-        let is_new = made.is_some_and(|made| self.clock.now() < made + RETRY_PERIOD);
+        let written = request.metadata.creation_timestamp;
+        let is_new = written.is_some_and(|written| self.clock.now() < written + RETRY_PERIOD);
         Ok(if is_new {
             Outcome::After(RETRY_DELAY)
         } else {
@@ -354,29 +354,29 @@ mod tests {
 
     /// The conditions of each request, after a minute.
     fn conditions(cluster: &TestCluster) -> Option<Value> {
-        let told = |request: CertificateSigningRequest| {
+        let reported = |request: CertificateSigningRequest| {
             let conditions = request
                 .status
                 .and_then(|status| status.conditions)
                 .unwrap_or_default();
             let reasons: Vec<_> = conditions
                 .into_iter()
-                .map(|told| (told.type_, told.reason))
+                .map(|reported| (reported.type_, reported.reason))
                 .collect();
             json!([request.metadata.name, reasons])
         };
-        let told: Vec<_> = cluster
+        let reported: Vec<_> = cluster
             .api
             .list::<CertificateSigningRequest>()
             .into_iter()
-            .map(told)
+            .map(reported)
             .collect();
         let is_late = cluster.now().as_second() > 1_767_225_630 + 60;
-        is_late.then(|| told.into())
+        is_late.then(|| reported.into())
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_a_node_reports_does_not_get_it_names_of_the_server_of_services_or_of_other_nodes() {
+    async fn rejects_names_of_server_services_and_other_nodes() {
         let (end, _) = EVIL.run().await;
         let all = end.as_array().unwrap();
         let approved: Vec<_> = all
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_node_gets_a_certificate_for_its_own_addresses_only() {
+    async fn approves_own_addresses_only() {
         let (end, _) = STORY.run().await;
         assert_eq!(
             end,
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_asks_for_itself_or_is_left_alone() {
+    fn ignores_requests_for_other_nodes() {
         let named = |change: Value| requesting_node(&request(&change), &subject());
         assert_eq!(named(json!({})).as_deref(), Some("n"));
         for change in [
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn every_name_must_be_one_of_the_node() {
+    fn requires_all_names_to_belong_to_the_node() {
         let node = |addresses: Value| -> Node {
             serde_json::from_value(json!({"status": {"addresses": addresses}})).unwrap()
         };

@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_certificate_lives_as_long_as_was_asked_within_bounds() {
+    fn clamps_requested_validity() {
         for (asked, seconds) in [
             (None, 365 * 86400),
             (Some(1), 600),

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn kubelets_get_certificates_of_their_node_only() {
+    fn restricts_kubelet_client_subjects() {
         let both = [CLIENT_AUTH, SIGNATURE, ENCIPHERMENT];
         let usages = "usages did not match [client auth digital signature key encipherment]";
         assert_eq!(error_text(KUBELET_CLIENT, &node(), &both), None);
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn kubelets_serve_under_a_name_or_an_address() {
+    fn requires_names_for_kubelet_serving() {
         let usages = [SIGNATURE, ENCIPHERMENT, SERVER_AUTH];
         let required = "DNS or IP subjectAltName is required";
         assert_eq!(
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_get_certificates_for_clients() {
+    fn restricts_client_usages() {
         let anybody = CertificateRequestInfo::default;
         let missing = "missing required usage for client certificate: client auth";
         let invalid = "invalid usage for client certificate: server auth";

@@ -49,7 +49,7 @@ impl ObservedDaemonSet<'_> {
         let pair = |node: &str| {
             let mut pair = NodePods::default();
             let pods = self.pods.get(node).into_iter().flatten();
-            for pod in pods.filter(|pod| !pod.metadata.is_going()) {
+            for pod in pods.filter(|pod| !pod.metadata.is_terminating()) {
                 let sort = if self.revision.is_pod_updated(pod) {
                     &mut pair.new
                 } else {

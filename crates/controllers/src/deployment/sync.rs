@@ -115,7 +115,7 @@ impl<'d> SyncPlanner<'d> {
 
     fn work(&mut self, has_pods: impl Fn(&ReplicaSet) -> bool) -> serde_json::Result<()> {
         let deployment = self.rollout.deployment;
-        if deployment.metadata.is_going() {
+        if deployment.metadata.is_terminating() {
             self.set_new_replica_set_annotations();
             self.calculate_status();
             return Ok(());
@@ -284,7 +284,7 @@ impl<'d> SyncPlanner<'d> {
             .rollout
             .old()
             .filter_map(|old| Some((sets[old].revision(), &sets[old], sets[old].observed.as_ref()?)))
-            .filter(|(_, _, observed)| !observed.metadata.is_going())
+            .filter(|(_, _, observed)| !observed.metadata.is_terminating())
             .collect();
         old.sort_by_key(|(revision, set, _)| (revision.unwrap_or(0), set.created, &set.name));
         let spare = old.len().saturating_sub(usize::try_from(limit).unwrap_or(0));

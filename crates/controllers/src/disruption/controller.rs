@@ -135,8 +135,8 @@ impl DisruptionController {
             .update_with_merge::<WrittenObject>(object_ref, &patch)
             .await
         {
-            Ok(made) => {
-                request.wrote_at(&self.budgets, &made.metadata.resource_version);
+            Ok(written) => {
+                request.wrote_at(&self.budgets, &written.metadata.resource_version);
                 Ok(())
             }
             // The budget was deleted; there is no status to write.
@@ -145,8 +145,8 @@ impl DisruptionController {
         }
     }
 
-    fn record_event(&self, budget: &PodDisruptionBudget, news: &EventMessage) {
-        news.record(
+    fn record_event(&self, budget: &PodDisruptionBudget, event: &EventMessage) {
+        event.record(
             &self.recorder,
             &budget.metadata.reference(&POD_DISRUPTION_BUDGETS),
         );

@@ -56,7 +56,7 @@ impl PodEventHandler {
 
 /// Whether a pod change can change the status of a budget.
 fn matters(old: &Pod, new: &Pod) -> bool {
-    let state = |pod: &Pod| (pod.is_ready(), pod.metadata.is_going());
+    let state = |pod: &Pod| (pod.is_ready(), pod.metadata.is_terminating());
     state(old) != state(new)
         || old.metadata.uid != new.metadata.uid
         || old.metadata.labels != new.metadata.labels

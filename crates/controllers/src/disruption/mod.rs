@@ -15,6 +15,7 @@ use crate::{
     resource::{DEPLOYMENTS, POD_DISRUPTION_BUDGETS, REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS},
 };
 
+// upstream: pkg/controller/disruption/disruption.go NewDisruptionController
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let budgets = context.informer::<PodDisruptionBudget>(&POD_DISRUPTION_BUDGETS);
     let pods = context.pods();

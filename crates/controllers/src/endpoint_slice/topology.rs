@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn zones_use_endpoints_in_proportion_to_their_processors() {
+    fn allocates_endpoints_by_zone_cpu() {
         let even = [("a", "4"), ("b", "4")];
         for (nodes, found, expected) in [
             (&even[..], &["a", "b"][..], &["a", "b"][..]),
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn why_nobody_can_be_told_anything_is_said() {
+    fn reports_why_hints_are_impossible() {
         for (nodes, found, why) in [
             (
                 &[("a", "4")][..],
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_that_are_right_stay_as_they_are() {
+    fn keeps_correct_slices() {
         let zones = ZoneCpu::of(&[node("a", "4"), node("b", "4")]);
         let slice = |zones: &[&str], hints: &[&str]| {
             let mut endpoints = endpoints(zones);

@@ -175,12 +175,12 @@ impl JobSync<'_> {
         let pods = parent
             .claim(writer, pods_by_owner.children(&metadata.uid), matches)
             .await?;
-        if metadata.is_going() {
+        if metadata.is_terminating() {
             return Ok(pods);
         }
         let orphans = pods_by_owner.orphans(&metadata.namespace).into_iter();
         let orphans: Vec<_> = orphans
-            .filter(|pod| matches(pod) && !pod.metadata.is_going())
+            .filter(|pod| matches(pod) && !pod.metadata.is_terminating())
             .collect();
         if orphans.is_empty() || !parent.is_there(writer).await? {
             return Ok(pods);

@@ -95,8 +95,8 @@ impl Indexes {
             last: end,
         };
         for range in self.ranges.iter().chain([&past]) {
-            let room = count - missing.len();
-            missing.extend((next..range.first.min(end)).take(room));
+            let capacity = count - missing.len();
+            missing.extend((next..range.first.min(end)).take(capacity));
             next = range.last.saturating_add(1);
         }
         missing
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_set_is_read_and_written_in_the_shortest_form() {
+    fn parses_and_formats_index_sets() {
         for (text, end, written) in [
             ("", 10, ""),
             ("0", 10, "0"),
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_are_counted_joined_and_searched() {
+    fn counts_and_merges_index_sets() {
         let set = Indexes::parse("1,3-5,9", 10);
         assert_eq!(set.count(), 5);
         let has: Vec<u32> = (0..11).filter(|index| set.has(*index)).collect();
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_comes_in_order() {
+    fn returns_missing_indexes_in_order() {
         let set = Indexes::parse("1,3-5,9", 20);
         assert_eq!(set.missing(12, 100), [0, 2, 6, 7, 8, 10, 11]);
         assert_eq!(set.missing(12, 3), [0, 2, 6]);

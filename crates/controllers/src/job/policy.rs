@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_rule_that_fits_says_what_a_failure_means() {
+    fn first_matching_failure_rule_applies() {
         let policy: FailurePolicy = serde_json::from_value(json!({"rules": [
             {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
             {"action": "FailIndex", "onExitCodes": {"containerName": "main", "operator": "In", "values": [5]}},
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn enough_is_what_a_rule_says() {
+    fn matches_success_rules() {
         for (rule, succeeded, met) in [
             (json!({"succeededIndexes": "0-2"}), "0,1", false),
             (json!({"succeededIndexes": "0-2"}), "0-2,5", true),

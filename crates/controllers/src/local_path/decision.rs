@@ -43,7 +43,7 @@ pub(super) fn waits_for_provisioner(claim: &PersistentVolumeClaim) -> bool {
     mark.or(meta.annotation(BETA_STORAGE_PROVISIONER)) == Some(NAME)
         && claim.spec.volume_name.is_empty()
         && meta.annotation(BIND_COMPLETED).is_none()
-        && !meta.is_going()
+        && !meta.is_terminating()
 }
 
 /// Whether a released volume of this provisioner is to be deleted.
@@ -51,7 +51,7 @@ pub(super) fn is_to_be_deleted(volume: &PersistentVolume) -> bool {
     volume.metadata.annotation(PROVISIONED_BY) == Some(NAME)
         && matches!(volume.status.phase, VolumePhase::Released | VolumePhase::Failed)
         && &*volume.spec.reclaim_policy == "Delete"
-        && !volume.metadata.is_going()
+        && !volume.metadata.is_terminating()
 }
 
 /// Decides for a claim with its class and selected node.
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_gets_a_volume_if_a_folder_of_its_node_can_be_one() {
+    fn decides_which_claims_are_provisioned() {
         let late = json!({"metadata": {"name": "usual"}, "provisioner": NAME, "volumeBindingMode": "WaitForFirstConsumer"});
         let class = |change: Value| merged::<StorageClass>(late.clone(), change);
         let node = |labels: Value| {
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn only_claims_that_ask_and_volumes_that_are_over_matter() {
+    fn selects_relevant_claims_and_volumes() {
         assert!(waits_for_provisioner(&claim(json!({}))));
         assert!(!waits_for_provisioner(&claim(
             json!({"spec": {"volumeName": "v"}})

@@ -112,24 +112,24 @@ impl Reconciler for LocalPathProvisioner {
         let class = self.classes.get(&Key::new("", claim.class()));
         let node = claim.metadata.annotation(SELECTED_NODE);
         let node = node.and_then(|node| self.nodes.get(&Key::new("", node)));
-        let tell = |news: EventMessage| {
-            news.record(
+        let record_event = |event: EventMessage| {
+            event.record(
                 &self.recorder,
                 &claim.metadata.reference(&PERSISTENT_VOLUME_CLAIMS),
             );
         };
         match decide(&claim, class.as_deref(), node.as_deref()) {
             ProvisioningDecision::Leave => {}
-            ProvisioningDecision::Fail(why) => tell(EventMessage::warning("ProvisioningFailed", why)),
+            ProvisioningDecision::Fail(why) => record_event(EventMessage::warning("ProvisioningFailed", why)),
             ProvisioningDecision::Reschedule(why) => {
-                tell(EventMessage::warning("ProvisioningFailed", why));
+                record_event(EventMessage::warning("ProvisioningFailed", why));
                 let meta = &claim.metadata;
                 let patch = json!({"metadata": {"resourceVersion": meta.resource_version, "annotations": {SELECTED_NODE: null}}});
                 let object_ref = ObjectRef::new(&PERSISTENT_VOLUME_CLAIMS, &meta.namespace, &meta.name);
                 self.writer.update_with_merge::<Value>(object_ref, &patch).await?;
             }
             ProvisioningDecision::Provision { host, policy } => {
-                tell(EventMessage::normal(
+                record_event(EventMessage::normal(
                     "Provisioning",
                     format_args!(
                         "External provisioner is provisioning volume for claim \"{}\"",
@@ -143,10 +143,10 @@ impl Reconciler for LocalPathProvisioner {
                     .await
                 {
                     Err(error) if is_already_exists(&error) => return Ok(Outcome::Done),
-                    made => made?,
+                    written => written?,
                 };
                 let message = format_args!("Successfully provisioned volume {name}");
-                tell(EventMessage::normal("ProvisioningSucceeded", message));
+                record_event(EventMessage::normal("ProvisioningSucceeded", message));
             }
         }
         Ok(Outcome::Done)

@@ -28,12 +28,13 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
         writer: context.writer.clone(),
         clock: context.clock.clone(),
     });
-    let is_going = |delta: &Delta<Namespace>| delta.new().is_some_and(|new| new.metadata.is_going());
+    let is_terminating =
+        |delta: &Delta<Namespace>| delta.new().is_some_and(|new| new.metadata.is_terminating());
     let store = namespaces.store().clone();
     let clock = context.clock.clone();
     let runner = context
         .controller("namespace")
-        .for_where(&namespaces, Predicate::new(is_going))
+        .for_where(&namespaces, Predicate::new(is_terminating))
         .workers(WORKERS)
         .reconciler(reconcile_fn(move |request| {
             let deleter = Arc::clone(&deleter);
@@ -71,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_namespace_is_looked_at_less_often_the_longer_it_takes() {
+    fn requeue_delay_grows_with_age() {
         let seconds = |age, estimate| requeue_delay(Duration::from_secs(age), estimate).as_secs();
         assert_eq!(seconds(0, 15), 1);
         assert_eq!(seconds(12, 15), 3);

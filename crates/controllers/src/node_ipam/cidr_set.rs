@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_is_cut_into_blocks_in_order() {
+    fn divides_a_range_into_blocks() {
         let cases = [
             ("10.244.0.0/16", None, 256, "10.244.0.0/24", "10.244.255.0/24"),
             (
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_taken_in_turn_and_not_where_others_are() {
+    fn allocates_free_blocks_in_order() {
         let range = range("10.0.0.0/22", None);
         let mut used = CidrSet::new(&range);
         let occupied = [

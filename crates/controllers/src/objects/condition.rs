@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// A condition. Fields that are not known here are kept, so that a list of conditions can be written back whole.
+// upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/types.go Condition, ConditionStatus
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Condition {

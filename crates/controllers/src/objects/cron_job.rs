@@ -9,6 +9,7 @@ use super::{Projection, Template};
 pub type CronJob = Projection<CronJobSpec, CronJobStatus>;
 
 /// When jobs are to run, and which.
+// upstream: staging/src/k8s.io/api/batch/v1/types.go CronJobSpec
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CronJobSpec {

@@ -8,6 +8,7 @@ use super::{Projection, RollingUpdate, Selector, Template};
 pub type DaemonSet = Projection<DaemonSpec, DaemonStatus>;
 
 /// Which pods are to be on nodes.
+// upstream: staging/src/k8s.io/api/apps/v1/types.go DaemonSetSpec
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DaemonSpec {

@@ -9,6 +9,7 @@ use super::{Condition, Projection, Selector, Template};
 pub type Deployment = Projection<DeploymentSpec, DeploymentStatus>;
 
 /// What is to be rolled out, and how.
+// upstream: staging/src/k8s.io/api/apps/v1/types.go DeploymentSpec
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DeploymentSpec {
@@ -113,6 +114,7 @@ fn one() -> i32 {
 
 impl IntOrPercent {
     /// How many that is of `total`, rounded up or down. What is neither counts as zero; the server takes no such thing.
+    // upstream: staging/src/k8s.io/apimachinery/pkg/util/intstr/intstr.go GetScaledValueFromIntOrPercent
     pub fn of(&self, total: i32, up: bool) -> i32 {
         match self {
             IntOrPercent::Int(count) => *count,
@@ -154,7 +156,7 @@ mod tests {
     use super::IntOrPercent;
 
     #[test]
-    fn a_percentage_is_rounded_up_or_down() {
+    fn rounds_percentages_up_or_down() {
         let percent = |text: &str| IntOrPercent::Percent(text.into());
         let cases = [
             (percent("25%"), 10, 3, 2),

@@ -5,6 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::{Meta, Target, object};
 
 /// Some of the endpoints of a service.
+// upstream: staging/src/k8s.io/api/discovery/v1/types.go EndpointSlice
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EndpointSlice {

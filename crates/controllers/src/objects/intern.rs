@@ -22,6 +22,7 @@ pub trait Internable: Eq + Hash + Send + Sync + Sized + 'static {
 }
 
 /// All values of a type that somebody has.
+// upstream: staging/src/k8s.io/client-go/tools/cache/thread_safe_store.go ThreadSafeStore; interning equal lists is k3's own, to save memory
 pub struct Interner<T: ?Sized>(Mutex<InternTable<T>>);
 
 struct InternTable<T: ?Sized> {
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_lists_are_kept_once() {
+    fn interns_equal_lists() {
         let one = list([1, 2]);
         let other = list([1, 2]);
         assert_eq!(one, other);
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_has_is_thrown_out() {
+    fn drops_unused_interned_values() {
         let kept = list([7_000]);
         for number in 0..1_000 {
             drop(list([number]));

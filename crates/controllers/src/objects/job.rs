@@ -9,6 +9,7 @@ use super::{Condition, ConditionStatus, Projection, Selector, Template};
 pub type Job = Projection<JobSpec, JobStatus>;
 
 /// What a job is to do.
+// upstream: staging/src/k8s.io/api/batch/v1/types.go JobSpec
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct JobSpec {
@@ -188,6 +189,7 @@ pub struct UncountedTerminatedPods {
 
 impl Job {
     /// The condition that says that it has finished, and how.
+    // upstream: pkg/controller/job/util/utils.go FinishedCondition
     pub fn finished(&self) -> Option<&Condition> {
         let mut conditions = self.status.conditions.iter();
         conditions.find(|condition| {
@@ -196,6 +198,7 @@ impl Job {
     }
 
     /// Whether it has finished well.
+    // upstream: pkg/controller/job/util/utils.go IsJobSucceeded
     pub fn has_succeeded(&self) -> bool {
         Condition::holds(&self.status.conditions, "Complete")
     }

@@ -65,6 +65,7 @@ impl Node {
     }
 
     /// What it says of a condition; nothing is not the same as not knowing.
+    // upstream: pkg/controller/util/node/controller_utils.go GetNodeCondition
     pub fn condition(&self, kind: &str) -> Option<ConditionStatus> {
         Condition::find(&self.status.conditions, kind).map(|condition| condition.status)
     }

@@ -142,12 +142,14 @@ impl Storage {
 
 impl PersistentVolume {
     /// Its class; empty if it has none.
+    // upstream: staging/src/k8s.io/component-helpers/storage/volume/helpers.go GetPersistentVolumeClass
     pub fn class(&self) -> &str {
         let class = self.metadata.annotation(CLASS);
         class.unwrap_or(&self.spec.storage_class_name)
     }
 
     /// Whether it is meant for a claim, by a user or because it was bound to it.
+    // upstream: staging/src/k8s.io/component-helpers/storage/volume/pv_helpers.go IsVolumeBoundToClaim
     pub fn is_for(&self, claim: &PersistentVolumeClaim) -> bool {
         let meta = &claim.metadata;
         self.spec.claim_ref.as_ref().is_some_and(|of| {

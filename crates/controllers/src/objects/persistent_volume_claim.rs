@@ -78,6 +78,7 @@ pub enum ClaimPhase {
 
 impl PersistentVolumeClaim {
     /// Its class; empty if it has none.
+    // upstream: staging/src/k8s.io/component-helpers/storage/volume/helpers.go GetPersistentVolumeClaimClass
     pub fn class(&self) -> &str {
         let class = self.metadata.annotation(CLASS);
         class
@@ -86,6 +87,7 @@ impl PersistentVolumeClaim {
     }
 
     /// Whether it says of which class it is, be it of none.
+    // upstream: staging/src/k8s.io/component-helpers/storage/volume/helpers.go PersistentVolumeClaimHasClass
     pub fn has_class(&self) -> bool {
         self.spec.storage_class_name.is_some() || self.metadata.annotation(CLASS).is_some()
     }

@@ -167,6 +167,7 @@ internable!(Container, Volume, Condition, ContainerStatus);
 
 impl Pod {
     /// Whether it is ready.
+    // upstream: pkg/api/v1/pod/util.go IsPodReady
     pub fn is_ready(&self) -> bool {
         Condition::holds(&self.status.conditions, "Ready")
     }
@@ -178,6 +179,7 @@ impl Pod {
     }
 
     /// Whether it is ready for long enough to count as available.
+    // upstream: pkg/api/v1/pod/util.go IsPodAvailable
     pub fn is_available(&self, min_ready_seconds: i32, now: Timestamp) -> bool {
         self.is_ready()
             && (min_ready_seconds <= 0
@@ -187,6 +189,7 @@ impl Pod {
     }
 
     /// When it counts as available if it stays ready; `None` if it does already or is not ready.
+    // upstream: pkg/controller/controller_utils.go FindMinNextPodAvailabilityCheck, nextPodAvailabilityCheck
     pub fn available_in(&self, min_ready_seconds: i32, now: Timestamp) -> Option<Duration> {
         let age = now.duration_since(self.ready_since()?);
         let left = SignedDuration::from_secs(i64::from(min_ready_seconds)) - age;
@@ -194,18 +197,21 @@ impl Pod {
     }
 
     /// Whether it is on its way out: it is going and has not ended.
+    // upstream: pkg/controller/controller_utils.go IsPodTerminating
     pub fn is_terminating(&self) -> bool {
-        !self.has_ended() && self.metadata.is_going()
+        !self.has_ended() && self.metadata.is_terminating()
     }
 
     /// Whether all of it has ended.
+    // upstream: pkg/api/v1/pod/util.go IsPodTerminal
     pub fn has_ended(&self) -> bool {
         matches!(self.status.phase, PodPhase::Succeeded | PodPhase::Failed)
     }
 
     /// Whether it does its work, or will: it has not ended and is not going.
+    // upstream: pkg/controller/controller_utils.go IsPodActive
     pub fn is_active(&self) -> bool {
-        !self.has_ended() && !self.metadata.is_going()
+        !self.has_ended() && !self.metadata.is_terminating()
     }
 
     /// The names of the claims that its volumes are, also of those that are made for it.
@@ -224,6 +230,7 @@ impl Pod {
     }
 
     /// Whether that is an init container that runs as long as the pod does.
+    // upstream: pkg/api/v1/pod/util.go IsRestartableInitContainer
     pub fn is_sidecar(&self, container: &str) -> bool {
         self.spec
             .sidecars
@@ -250,6 +257,7 @@ impl Volume {
     }
 
     /// The name of the claim that it is in a pod.
+    // upstream: staging/src/k8s.io/component-helpers/storage/ephemeral/ephemeral.go VolumeClaimName
     pub fn claim_name(&self, pod: &str) -> Cow<'_, str> {
         if self.is_ephemeral() {
             format!("{pod}-{}", self.name).into()
@@ -358,7 +366,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_is_available_when_it_was_ready_for_long_enough() {
+    fn pod_is_available_after_min_ready_seconds() {
         let pod: Pod = serde_json::from_str(
             r#"{"metadata":{"name":"p"},"status":{"conditions":[{"type":"Ready","status":"True",
                 "lastTransitionTime":"2026-01-01T00:00:00Z"}]}}"#,
@@ -377,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn init_containers_that_run_on_are_known_by_name() {
+    fn finds_sidecars_by_name() {
         let pod: Pod = serde_json::from_str(
             r#"{"spec":{"initContainers":[{"name":"a"},{"name":"b","restartPolicy":"Always"}]}}"#,
         )

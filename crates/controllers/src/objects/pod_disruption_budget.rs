@@ -11,6 +11,7 @@ use super::{Condition, IntOrPercent, Projection, RawSelector};
 pub type PodDisruptionBudget = Projection<PodDisruptionBudgetSpec, PodDisruptionBudgetStatus>;
 
 /// How many pods may be missed.
+// upstream: staging/src/k8s.io/api/policy/v1/types.go PodDisruptionBudgetSpec
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodDisruptionBudgetSpec {

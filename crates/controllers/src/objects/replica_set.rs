@@ -13,6 +13,7 @@ pub type ReplicaSet = Projection<ReplicaSpec<Selector>, ReplicaStatus>;
 pub type ReplicationController = Projection<ReplicaSpec<LabelEqualitySelector>, ReplicaStatus>;
 
 /// How many pods of a template there are to be.
+// upstream: staging/src/k8s.io/api/apps/v1/types.go ReplicaSetSpec
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ReplicaSpec<S> {

@@ -64,6 +64,7 @@ impl Service {
     }
 
     /// Whether pods with these labels are behind it.
+    // upstream: staging/src/k8s.io/endpointslice/util/controller_utils.go getServicesForPod
     pub fn selects(&self, labels: &BTreeMap<Box<str>, Box<str>>) -> bool {
         let mut wanted = self.spec.selector.iter();
         !self.spec.selector.is_empty() && wanted.all(|(label, value)| labels.get(label) == Some(value))

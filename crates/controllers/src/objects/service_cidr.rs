@@ -11,6 +11,7 @@ pub type ServiceCidr = Projection<ServiceCidrSpec, ServiceCidrStatus>;
 pub type IpAddress = Projection<IgnoredAny>;
 
 /// The networks.
+// upstream: staging/src/k8s.io/api/networking/v1/types.go ServiceCIDRSpec
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct ServiceCidrSpec {

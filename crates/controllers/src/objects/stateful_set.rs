@@ -9,6 +9,7 @@ use super::{Condition, IntOrPercent, Projection, RawSelector, Template, UpdateSt
 pub type StatefulSet = Projection<StatefulSpec, StatefulStatus>;
 
 /// Which pods there are to be: each has a number, and keeps its name and its claims.
+// upstream: staging/src/k8s.io/api/apps/v1/types.go StatefulSetSpec
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StatefulSpec {

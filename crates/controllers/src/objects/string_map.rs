@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::Interner;
 
 /// Names and their values; kept once for all objects that have the same ones.
+// upstream: staging/src/k8s.io/apimachinery/pkg/labels/labels.go Set
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StringMap(Arc<Map>);
 

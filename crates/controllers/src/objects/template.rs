@@ -85,6 +85,7 @@ impl Template {
 
     /// What it means, in the form in which templates are compared: without the hash of a deployment, which only its replica
     /// sets have, and without what says nothing.
+    // upstream: pkg/controller/deployment/util/deployment_util.go EqualIgnoreHash
     pub fn canonical_tree(&self) -> serde_json::Result<Value> {
         let mut tree = self.tree()?;
         if let Some(meta) = tree.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -98,6 +99,7 @@ impl Template {
     }
 
     /// A short text that is another one for another template. `collisions` counts how often that turned out to be wrong.
+    // upstream: pkg/controller/controller_utils.go ComputeHash; the hash function differs, the alphabet is that of SafeEncodeString
     pub fn hash(&self, collisions: Option<i32>) -> serde_json::Result<String> {
         // Texts of trees have their keys in order, so equal templates are equal texts.
         let meaning = self.canonical_tree()?.to_string();
@@ -168,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hash_is_short_and_another_one_after_a_collision() {
+    fn hash_changes_with_collision_count() {
         let template = template(r#"{"metadata":{"labels":{"app":"a"}},"spec":{"containers":[]}}"#);
         let hashes = [None, Some(0), Some(1)].map(|collisions| template.hash(collisions).unwrap());
         for hash in &hashes {

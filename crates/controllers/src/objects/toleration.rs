@@ -26,6 +26,7 @@ super::intern::internable!(Toleration);
 
 impl Toleration {
     /// Whether it bears a taint.
+    // upstream: staging/src/k8s.io/api/core/v1/toleration.go ToleratesTaint
     pub fn tolerates(&self, taint: &Taint) -> bool {
         let matches = |ours: &str, theirs: &str| ours.is_empty() || ours == theirs;
         matches(&self.effect, &taint.effect)
@@ -58,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn a_toleration_bears_what_it_names() {
+    fn toleration_matches_taints() {
         let taint = Taint {
             key: "k".into(),
             value: "v".into(),
@@ -88,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_tolerations_are_kept_once_and_others_not_at_all() {
+    fn interns_no_execute_tolerations_only() {
         let written =
             json!([{"key": "a"}, {"key": "b", "effect": "NoSchedule"}, {"key": "c", "effect": "NoExecute"}]);
         let one = tolerations(written.clone());

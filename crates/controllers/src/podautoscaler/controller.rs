@@ -452,7 +452,7 @@ impl HorizontalPodAutoscalerController {
             .update_with_merge::<WrittenObject>(object_ref, &patch)
             .await
         {
-            Ok(made) => request.wrote_at(&self.autoscalers, &made.metadata.resource_version),
+            Ok(written) => request.wrote_at(&self.autoscalers, &written.metadata.resource_version),
             Err(error) if has_status_code(&error, 404) => {}
             Err(error) => self.warn(autoscaler, "FailedUpdateStatus", error_message(&error)),
         }

@@ -343,7 +343,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_uses_what_its_containers_use() {
+    fn sums_container_usage() {
         let metrics = json!({
             "metadata": {"name": "p"}, "timestamp": "2026-01-01T00:00:00Z", "window": "1m30s",
             "containers": [{"name": "a", "usage": {"cpu": "100m", "memory": "1Ki"}}, {"name": "b", "usage": {"cpu": "1"}}],
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_asks_for_what_its_containers_and_sidecars_do() {
+    fn sums_container_and_sidecar_requests() {
         let asks = |name: &str, cpu: &str| json!({"name": name, "resources": {"requests": {"cpu": cpu}}});
         let mut sidecar = asks("s", "300m");
         sidecar["restartPolicy"] = json!("Always");

@@ -187,15 +187,15 @@ impl MetricEvaluation<'_> {
             return Err("invalid resource metric source: neither an average utilization target nor an average value (usage) target was set".to_owned());
         };
         let found = async {
-            let figures = self.replica_calculator(read().await?, is_cpu);
+            let informer_metrics = self.replica_calculator(read().await?, is_cpu);
             let requests = async || {
                 let requests = self
                     .metrics
                     .requests(self.namespace, self.selector, resource, container);
                 requests.await
             };
-            figures.check()?;
-            figures.resource_replicas(spec_replicas, &requests().await?)
+            informer_metrics.check()?;
+            informer_metrics.resource_replicas(spec_replicas, &requests().await?)
         };
         let (replicas, utilization) = found
             .await
@@ -476,7 +476,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_selector_is_shown_as_others_show_it() {
+    fn formats_selectors_like_upstream() {
         assert_eq!(format_selector(None), "nil");
         let selector = serde_json::from_value(json!({
             "matchLabels": {"a": "b"}, "matchExpressions": [{"key": "c", "operator": "In", "values": ["d", "e"]}],
@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn an_autoscaler_may_say_how_far_figures_may_be_off() {
+    fn reads_tolerances() {
         let behavior = serde_json::from_value(json!({"scaleUp": {"tolerance": "50m"}})).unwrap();
         assert_eq!(
             Tolerances::of(Some(&behavior)),

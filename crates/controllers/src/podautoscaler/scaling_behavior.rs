@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn without_rules_a_target_at_most_doubles_and_shrinks_late() {
+    fn limits_scaling_without_behavior() {
         let mut history = ScaleHistory::default();
         history.record_initial_recommendation(3, at(0));
         let up = history.normalize(None, 3, 15, BOUNDS, at(0));
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn policies_limit_how_many_come_and_go_in_a_time() {
+    fn policies_limit_changes_per_period() {
         let rules = behavior(json!({
             "scaleUp": {"policies": [{"type": "Pods", "value": 2, "periodSeconds": 60}, {"type": "Percent", "value": 50, "periodSeconds": 60}]},
             "scaleDown": {"stabilizationWindowSeconds": 0, "policies": [{"type": "Pods", "value": 3, "periodSeconds": 60}]},
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_direction_can_be_closed_and_the_smallest_change_chosen() {
+    fn supports_disabled_and_min_policies() {
         let policies = json!([{"type": "Pods", "value": 1, "periodSeconds": 15}, {"type": "Percent", "value": 100, "periodSeconds": 15}]);
         for (select, expected) in [("Disabled", 4), ("Min", 5), ("Max", 8)] {
             let rules = behavior(json!({"scaleUp": {"selectPolicy": select, "policies": policies}}));
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn advice_is_held_back_until_it_lasts() {
+    fn stabilizes_recommendations() {
         let rules = behavior(json!({"scaleUp": {"stabilizationWindowSeconds": 60}}));
         let mut history = ScaleHistory::default();
         history.record_initial_recommendation(2, at(0));

@@ -16,6 +16,7 @@ const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
 /// The `count` pods that go first. `related` are the pods that are better spread over nodes: those of all sets of one owner,
 /// these ones among them.
+// upstream: pkg/controller/replicaset/replica_set.go getPodsToDelete, getPodsRankedByRelatedPodsOnSameNode
 pub fn pods_to_delete<'k>(
     mut pods: Vec<Arc<Pod>>,
     related: impl IntoIterator<Item = &'k Arc<Pod>>,
@@ -59,6 +60,7 @@ type DeletionRank = (
 /// The binary logarithm of an age in nanoseconds. What has no age is younger than all that has one.
 type LogAge = Option<i32>;
 
+// upstream: pkg/controller/controller_utils.go ActivePodsWithRanks, Less
 fn deletion_rank(
     pod: &Pod,
     related_on_node: usize,
@@ -95,12 +97,14 @@ fn deletion_rank(
     )
 }
 
+// upstream: pkg/controller/controller_utils.go logarithmicRankDiff
 fn log_age(then: Timestamp, now: Timestamp) -> i32 {
     let age = now.duration_since(then).as_nanos();
     age.checked_ilog2().map_or(-1, u32::cast_signed)
 }
 
 /// The most restarts of one container; of one that began before the others and runs on if `sidecars`.
+// upstream: pkg/controller/controller_utils.go maxContainerRestarts, compareMaxContainerRestarts
 fn restarts(pod: &Pod, sidecars: bool) -> u32 {
     let containers = if sidecars {
         &pod.status.init_container_statuses
@@ -165,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn each_rule_decides_where_those_before_it_do_not() {
+    fn orders_pods_by_each_criterion() {
         let not_ready = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}});
         let restarted = json!({"status": {"containerStatuses": [{"name": "c", "restartCount": 3}]}});
         let sidecars = json!({
@@ -208,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_beside_its_kin_goes_before_one_that_is_alone() {
+    fn deletes_pods_on_nodes_with_more_related_pods_first() {
         let (sidecars, alone) = (
             pod("b", &json!({})),
             pod("a", &json!({"spec": {"nodeName": "n2"}})),
@@ -224,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn ages_of_one_magnitude_are_left_to_the_uid() {
+    fn ignores_age_differences_within_a_power_of_two() {
         // Eight and nine hours are the same power of two; one hour is not.
         let pods = [
             pod("c", &ready("2026-01-01T02:00:00Z")),

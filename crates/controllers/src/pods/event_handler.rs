@@ -55,11 +55,12 @@ impl<T: Object> PodEventHandler<T> {
     }
 
     /// The sets to be looked at.
+    // upstream: pkg/controller/replicaset/replica_set.go addPod, updatePod, deletePod
     pub(crate) fn keys(&self, delta: &Delta<Pod>) -> Vec<Key> {
         match delta {
             Delta::Sync { .. } => Vec::new(),
             Delta::Deleted { last, .. } => self.on_deleted(last),
-            Delta::Added { new, .. } if new.metadata.is_going() => self.on_deleted(new),
+            Delta::Added { new, .. } if new.metadata.is_terminating() => self.on_deleted(new),
             Delta::Added { new, .. } => match self.owning_set(new) {
                 Some(set) => {
                     self.expected.created(&set);
@@ -75,7 +76,7 @@ impl<T: Object> PodEventHandler<T> {
         if !(self.matters)(old, new) {
             return Vec::new();
         }
-        let mut keys = if new.metadata.is_going() {
+        let mut keys = if new.metadata.is_terminating() {
             // It does not count any more, however long it takes to go.
             self.on_deleted(new)
         } else if let Some(set) = self.owning_set(new) {
@@ -98,6 +99,7 @@ impl<T: Object> PodEventHandler<T> {
     }
 
     /// The set that controls a pod, if it is there.
+    // upstream: pkg/controller/replicaset/replica_set.go resolveControllerRef
     fn owning_set(&self, pod: &Pod) -> Option<Key> {
         let Owner { kind, name, uid, .. } = pod.metadata.controller()?;
         let key = Key::new(&pod.metadata.namespace, name);
@@ -106,6 +108,7 @@ impl<T: Object> PodEventHandler<T> {
     }
 
     /// The sets that would take a pod that nobody controls.
+    // upstream: pkg/controller/replicaset/replica_set.go getPodReplicaSets
     fn adopting_sets(&self, pod: &Pod) -> Vec<Key> {
         if pod.metadata.controller().is_some() || pod.metadata.labels.is_empty() {
             return Vec::new();
@@ -127,7 +130,7 @@ pub(crate) fn matters(old: &Pod, new: &Pod) -> bool {
             pod.is_ready(),
             pod.ready_since(),
             pod.has_ended(),
-            pod.metadata.is_going(),
+            pod.metadata.is_terminating(),
         )
     };
     facts(old) != facts(new)
@@ -147,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn only_changes_that_a_set_counts_matter() {
+    fn ignores_irrelevant_pod_changes() {
         let plain = json!({"metadata": {"name": "p", "uid": "u", "labels": {"a": "b"}}});
         let with = |path: &str, value: Value| {
             let mut tree = plain.clone();

@@ -16,6 +16,7 @@ use crate::{
 };
 
 /// Makes and deletes the pods of one owner.
+// upstream: pkg/controller/controller_utils.go RealPodControl
 pub(crate) struct PodControl<'a> {
     writer: &'a ApiWriter,
     recorder: &'a Recorder,
@@ -40,8 +41,8 @@ impl<'a> PodControl<'a> {
     }
 
     /// Tells something about the owner.
-    pub(crate) fn record(&self, news: &EventMessage) {
-        news.record(self.recorder, &self.about);
+    pub(crate) fn record(&self, event: &EventMessage) {
+        event.record(self.recorder, &self.about);
     }
 
     /// Tells that no pod can be made.
@@ -53,6 +54,7 @@ impl<'a> PodControl<'a> {
     }
 
     /// Makes a pod. Fails with nothing if nothing can be done about it: the namespace goes.
+    // upstream: pkg/controller/controller_utils.go createPods
     pub(crate) async fn create(&self, pod: &RawValue) -> Result<(), Option<kube::Error>> {
         match self
             .writer
@@ -74,6 +76,7 @@ impl<'a> PodControl<'a> {
     }
 
     /// Deletes a pod. Says whether it was there to be deleted: if not, its going will not be seen.
+    // upstream: pkg/controller/controller_utils.go DeletePod
     pub(crate) async fn delete(&self, pod: &Pod) -> kube::Result<bool> {
         let object_ref = ObjectRef::new(&PODS, self.namespace, &pod.metadata.name);
         match self

@@ -57,6 +57,7 @@ pub enum PodTemplateError {
 
 impl<'t> PodFromTemplate<'t> {
     /// A pod of a template, controlled by an owner and named after it.
+    // upstream: pkg/controller/controller_utils.go GetPodFromTemplate, getPodsPrefix
     pub fn new(template: &'t Template, owner: Owner) -> Result<Self, PodTemplateError> {
         let parts = template.parts()?;
         if parts.metadata.labels.is_empty() {
@@ -100,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_has_what_its_template_says_and_its_owner() {
+    fn builds_a_pod_from_a_template() {
         let template = Template::new(&json!({
             "metadata": {"labels": {"app": "a"}, "annotations": {"n": "1"}, "finalizers": ["f/x"], "name": "ignored"},
             "spec": {"containers": [{"name": "c", "image": "i"}]},
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_without_labels_is_not_made() {
+    fn rejects_a_template_without_labels() {
         let template = Template::new(&json!({"spec": {}})).unwrap();
         let refused = PodFromTemplate::new(&template, owner()).unwrap_err();
         assert_eq!(refused.to_string(), "unable to create pods, no labels");

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_are_counted_by_label_readiness_and_time() {
+    fn counts_pods_by_label_readiness_and_availability() {
         let pods = [
             pod("a", Some("2026-01-01T00:00:30Z")),
             pod("a", Some("2026-01-01T00:00:50Z")),
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_told_until_it_is_over() {
+    fn reports_a_failure_until_it_is_resolved() {
         let spec = spec(2, 0);
         let healthy = ReplicaStatus::default();
         let pods = [pod("a", None)];
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_zero_is_taken_away() {
+    fn removes_zero_counts() {
         let patch = status_patch(
             &ReplicaStatus {
                 terminating_replicas: Some(0),

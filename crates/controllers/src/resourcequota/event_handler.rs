@@ -83,7 +83,7 @@ fn may_release_usage(old: &Pod, new: &Pod) -> bool {
     let resizing = |pod: &Pod| RESIZING.map(|kind| Condition::find(&pod.status.conditions, kind).is_some());
     old.metadata.uid != new.metadata.uid
         || (new.has_ended() && !old.has_ended())
-        || (new.metadata.is_going() && !old.metadata.is_going())
+        || (new.metadata.is_terminating() && !old.metadata.is_terminating())
         || old.metadata.generation != new.metadata.generation
         || resizing(old) != resizing(new)
 }
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_frees_something_when_it_ends_goes_or_is_changed() {
+    fn detects_released_usage_of_pods() {
         let pod = |change: Value| {
             let mut pod = json!({"metadata": {"uid": "1", "generation": 1}, "status": {"phase": "Running"}});
             k3_api::patch::merge::apply(std::mem::take(&mut pod), change)

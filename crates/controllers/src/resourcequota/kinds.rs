@@ -71,8 +71,8 @@ impl QuotaMonitor {
             .filter(|resource| resource.namespaced && !is_ignored_resource(&resource.group, &resource.plural))
             .cloned()
             .collect();
-        let is_gone = |resource: &Resource| !countable.contains(resource);
-        for (_, source) in sources.extract_if(|resource, _| is_gone(resource)) {
+        let is_deleted = |resource: &Resource| !countable.contains(resource);
+        for (_, source) in sources.extract_if(|resource, _| is_deleted(resource)) {
             self.controller.remove_source(source);
         }
         for resource in &*countable {

@@ -122,7 +122,7 @@ impl Reconciler for ResourceQuotaController {
                 .update::<WrittenObject>(object_ref.subresource("status"), &changed)
                 .await
             {
-                Ok(made) => request.wrote_at(&self.quotas, &made.metadata.resource_version),
+                Ok(written) => request.wrote_at(&self.quotas, &written.metadata.resource_version),
                 Err(error) if has_status_code(&error, 404) => return Ok(Outcome::Done),
                 Err(error) => return Err(error.into()),
             }

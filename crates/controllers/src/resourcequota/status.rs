@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quota_says_what_is_used_of_its_limits() {
+    fn computes_quota_status() {
         let quota = |status: Value| json!({"metadata": {"name": "q"}, "spec": {"hard": {"pods": "5", "cpu": "1"}}, "status": status});
         let used = |text: Value| amounts(text.as_object().unwrap());
         for (status, counted, expected) in [

@@ -112,7 +112,7 @@ impl SlicesByService {
         let mut slices = self
             .by
             .get(&slice_index_key(service.namespace(), service.name(), manager));
-        slices.retain(|slice| !slice.metadata.is_going());
+        slices.retain(|slice| !slice.metadata.is_terminating());
         slices
     }
 }
@@ -130,6 +130,7 @@ impl Changes {
     }
 
     /// Makes slices of those that would be deleted, so that readers see one change and not two.
+    // upstream: pkg/controller/endpointslicemirroring/reconciler_helpers.go recycleSlices
     pub(crate) fn recycle(&mut self, may_be_used: impl Fn(&EndpointSlice, &DesiredSlice) -> bool) {
         let mut deleted = Vec::new();
         for slice in self.delete.drain(..) {
@@ -146,10 +147,11 @@ impl Changes {
 
 impl EndpointSliceWriter<'_> {
     /// Does it, until something fails. New slices come first, so that no endpoint is missing in between.
+    // upstream: staging/src/k8s.io/endpointslice/reconciler.go finalize
     pub(crate) async fn write(&self, changes: &Changes) -> Result<(), EndpointSliceWriteError> {
         for desired in &changes.create {
             match self.create(desired).await {
-                Ok(made) => self.wrote(&made),
+                Ok(written) => self.wrote(&written),
                 // Nothing more can be made there.
                 Err(error) if is_namespace_terminating(&error) => return Ok(()),
                 Err(error) => return Err(self.undone("create EndpointSlice", error)),
@@ -185,6 +187,7 @@ impl EndpointSliceWriter<'_> {
         }
     }
 
+    // upstream: staging/src/k8s.io/endpointslice/utils.go newEndpointSlice
     async fn create(&self, desired: &DesiredSlice) -> kube::Result<WrittenObject> {
         let namespace = self.request.key.namespace();
         let slice = json!({
@@ -222,9 +225,9 @@ impl EndpointSliceWriter<'_> {
         self.writer.update_with_merge(object_ref, &patch).await
     }
 
-    fn wrote(&self, made: &WrittenObject) {
+    fn wrote(&self, written: &WrittenObject) {
         self.request
-            .wrote_at(self.slices, &made.metadata.resource_version);
+            .wrote_at(self.slices, &written.metadata.resource_version);
     }
 
     fn undone(&self, what: &str, source: kube::Error) -> EndpointSliceWriteError {

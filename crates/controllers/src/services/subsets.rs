@@ -12,6 +12,7 @@ type Addresses = BTreeMap<AddressKey, bool>;
 
 /// Packs subsets anew: one for each set of addresses that are ready and not ready on the same ports. An address that is
 /// told twice for a port is ready there if it is so both times.
+// upstream: pkg/api/v1/endpoints/util.go RepackSubsets
 pub(crate) fn repack(subsets: Vec<Subset>) -> Vec<Subset> {
     let mut known: BTreeMap<AddressKey, Address> = BTreeMap::new();
     let mut by_port: BTreeMap<Option<AddressPort>, Addresses> = BTreeMap::new();
@@ -66,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_with_the_same_ports_come_together() {
+    fn packs_addresses_with_the_same_ports() {
         let port = |name: &str, port: u16| json!({"name": name, "port": port, "protocol": "TCP"});
         let ip = |ip: &str| json!({"ip": ip});
         let one = packed(json!([
@@ -86,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_is_not_ready_is_not_ready() {
+    fn keeps_unready_addresses_unready() {
         let subsets = json!([{"addresses": [{"ip": "1.1.1.1"}]}, {"notReadyAddresses": [{"ip": "1.1.1.1"}]}]);
         assert_eq!(
             packed(subsets),

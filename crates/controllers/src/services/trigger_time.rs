@@ -18,6 +18,7 @@ use crate::{
 };
 
 /// What was known of services when they were looked at last.
+// upstream: staging/src/k8s.io/endpointslice/util/trigger_time_tracker.go TriggerTimeTracker
 #[derive(Debug, Default)]
 pub(crate) struct TriggerTimeTracker {
     seen: Mutex<HashMap<Key, TriggerTimes>>,
@@ -34,27 +35,30 @@ struct TriggerTimes {
 
 impl TriggerTimeTracker {
     /// A service is looked at. Says when that happened which is new.
+    // upstream: staging/src/k8s.io/endpointslice/util/trigger_time_tracker.go ComputeEndpointLastChangeTriggerTime
     pub(crate) fn compute_trigger_time(
         &self,
         key: &Key,
         service: &Service,
         pods: &[Arc<Pod>],
     ) -> Option<Timestamp> {
-        let made = service.metadata.creation_timestamp;
+        let written = service.metadata.creation_timestamp;
         let now = TriggerTimes {
-            service: made,
+            service: written,
             pods: pods.iter().filter_map(|pod| trigger(pod)).collect(),
         };
         let mut seen = self.seen();
         let Some(before) = seen.get(key) else {
             seen.insert(key.clone(), now);
-            return made;
+            return written;
         };
         let new = now.pods.iter().filter_map(|(name, time)| {
             let is_new = before.pods.get(name).is_none_or(|old| time > old);
             is_new.then_some(*time)
         });
-        let earliest = new.chain(made.filter(|made| Some(*made) > before.service)).min();
+        let earliest = new
+            .chain(written.filter(|written| Some(*written) > before.service))
+            .min();
         seen.insert(key.clone(), now);
         earliest
     }
@@ -70,6 +74,7 @@ impl TriggerTimeTracker {
 }
 
 /// Says in annotations when that happened which is told; not at all if nobody knows.
+// upstream: staging/src/k8s.io/endpointslice/utils.go addTriggerTimeAnnotation
 pub(crate) fn mark(notes: &mut BTreeMap<Box<str>, Box<str>>, time: Option<Timestamp>) {
     match time {
         Some(time) => notes.insert(TRIGGER_TIME.into(), truncate_to_second(time).to_string().into()),
@@ -89,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_earliest_of_what_is_new_counts() {
+    fn uses_the_earliest_new_trigger_time() {
         let at = |second: u32| format!("2026-01-01T00:00:{second:02}Z");
         let service = |second| {
             let metadata = json!({"creationTimestamp": at(second)});

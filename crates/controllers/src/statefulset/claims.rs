@@ -69,7 +69,7 @@ impl ClaimWork {
                 work.missing.push((name.into(), body));
                 continue;
             };
-            if claim.metadata.is_going() {
+            if claim.metadata.is_terminating() {
                 work.terminating.push(name.as_str().into());
             }
             let case = ClaimOwnership {
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_belong_to_whom_they_go_with() {
+    fn sets_claim_owners_by_retention_policy() {
         let retain = "Retain";
         let delete = "Delete";
         let of = |owner: &str| match owner {
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_control_is_left_to_them() {
+    fn ignores_claims_with_another_controller() {
         let set = set("Retain", "Delete");
         let other = owner("Backup", "b", "b");
         assert_eq!(after(&set, 0, std::slice::from_ref(&other)), None);
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_claim_is_made_of_its_template() {
+    fn creates_missing_claims_from_templates() {
         let work = ClaimWork::new(&set("Retain", "Retain"), &pod(1), 1, |_| None);
         let (name, body) = &work.missing[0];
         assert_eq!(&**name, "data-db-1");
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_waits_for_claims_that_go_with_the_one_before_it() {
+    fn waits_for_stale_claims() {
         let left = claim(&[owner("Pod", "db-0", "old")]);
         let find_claim = |_: &str| Some(Arc::clone(&left));
         assert!(is_stale(&set("Delete", "Retain"), 0, find_claim));

@@ -121,10 +121,10 @@ impl Reconciler for StatefulSetController {
         } else {
             Ok(())
         };
-        let told = self.write_status(&sync, plan.status).await;
+        let reported = self.write_status(&sync, plan.status).await;
         let cleaned = self.truncate_history(&sync, &history, &pods).await;
         followed.map_err(Error::transient)?;
-        let left = told?;
+        let left = reported?;
         cleaned?;
         let requeue_after = left.into_iter().chain(plan.requeue_after).min();
         Ok(requeue_after.map_or(Outcome::Done, Outcome::After))
@@ -166,7 +166,7 @@ impl StatefulSetController {
                 self.revision_store.renumber(request, &revision, number).await?;
                 Ok(Some((revision, collisions)))
             }
-            LatestRevision::Create(_) if set.metadata.is_going() => Ok(None),
+            LatestRevision::Create(_) if set.metadata.is_terminating() => Ok(None),
             LatestRevision::Create(number) => {
                 let new = NewRevision {
                     set: &set.metadata,
@@ -270,7 +270,7 @@ impl StatefulSetSync<'_> {
         for pod in plan.deleted() {
             let observed = self.controller.pods.store().get(&pod_key(pod));
             let is_there = observed.is_some_and(|observed| {
-                observed.metadata.uid == pod.metadata.uid && !observed.metadata.is_going()
+                observed.metadata.uid == pod.metadata.uid && !observed.metadata.is_terminating()
             });
             if !is_there || followed.is_err() {
                 expectations.deleted(key, &pod.metadata.uid);

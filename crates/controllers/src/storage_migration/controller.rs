@@ -311,8 +311,8 @@ impl StorageVersionMigratorController {
             .update::<WrittenObject>(object_ref.subresource("status"), &object)
             .await
         {
-            Ok(made) => {
-                request.wrote_at(&self.migrations, &made.metadata.resource_version);
+            Ok(written) => {
+                request.wrote_at(&self.migrations, &written.metadata.resource_version);
                 Ok(Outcome::Done)
             }
             Err(error) if has_status_code(&error, 404) => Ok(Outcome::Done),

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_forgotten_if_nothing_has_changed_meanwhile() {
+    fn prunes_stored_versions_of_an_unchanged_crd() {
         let definition = |generation: i64| {
             json!({
                 "metadata": {"generation": generation},

@@ -51,6 +51,7 @@ struct MigrationStatus {
     resource_version: Box<str>,
 }
 
+// upstream: pkg/controller/storageversionmigrator/storageversionmigrator.go NewSVMController
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let migrations = context.informer::<Migration>(&STORAGE_VERSION_MIGRATIONS);
     // The work queue key is a resource with all its migrations.

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn one_migration_runs_at_a_time_and_the_oldest_begins() {
+    fn runs_one_migration_at_a_time() {
         let young = migration("a", 9, &[], "");
         let old = migration("z", 1, &[], "");
         let running = migration("r", 5, &[("Running", "True")], "");
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_told_how_far_a_migration_is() {
+    fn reports_migration_progress() {
         for (objects, transient_error, expected) in [
             (None, None, "The migration is running"),
             (Some((0, 0)), None, "The migration is running"),

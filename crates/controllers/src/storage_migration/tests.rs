@@ -82,7 +82,7 @@ const STORY: Scenario = Scenario {
 };
 
 #[tokio::test(start_paused = true)]
-async fn all_objects_of_a_resource_are_written_again() {
+async fn rewrites_all_objects() {
     let (end, _) = STORY.run().await;
     let over = json!([
         ["Running", "False", "MigrationCompleted", "Migration completed"],
@@ -97,13 +97,13 @@ async fn all_objects_of_a_resource_are_written_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_crashes_all_objects_are_written_again() {
+async fn rewrites_all_objects_despite_crashes() {
     STORY.survives_crashes().await;
     STORY.survives_copies().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_object_is_written_once_in_the_name_of_the_controller() {
+async fn rewrites_each_object_once() {
     let cluster = TestCluster::new();
     objects(&cluster, &CONFIG_MAPS, 3);
     migration(&cluster, "a", "", "configmaps");
@@ -127,7 +127,7 @@ async fn each_object_is_written_once_in_the_name_of_the_controller() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_migrated_is_told() {
+async fn reports_failed_migrations() {
     let cluster = TestCluster::new();
     objects(&cluster, &CONFIG_MAPS, 2);
     migration(&cluster, "unknown", "nowhere.example", "things");

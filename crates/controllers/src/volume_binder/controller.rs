@@ -155,7 +155,7 @@ impl VolumeReconciler {
                     .await?;
             }
             Reclaim::Recycle => return controller.recycle(volume).await,
-            Reclaim::Delete if volume.metadata.is_going() && !has_deletion_finalizer(&volume) => {}
+            Reclaim::Delete if volume.metadata.is_terminating() && !has_deletion_finalizer(&volume) => {}
             Reclaim::Delete => self.delete_volume(volume).await?,
         }
         Ok(Outcome::Done)
@@ -173,7 +173,7 @@ impl VolumeReconciler {
         }
         let volume = controller.write_volume(volume, "", patch).await?;
         let meta = &volume.metadata;
-        if meta.is_going() {
+        if meta.is_terminating() {
             return Ok(());
         }
         let seen = json!({"uid": meta.uid, "resourceVersion": meta.resource_version});

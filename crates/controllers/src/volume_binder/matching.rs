@@ -55,7 +55,7 @@ pub(super) fn is_match(claim: &PersistentVolumeClaim, volume: &PersistentVolume,
         && volume_spec.capacity.amount() >= claim_spec.resources.requests.amount()
         && claim_spec.volume_mode == volume_spec.volume_mode
         && has_attributes(claim, volume)
-        && !volume.metadata.is_going();
+        && !volume.metadata.is_terminating();
     if !is_possible || is_for {
         return is_possible;
     }
@@ -79,7 +79,7 @@ pub(super) fn check_volume_satisfies_claim(
 ) -> Result<(), MismatchReason> {
     let claim_spec = &claim.spec;
     let volume_spec = &volume.spec;
-    if volume.metadata.is_going() {
+    if volume.metadata.is_terminating() {
         Err(MismatchReason::Terminating(volume.metadata.name.clone()))
     } else if volume_spec.capacity.amount().value() < claim_spec.resources.requests.amount().value() {
         Err(MismatchReason::Small)
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_volume_is_good_if_it_has_what_is_claimed() {
+    fn matches_volumes_to_claims() {
         let plain = json!({});
         for (claim_spec, volume_spec, is_good) in [
             (plain.clone(), plain.clone(), true),
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_is_meant_for_the_claim_or_else_the_smallest_of_those_with_the_fewest_modes() {
+    fn chooses_the_best_matching_volume() {
         let modes = json!(["ReadWriteOnce", "ReadOnlyMany"]);
         let all = || {
             [
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_for_a_volume_is_told_why_it_cannot_be_had() {
+    fn reports_why_a_requested_volume_does_not_match() {
         let plain = json!({});
         for (claim_spec, volume_spec, why) in [
             (plain.clone(), plain.clone(), None),
@@ -275,10 +275,10 @@ mod tests {
                 Some("incompatible accessMode"),
             ),
         ] {
-            let told = check_volume_satisfies_claim(&claim(claim_spec), &volume("v", volume_spec))
+            let reported = check_volume_satisfies_claim(&claim(claim_spec), &volume("v", volume_spec))
                 .err()
                 .map(|unfit| unfit.to_string());
-            assert_eq!(told.as_deref(), why);
+            assert_eq!(reported.as_deref(), why);
         }
     }
 }

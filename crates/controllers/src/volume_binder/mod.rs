@@ -40,6 +40,7 @@ use crate::{
 };
 
 /// Each queue has one worker: two claims in parallel would compete for volumes.
+// upstream: pkg/controller/volume/persistentvolume/pv_controller_base.go NewController
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let sources = VolumeInformers::new(context);
     let controller = Arc::new(PersistentVolumeController::new(context, &sources));

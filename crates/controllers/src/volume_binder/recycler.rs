@@ -76,7 +76,7 @@ impl PersistentVolumeController {
     pub(super) async fn delete_recycler_pod(&self, volume: &PersistentVolume) -> kube::Result<()> {
         let name = format!("{NAME}{}", volume.metadata.name);
         match self.pods.get(&Key::new(NAMESPACE, &name)) {
-            Some(pod) if !pod.metadata.is_going() => {
+            Some(pod) if !pod.metadata.is_terminating() => {
                 let object_ref = ObjectRef::new(&PODS, NAMESPACE, &name);
                 self.writer
                     .delete(object_ref, &delete_options_for_uid(&pod.metadata.uid))

@@ -73,14 +73,14 @@ fn of(name: &str, uid: &str) -> Value {
 }
 
 #[test]
-fn a_claim_that_was_bound_keeps_its_volume_or_is_lost() {
+fn bound_claim_keeps_its_volume_or_is_lost() {
     let done = json!({"pv.kubernetes.io/bind-completed": "yes"});
     let bound = claim(json!({"metadata": {"annotations": done}, "spec": {"volumeName": "v"}}));
     let lost = |reason: &str, message: &str| ClaimDecision::MarkLost(EventMessage::warning(reason, message));
-    let gone = "Bound claim has lost its PersistentVolume. Data on the volume is lost!";
+    let deleted = "Bound claim has lost its PersistentVolume. Data on the volume is lost!";
     assert_eq!(
         claims::decide_claim(&bound, &TestEnvironment::default()),
-        lost("ClaimLost", gone)
+        lost("ClaimLost", deleted)
     );
     for (owner, is_kept) in [
         (json!({}), true),
@@ -115,7 +115,7 @@ fn a_claim_that_was_bound_keeps_its_volume_or_is_lost() {
 }
 
 #[test]
-fn a_claim_gets_the_volume_it_asks_for_if_that_is_free_and_fits() {
+fn binds_the_requested_volume_if_it_matches() {
     let asks = claim(json!({"spec": {"volumeName": "v"}}));
     let taken = EventMessage::warning(
         "FailedBinding",
@@ -126,7 +126,7 @@ fn a_claim_gets_the_volume_it_asks_for_if_that_is_free_and_fits() {
         ClaimDecision::Wait(None)
     );
     let small = "Cannot bind to requested volume \"v\": requested PV is too small";
-    for (change, told) in [
+    for (change, reported) in [
         (json!({}), None),
         (json!({"spec": of("c", "")}), None),
         (json!({"spec": of("c", "u")}), None),
@@ -141,8 +141,8 @@ fn a_claim_gets_the_volume_it_asks_for_if_that_is_free_and_fits() {
             volumes: vec![volume.clone()],
             ..TestEnvironment::default()
         };
-        let claim_spec = told.map_or(ClaimDecision::Bind(volume), |told| {
-            ClaimDecision::Wait(Some(told))
+        let claim_spec = reported.map_or(ClaimDecision::Bind(volume), |reported| {
+            ClaimDecision::Wait(Some(reported))
         });
         assert_eq!(claims::decide_claim(&asks, &around), claim_spec);
     }
@@ -160,7 +160,7 @@ fn a_claim_gets_the_volume_it_asks_for_if_that_is_free_and_fits() {
 }
 
 #[test]
-fn a_claim_without_a_volume_waits_or_has_one_made() {
+fn unbound_claim_waits_or_is_provisioned() {
     let late = "WaitForFirstConsumer";
     let classes = || {
         vec![
@@ -171,7 +171,7 @@ fn a_claim_without_a_volume_waits_or_has_one_made() {
         ]
     };
     let wait = |reason: &str, message: &str| ClaimDecision::Wait(Some(EventMessage::normal(reason, message)));
-    let tell =
+    let record =
         |message: &str| ClaimDecision::RecordEvent(EventMessage::warning("ProvisioningFailed", message));
     let node = json!({"annotations": {"volume.kubernetes.io/selected-node": "n"}});
     for (change, pods, claim_spec) in [
@@ -196,12 +196,12 @@ fn a_claim_without_a_volume_waits_or_has_one_made() {
         (
             json!({"spec": {"storageClassName": "none"}}),
             &[],
-            tell("no volume plugin matched name: kubernetes.io/no-provisioner"),
+            record("no volume plugin matched name: kubernetes.io/no-provisioner"),
         ),
         (
             json!({"spec": {"storageClassName": "absent"}}),
             &[],
-            tell("storageclass.storage.k8s.io \"absent\" not found"),
+            record("storageclass.storage.k8s.io \"absent\" not found"),
         ),
         (
             json!({"spec": {"storageClassName": "late"}}),
@@ -235,7 +235,7 @@ fn a_claim_without_a_volume_waits_or_has_one_made() {
 }
 
 #[test]
-fn a_claim_that_names_no_class_gets_a_volume_without_one_or_the_default_class() {
+fn claim_without_class_gets_the_default_class() {
     let marked = json!({"metadata": {"name": "usual", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}});
     let mut around = TestEnvironment {
         classes: vec![Arc::new(serde_json::from_value(marked).unwrap())],
@@ -258,9 +258,9 @@ fn a_claim_that_names_no_class_gets_a_volume_without_one_or_the_default_class() 
 }
 
 #[test]
-fn a_volume_is_free_bound_or_released_as_its_claim_is() {
+fn volume_phase_follows_its_claim() {
     let named = |name: &str| Some(claim(json!({"spec": {"volumeName": name}})));
-    let made = json!({"annotations": {"pv.kubernetes.io/provisioned-by": "x"}});
+    let written = json!({"annotations": {"pv.kubernetes.io/provisioned-by": "x"}});
     let block = claim(json!({"spec": {"volumeMode": "Block"}}));
     for (change, owner, claim_spec) in [
         (json!({}), None, VolumeDecision::Phase(VolumePhase::Available)),
@@ -282,7 +282,7 @@ fn a_volume_is_free_bound_or_released_as_its_claim_is() {
         ),
         (json!({"spec": of("c", "u")}), named("w"), VolumeDecision::Unbind),
         (
-            json!({"metadata": made, "spec": of("c", "u")}),
+            json!({"metadata": written, "spec": of("c", "u")}),
             named("w"),
             VolumeDecision::Unbind,
         ),
@@ -294,7 +294,7 @@ fn a_volume_is_free_bound_or_released_as_its_claim_is() {
     }
     let mut spec = of("c", "u");
     spec["persistentVolumeReclaimPolicy"] = "Delete".into();
-    let unneeded = volume(json!({"metadata": made, "spec": spec}));
+    let unneeded = volume(json!({"metadata": written, "spec": spec}));
     assert_eq!(
         volumes::decide_volume(&unneeded, named("w").as_ref()),
         VolumeDecision::Release
@@ -304,18 +304,18 @@ fn a_volume_is_free_bound_or_released_as_its_claim_is() {
 }
 
 #[test]
-fn what_becomes_of_a_released_volume_is_its_policy() {
+fn applies_the_reclaim_policy() {
     let fail = |reason: &str, why: &str| Reclaim::Fail(EventMessage::warning(reason, why));
-    let folder = |path: &str| json!({"path": path});
+    let directory = |path: &str| json!({"path": path});
     let by = |name: &str| json!({"annotations": {"pv.kubernetes.io/provisioned-by": name}});
-    let (none, tmp) = (json!({}), folder("/tmp/x"));
+    let (none, tmp) = (json!({}), directory("/tmp/x"));
     for (policy, metadata, source, claim_spec) in [
         ("Retain", none.clone(), json!({"hostPath": tmp}), Reclaim::Leave),
         ("Delete", none.clone(), json!({"hostPath": tmp}), Reclaim::Delete),
         (
             "Delete",
             none.clone(),
-            json!({"hostPath": folder("/data/x")}),
+            json!({"hostPath": directory("/data/x")}),
             fail(
                 "VolumeFailedDelete",
                 "host_path deleter only supports /tmp/.+ but received provided /data/x",

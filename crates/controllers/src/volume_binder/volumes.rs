@@ -56,13 +56,13 @@ pub(super) fn decide_volume(
         if claim.spec.volume_mode == volume.spec.volume_mode {
             return VolumeDecision::Leave;
         }
-        let tell = |message: String| EventMessage::warning("VolumeMismatch", message);
+        let record = |message: String| EventMessage::warning("VolumeMismatch", message);
         return VolumeDecision::Mismatch {
-            volume: tell(format!(
+            volume: record(format!(
                 "Cannot bind PersistentVolume to requested PersistentVolumeClaim {:?} due to incompatible volumeMode.",
                 claim.metadata.name
             )),
-            claim: tell(format!(
+            claim: record(format!(
                 "Cannot bind PersistentVolume {name:?} to requested PersistentVolumeClaim due to incompatible volumeMode."
             )),
         };
@@ -116,10 +116,10 @@ fn delete_decision(volume: &PersistentVolume) -> Reclaim {
     let spec = &volume.spec;
     match &spec.host_path {
         _ if spec.csi.is_some() || volume.metadata.annotation(MIGRATED_TO).is_some() => Reclaim::Leave,
-        Some(folder) if is_under_tmp(&folder.path) => Reclaim::Delete,
-        Some(folder) => fail(format!(
+        Some(directory) if is_under_tmp(&directory.path) => Reclaim::Delete,
+        Some(directory) => fail(format!(
             "host_path deleter only supports /tmp/.+ but received provided {}",
-            folder.path
+            directory.path
         )),
         None => {
             let why = if spec.nfs.is_some() {

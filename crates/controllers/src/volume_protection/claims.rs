@@ -118,7 +118,7 @@ impl PVCProtectionController {
     /// The desired conditions, if they differ.
     // upstream: pkg/controller/volume/pvcprotection/pvc_protection_controller.go updateUnusedCondition
     fn conditions(&self, key: &Key, claim: &PersistentVolumeClaim) -> Option<Vec<Condition>> {
-        if claim.metadata.is_going() || claim.status.phase != ClaimPhase::Bound {
+        if claim.metadata.is_terminating() || claim.status.phase != ClaimPhase::Bound {
             return None;
         }
         let users = self.users.get(key.as_str());
@@ -130,7 +130,7 @@ impl PVCProtectionController {
 /// Whether a pod blocks the deletion of a claim: it is scheduled, and the claim may be mounted until the pod is deleted.
 // upstream: pkg/controller/volume/pvcprotection/pvc_protection_controller.go podUsesPVCForDeletion
 fn uses_for_deletion(pod: &Pod, claim: &PersistentVolumeClaim) -> bool {
-    let is_shut_down = pod.metadata.is_going() && pod.metadata.deletion_grace_period_seconds == Some(0);
+    let is_shut_down = pod.metadata.is_terminating() && pod.metadata.deletion_grace_period_seconds == Some(0);
     !pod.spec.node_name.is_empty()
         && pod.spec.volumes.iter().any(|volume| {
             volume.claim_name(&pod.metadata.name) == *claim.metadata.name
@@ -155,12 +155,12 @@ fn is_made_for(pod: &Pod, claim: &PersistentVolumeClaim) -> bool {
 // upstream: pkg/controller/volume/pvcprotection/pvc_protection_controller.go setUnusedCondition
 fn set_unused_condition(conditions: &[Condition], is_unused: bool, now: Timestamp) -> Option<Vec<Condition>> {
     let status = ConditionStatus::from(is_unused);
-    let told = Condition::find(conditions, UNUSED);
-    let is_told = told.is_some_and(|told| match told.status {
+    let reported = Condition::find(conditions, UNUSED);
+    let is_reported = reported.is_some_and(|reported| match reported.status {
         ConditionStatus::Unknown => !is_unused,
-        told => told == status,
+        reported => reported == status,
     });
-    if is_told {
+    if is_reported {
         return None;
     }
     let (reason, message) = if is_unused {
@@ -178,8 +178,8 @@ fn set_unused_condition(conditions: &[Condition], is_unused: bool, now: Timestam
         other: [("lastProbeTime".to_owned(), Value::Null)].into_iter().collect(),
     };
     let mut new = conditions.to_vec();
-    match new.iter_mut().find(|told| &*told.kind == UNUSED) {
-        Some(told) => *told = condition,
+    match new.iter_mut().find(|reported| &*reported.kind == UNUSED) {
+        Some(reported) => *reported = condition,
         None => new.push(condition),
     }
     Some(new)

@@ -99,6 +99,6 @@ fn no_longer_referenced<T>(delta: &Delta<T>, named: fn(&T) -> Vec<String>) -> Ve
             named(delta.object()),
         ),
     };
-    let gone = before.iter().filter(|name| !still.contains(name));
-    gone.map(|name| Key::new("", name)).collect()
+    let deleted = before.iter().filter(|name| !still.contains(name));
+    deleted.map(|name| Key::new("", name)).collect()
 }

@@ -108,13 +108,13 @@ const STORY: Scenario = Scenario {
         let api = &cluster.api;
         let claims = api.list::<PersistentVolumeClaim>().into_iter().map(|claim| {
             let conditions = claim.status.unwrap_or_default().conditions.unwrap_or_default();
-            let told = conditions
+            let reported = conditions
                 .into_iter()
-                .map(|told| (told.type_, told.status, told.reason));
+                .map(|reported| (reported.type_, reported.status, reported.reason));
             json!([
                 claim.metadata.name,
                 claim.metadata.finalizers,
-                told.collect::<Vec<_>>()
+                reported.collect::<Vec<_>>()
             ])
         });
         let volumes = api.list::<PersistentVolume>().into_iter();
@@ -125,26 +125,26 @@ const STORY: Scenario = Scenario {
 };
 
 #[tokio::test(start_paused = true)]
-async fn what_is_used_stays_until_it_is_not() {
+async fn keeps_objects_in_use() {
     let (end, _) = STORY.run().await;
-    let told = json!([["Unused", "True", "NoPodsUsingPVC"]]);
+    let reported = json!([["Unused", "True", "NoPodsUsingPVC"]]);
     assert_eq!(
         end,
         json!([
-            ["stays", ["kubernetes.io/pvc-protection"], told],
+            ["stays", ["kubernetes.io/pvc-protection"], reported],
             ["v-stays", ["kubernetes.io/pv-protection"]],
         ])
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_crashes_what_is_used_stays_until_it_is_not() {
+async fn keeps_objects_in_use_despite_crashes() {
     STORY.survives_crashes().await;
     STORY.survives_copies().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_is_used_stays_and_says_so() {
+async fn keeps_a_used_claim_and_sets_its_condition() {
     let cluster = TestCluster::new();
     (STORY.setup)(&cluster);
     let _running = cluster.start("one", make);
@@ -154,9 +154,9 @@ async fn a_claim_that_is_used_stays_and_says_so() {
     }
     let claim = cluster.api.get::<PersistentVolumeClaim>("shop", "used").unwrap();
     assert!(claim.metadata.deletion_timestamp.is_some());
-    let told = claim.status.unwrap().conditions.unwrap();
+    let reported = claim.status.unwrap().conditions.unwrap();
     assert_eq!(
-        (told[0].status.as_str(), told[0].reason.as_deref()),
+        (reported[0].status.as_str(), reported[0].reason.as_deref()),
         ("False", Some("PodUsingPVC"))
     );
     assert!(cluster.api.get::<PersistentVolumeClaim>("shop", "free").is_none());
@@ -213,7 +213,7 @@ const CLASSES: Scenario = Scenario {
 };
 
 #[tokio::test(start_paused = true)]
-async fn a_class_of_attributes_stays_until_nobody_names_it() {
+async fn keeps_a_referenced_volume_attributes_class() {
     let (end, _) = CLASSES.run().await;
     let held = ["kubernetes.io/vac-protection"];
     assert_eq!(end, json!([["asked", held], ["held", held]]));
