@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use k3_storage::transfer::Moved;
+use k3_storage::transfer::TransferProgress;
 use tokio::time::Instant;
 
 /// How often the line changes at most: more often is not read, and costs time.
@@ -46,7 +46,7 @@ impl<W: Write> Progress<W> {
     }
 
     /// Tells how far it has come.
-    pub(crate) fn update(&mut self, moved: Moved) {
+    pub(crate) fn update(&mut self, moved: TransferProgress) {
         let Some(out) = &mut self.out else { return };
         let spent = self.started.elapsed();
         if self
@@ -72,7 +72,7 @@ impl<W: Write> Progress<W> {
 }
 
 /// What was verb, and how quickly: `copied 50000 objects, 12.3 MiB, 8000/s`.
-pub(crate) fn line(verb: &str, moved: Moved, spent: Duration) -> String {
+pub(crate) fn line(verb: &str, moved: TransferProgress, spent: Duration) -> String {
     let per_second = u128::from(moved.entries) * 1000 / spent.as_millis().max(1);
     format!(
         "{verb} {} objects, {}, {per_second}/s",
@@ -97,7 +97,7 @@ pub(crate) fn size(bytes: u64) -> String {
 mod tests {
     use super::*;
 
-    const MOVED: Moved = Moved {
+    const MOVED: TransferProgress = TransferProgress {
         entries: 50_000,
         bytes: 12_900_000,
     };

@@ -37,4 +37,4 @@ pub(crate) use self::{
     prune::unknown as has_unknown_fields,
     validate::validate as validate_value,
 };
-pub use crate::kinds::structural_problems;
+pub use crate::kinds::non_structural_schema_message;

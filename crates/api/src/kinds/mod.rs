@@ -47,10 +47,10 @@ mod webhook_client;
 
 use crate::strategy::RestStrategy;
 
-pub use self::apiextensions::structural_problems;
-pub(crate) use self::apiextensions::{go_regexp_fault, resolve_field_path};
+pub use self::apiextensions::non_structural_schema_message;
+pub(crate) use self::apiextensions::{go_regexp_error, resolve_field_path};
 pub use self::{
-    apiextensions::{approval as approval_of_definition, is_bad_bundle},
+    apiextensions::{get_api_approval_state, is_invalid_ca_bundle},
     authentication::token_review,
     certificates::{
         CertificateRequestInfo, SubjectAltNameKind, certificate_not_after, parse_certificate_request,

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    core::pod::{self, Options},
+    core::pod::{self, PodValidationOptions},
     counts, label_selector,
 };
 use crate::{
@@ -94,7 +94,7 @@ pub(super) fn warn_about_pod_name_prefix(object: &Value) -> Option<String> {
 // upstream: pkg/api/pod/util.go DropDisabledTemplateFields
 pub(super) fn drop_disabled_template_fields(object: &mut Value, old: &Value) {
     if let Some(template) = object.ensure_object("spec").at_mut("template") {
-        pod::drop_from_template(template, old.at("spec").at("template"));
+        pod::drop_disabled_template_fields(template, old.at("spec").at("template"));
     }
 }
 
@@ -107,14 +107,14 @@ pub(super) fn warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
     }
     let spec = Path::new("spec");
     let before = old.map(|old| old.at("spec").at("template"));
-    pod::template_warnings(new.at("spec").at("template"), &spec.child("template"), before)
+    pod::get_warnings_for_pod_template(new.at("spec").at("template"), &spec.child("template"), before)
 }
 
 /// Validation options of the template of a spec, relaxed by what the old spec already has.
 // upstream: pkg/api/pod/util.go GetValidationOptionsFromPodTemplate
-pub(super) fn template_validation_options(old: Option<&Value>) -> Options {
-    old.map_or_else(Options::default, |old| {
-        Options::template_update(old.at("template"))
+pub(super) fn template_validation_options(old: Option<&Value>) -> PodValidationOptions {
+    old.map_or_else(PodValidationOptions::default, |old| {
+        PodValidationOptions::for_template_update(old.at("template"))
     })
 }
 
@@ -202,7 +202,7 @@ pub(super) fn validate_selector_and_template(
     let template = spec.at("template");
     let field_path = at.child("template");
     if validate_template_labels(spec, at, errors).is_some() {
-        pod::validate_template_with(template, &template_validation_options(old), &field_path, errors);
+        pod::validate_pod_template_spec(template, &template_validation_options(old), &field_path, errors);
         validate_restarted_always(template, "ReplicaSet", &field_path, errors);
     } else {
         let shown = label_selector::error_value(spec.at("selector"));
@@ -221,7 +221,7 @@ pub(super) fn error_value(template: &Value) -> BadValue {
     let mut fields: Vec<_> = fields
         .map(|name| format!("\"{name}\":{}", go::json(metadata.at(name))))
         .collect();
-    if let BadValue::Printed(spec) = pod::shown("PodSpec", template.at("spec")) {
+    if let BadValue::Printed(spec) = pod::internal_value("PodSpec", template.at("spec")) {
         fields.push(format!("\"Spec\":{spec}"));
     }
     BadValue::Printed(format!("{{{}}}", fields.join(",")))

@@ -29,7 +29,7 @@ fn definitions_as_large_as_those_of_operators_install() {
         let server = installed(&crd);
         assert_eq!(server.definition().versions.len(), 2);
         assert_eq!(server.definition().storage().name, "v1");
-        assert_eq!(k3_api::custom::structural_problems(&crd), None);
+        assert_eq!(k3_api::custom::non_structural_schema_message(&crd), None);
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
 };
 
 use k3_api::strategy::SelectableField;
-use k3_storage::{Batch, Change, ReadError, Store, StoreError};
+use k3_storage::{Change, EventBatch, ReadError, Store, StoreError};
 use tokio::{
     sync::{Notify, watch},
     time::Instant,
@@ -183,7 +183,7 @@ impl Caches {
     }
 
     /// Takes in what the store's watch delivers.
-    pub(super) fn apply(&self, batch: &Batch) {
+    pub(super) fn apply(&self, batch: &EventBatch) {
         let now = Instant::now();
         for event in batch.events.iter() {
             let revision = event.revision.get();

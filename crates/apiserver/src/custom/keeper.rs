@@ -8,7 +8,7 @@ use std::{
 };
 
 use k3_api::{
-    kinds::{approval_of_definition, builtin},
+    kinds::{builtin, get_api_approval_state},
     status::Status,
     strategy::{Tree, TreeMut},
     time::Time,
@@ -288,7 +288,7 @@ fn settled(crd: &Value, taken: &Taken, now: Time) -> Value {
     if conditions::is_true(&kept, "NamesAccepted") && !conditions::is_true(&kept, "Established") {
         established(crd).set(&mut kept, now);
     }
-    if let Some((approved, reason, message)) = approval_of_definition(crd) {
+    if let Some((approved, reason, message)) = get_api_approval_state(crd) {
         let condition = Condition::new("KubernetesAPIApprovalPolicyConformant", approved, reason, message);
         condition.set(&mut kept, now);
     }
@@ -297,7 +297,7 @@ fn settled(crd: &Value, taken: &Taken, now: Time) -> Value {
 
 fn established(crd: &Value) -> Condition {
     let config = crd.at("spec").at("conversion").at_path("webhook.clientConfig");
-    if k3_api::kinds::is_bad_bundle(config.at("caBundle")) {
+    if k3_api::kinds::is_invalid_ca_bundle(config.at("caBundle")) {
         let message = "The conversion webhook CABundle is invalid";
         return Condition::new("Established", false, "InvalidCABundle", message);
     }

@@ -7,7 +7,7 @@ use k3_api::{
     status::{Status, StatusCause},
     time::Time,
 };
-use k3_storage::{CommitError, Entry, Expect, Operation, StoreError, Write};
+use k3_storage::{CommitError, Entry, Operation, Precondition, StoreError, Write};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -93,10 +93,10 @@ pub(super) fn too_large_version(revision: u64, current: u64) -> Status {
 
 /// What figures call a write.
 fn operation(write: &Write) -> &'static str {
-    match (&write.operation, write.expect) {
+    match (&write.operation, write.precondition) {
         (Operation::Delete, _) => "delete",
-        (Operation::Put { .. }, Expect::Absent) => "create",
-        (Operation::Put { .. }, Expect::At(_)) => "update",
+        (Operation::Put { .. }, Precondition::Absent) => "create",
+        (Operation::Put { .. }, Precondition::At(_)) => "update",
     }
 }
 

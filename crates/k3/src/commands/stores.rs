@@ -94,7 +94,7 @@ pub(super) fn refuse_memory(config: &StorageConfig) -> Result<(), Failure> {
 /// Opens a store that is read; `None` if a server on this machine has it open.
 pub(super) async fn open_unless_in_use(config: StorageConfig) -> Result<Option<Arc<dyn Store>>, Failure> {
     if let StorageConfig::File(options) = &config {
-        prepare(&options.folder, StoreRole::Source)?;
+        prepare(&options.directory, StoreRole::Source)?;
     }
     match k3_storage::open(config).await {
         Ok(store) => Ok(Some(store)),
@@ -106,19 +106,22 @@ pub(super) async fn open_unless_in_use(config: StorageConfig) -> Result<Option<A
 /// Opens a store.
 pub(super) async fn open(config: StorageConfig, role: StoreRole) -> Result<Arc<dyn Store>, Failure> {
     if let StorageConfig::File(options) = &config {
-        prepare(&options.folder, role)?;
+        prepare(&options.directory, role)?;
     }
     k3_storage::open(config).await.map_err(cannot_open)
 }
 
 fn cannot_open(error: OpenError) -> Failure {
     match error {
-        OpenError::InUse { folder, holder } => Failure::new(
+        OpenError::InUse {
+            directory: folder,
+            holder,
+        } => Failure::new(
             format!("the store in {} is in use by {holder}", folder.display()),
             "stop that server first (a SIGTERM, or `systemctl stop k3`), and start it again afterwards.\n\
              A store in etcd or MySQL can be saved and copied while servers use it; one in a directory is its server's alone",
         ),
-        OpenError::Setting { .. } => {
+        OpenError::InvalidSetting { .. } => {
             Failure::usage("a setting of the store makes no sense", "see --help").caused_by(error)
         }
         error => Failure::new(

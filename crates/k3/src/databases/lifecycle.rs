@@ -348,7 +348,7 @@ impl DatabaseContainer {
                         return Ok(());
                     }
                     // It is told by whoever opens the store.
-                    Err(OpenError::Setting { .. }) => return Ok(()),
+                    Err(OpenError::InvalidSetting { .. }) => return Ok(()),
                     Err(error) => last = Some(error),
                 }
                 self.check_running().await?;

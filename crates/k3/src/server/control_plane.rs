@@ -434,7 +434,7 @@ pub(crate) async fn open_store(storage: &StorageConfig, wait: Duration) -> Resul
 
 fn cannot_open(storage: &StorageConfig, error: OpenError) -> Failure {
     let name = store_name(storage);
-    if let OpenError::Setting { setting, .. } = &error {
+    if let OpenError::InvalidSetting { setting, .. } = &error {
         let what = format!("storage.{name}.{setting} is invalid");
         return Failure::usage(what, format!("see the flags --{name}-... in `k3 start --help`"))
             .caused_by(error);

@@ -58,7 +58,7 @@ async fn save(store: &dyn Store, data_dir: &Path, includes_keys: bool) -> Result
         .map(File::from_std)
         .map_err(|error| with_causes(&error))?;
     let is_included = |key: &Key| includes_keys || !holds_private_keys(key);
-    transfer::backup_where(is_included, store, out, SystemClock.now(), |_| {})
+    transfer::backup_filtered(is_included, store, out, SystemClock.now(), |_| {})
         .await
         .map_err(|error| with_causes(&error))?;
     pending.persist().map_err(|error| with_causes(&error))?;

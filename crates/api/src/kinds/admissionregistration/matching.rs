@@ -1,8 +1,8 @@
-//! What a webhook, a policy or a binding is asked for: selectors, rules, conditions, parameters.
+//! What a webhook, policy or binding matches: selectors, rules, match conditions, parameters.
 
 use serde_json::{Value, json};
 
-use super::{expression::Wanted, rule};
+use super::{expression::ExpressionChecker, rule};
 use crate::{
     admission::OptionalVariableDeclarations,
     field::{Error, Path},
@@ -15,8 +15,8 @@ use crate::{
 pub(super) const MATCH_POLICIES: [&str; 2] = ["Equivalent", "Exact"];
 const MAX_CONDITIONS: usize = 64;
 
-/// Fills in which objects are meant.
-pub(super) fn default(spec: &mut Value, field: &str) {
+// upstream: pkg/apis/admissionregistration/v1/defaults.go SetDefaults_MatchResources
+pub(super) fn set_defaults_match_resources(spec: &mut Value, field: &str) {
     let Some(resources) = spec.at_mut(field).filter(|value| !value.is_null()) else {
         return;
     };
@@ -24,12 +24,12 @@ pub(super) fn default(spec: &mut Value, field: &str) {
     resources.set_default("namespaceSelector", json!({}));
     resources.set_default("objectSelector", json!({}));
     for list in ["resourceRules", "excludeResourceRules"] {
-        rule::default(resources, list);
+        rule::set_defaults_rules(resources, list);
     }
 }
 
-/// What is wrong with which objects are meant.
-pub(super) fn resources(resources: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+// upstream: pkg/apis/admissionregistration/validation/validation.go validateMatchResources
+pub(super) fn validate_match_resources(resources: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let policy = resources.text("matchPolicy");
     if !resources.has("matchPolicy") {
         errors.push(Error::required(&at.child("matchPolicy"), ""));
@@ -42,7 +42,7 @@ pub(super) fn resources(resources: &Value, at: &Path<'_>, errors: &mut ErrorList
     }
     for name in ["namespaceSelector", "objectSelector"] {
         if resources.has(name) {
-            selector(
+            validate_selector(
                 resources.at(name),
                 InvalidValues::Refused,
                 &at.child(name),
@@ -55,19 +55,28 @@ pub(super) fn resources(resources: &Value, at: &Path<'_>, errors: &mut ErrorList
     for list in ["resourceRules", "excludeResourceRules"] {
         let field_path = at.child(list);
         for (index, rule) in resources.items(list).iter().enumerate() {
-            rule::validate_named(rule, &field_path.index(index), errors);
+            rule::validate_named_rule_with_operations(rule, &field_path.index(index), errors);
         }
     }
 }
 
-/// What is wrong with a selector of labels.
-pub(super) fn selector(selector: &Value, values: InvalidValues, at: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_selector(
+    selector: &Value,
+    values: InvalidValues,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     errors.extend(label::validate(at, selector, values, UnknownOperators::Refused));
 }
 
-/// What is wrong with the conditions of a webhook or policy.
-pub(super) fn conditions(conditions: &[Value], params: bool, at: &Path<'_>, errors: &mut ErrorList) {
-    let wanted = Wanted::new(
+// upstream: pkg/apis/admissionregistration/validation/validation.go validateMatchConditions, validateMatchCondition
+pub(super) fn validate_match_conditions(
+    conditions: &[Value],
+    params: bool,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
+    let checker = ExpressionChecker::new(
         OptionalVariableDeclarations {
             params,
             authorizer: true,
@@ -80,7 +89,7 @@ pub(super) fn conditions(conditions: &[Value], params: bool, at: &Path<'_>, erro
     let repeated = field_checks::duplicate_flags(conditions.iter().map(|condition| condition.text("name")));
     for (index, condition) in conditions.iter().enumerate() {
         let field_path = at.index(index);
-        wanted.validate(
+        checker.validate(
             condition.text("expression").trim(),
             "",
             &field_path.child("expression"),
@@ -99,13 +108,13 @@ pub(super) fn conditions(conditions: &[Value], params: bool, at: &Path<'_>, erro
     }
 }
 
-/// What is wrong with the kind of the parameters of a policy.
-pub(super) fn param_kind(kind: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+// upstream: pkg/apis/admissionregistration/validation/validation.go validateParamKind
+pub(super) fn validate_param_kind(kind: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("apiVersion");
     let version = kind.text("apiVersion");
     match version.matches('/').count() {
         0 if version.is_empty() => errors.push(Error::required(&field_path, "")),
-        0 | 1 => group_version(version, &field_path, errors),
+        0 | 1 => validate_group_version(version, &field_path, errors),
         _ => {
             let detail = format!("unexpected GroupVersion string: {version}");
             errors.push(Error::invalid(&field_path, version, detail));
@@ -126,7 +135,8 @@ pub(super) fn param_kind(kind: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn group_version(text: &str, at: &Path<'_>, errors: &mut ErrorList) {
+// upstream: pkg/apis/admissionregistration/validation/validation.go validateParamKind, parseGroupVersion
+fn validate_group_version(text: &str, at: &Path<'_>, errors: &mut ErrorList) {
     let (group, version) = match text {
         "/" => ("", ""),
         _ => text.split_once('/').unwrap_or(("", text)),
@@ -147,8 +157,8 @@ fn group_version(text: &str, at: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// What is wrong with the parameters that a binding points at.
-pub(super) fn param_ref(reference: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+// upstream: pkg/apis/admissionregistration/validation/validation.go validateParamRef
+pub(super) fn validate_param_ref(reference: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if reference.is_null() {
         return;
     }
@@ -164,7 +174,7 @@ pub(super) fn param_ref(reference: &Value, at: &Path<'_>, errors: &mut ErrorList
     }
     if by_selector {
         let field_path = at.child("selector");
-        selector(
+        validate_selector(
             reference.at("selector"),
             InvalidValues::Refused,
             &field_path,

@@ -67,7 +67,7 @@ impl RestStrategy for DaemonSet {
             rolling.set_default("maxSurge", 0);
         }
         spec.set_default("revisionHistoryLimit", 10);
-        pod::default_template(spec.ensure_object("template"));
+        pod::set_defaults_pod_template(spec.ensure_object("template"));
     }
 
     // upstream: pkg/registry/apps/daemonset/strategy.go PrepareForCreate
@@ -204,7 +204,7 @@ fn validate_daemon_set_spec(spec: &Value, old: Option<&Value>, errors: &mut Erro
             detail,
         ));
     }
-    pod::validate_template_with(
+    pod::validate_pod_template_spec(
         template,
         &pod_template::template_validation_options(old),
         &template_at,

@@ -46,7 +46,7 @@ impl RestStrategy for Deployment {
         }
         spec.set_default("revisionHistoryLimit", 10);
         spec.set_default("progressDeadlineSeconds", 600);
-        pod::default_template(spec.ensure_object("template"));
+        pod::set_defaults_pod_template(spec.ensure_object("template"));
     }
 
     // upstream: pkg/registry/apps/deployment/strategy.go PrepareForCreate

@@ -18,7 +18,7 @@ impl RestStrategy for ReplicaSet {
     fn set_defaults(&self, object: &mut Value) {
         let spec = object.ensure_object("spec");
         spec.set_default("replicas", 1);
-        pod::default_template(spec.ensure_object("template"));
+        pod::set_defaults_pod_template(spec.ensure_object("template"));
     }
 
     // upstream: pkg/registry/apps/replicaset/strategy.go PrepareForCreate

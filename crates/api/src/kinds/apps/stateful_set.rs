@@ -65,7 +65,7 @@ impl RestStrategy for StatefulSet {
         }
         spec.set_default("replicas", 1);
         spec.set_default("revisionHistoryLimit", 10);
-        pod::default_template(spec.ensure_object("template"));
+        pod::set_defaults_pod_template(spec.ensure_object("template"));
         for claim in spec.items_mut("volumeClaimTemplates") {
             claim.set("kind", "PersistentVolumeClaim");
             claim.set("apiVersion", "v1");
@@ -301,7 +301,7 @@ fn validate_template(spec: &Value, validated: ValidatedSpec<'_>, at: &Path<'_>, 
             let options = pod_template::template_validation_options(old);
             let completed = template_with_claim_volumes(spec);
             let template = completed.as_ref().unwrap_or(template);
-            pod::validate_template_with(template, &options, &field_path, errors);
+            pod::validate_pod_template_spec(template, &options, &field_path, errors);
         }
         let metadata = template.at("metadata");
         errors.extend(name::validate_labels(

@@ -144,7 +144,7 @@ fn validate_metric_source(
 fn validate_container_resource_source(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     match source.text("name") {
         "" => errors.push(Error::required(&at.child("name"), "must specify a resource name")),
-        resource => pod::resources::validate_container_name(resource, &at.child("name"), errors),
+        resource => pod::resources::validate_container_resource_name(resource, &at.child("name"), errors),
     }
     let field_path = at.child("container");
     match source.text("container") {

@@ -48,7 +48,7 @@ impl RestStrategy for CronJob {
         spec.set_default("failedJobsHistoryLimit", 1);
         let job = spec.ensure_object("jobTemplate").ensure_object("spec");
         job::set_defaults_pod_failure_policy(job);
-        pod::default_template(job.ensure_object("template"));
+        pod::set_defaults_pod_template(job.ensure_object("template"));
     }
 
     // upstream: pkg/registry/batch/cronjob/strategy.go PrepareForCreate

@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::pod::resources::{default_list, overcommits, validate_container_name, validate_name};
+use super::pod::resources::{
+    is_overcommit_allowed, set_defaults_resource_list, validate_container_resource_name,
+    validate_resource_name,
+};
 use crate::{
     field::{Error, Path},
     kinds::{field_checks::push_invalid, go_values::typed_string},
@@ -39,7 +42,7 @@ impl RestStrategy for LimitRange {
             }
             for list in [MAX, MIN, DEFAULT, DEFAULT_REQUEST, RATIO] {
                 if let Some(list) = limit.at_mut(list) {
-                    default_list(list);
+                    set_defaults_resource_list(list);
                 }
             }
         }
@@ -148,9 +151,9 @@ fn read<'v>(errors: &mut ErrorList, at: &Path<'_>, limit: &'v Value, ty: &str, l
     let mut amounts = Amounts::new();
     for (name, amount) in limit.entries(list) {
         if matches!(ty, POD | CONTAINER) {
-            validate_container_name(name, &field_path.key(name), errors);
+            validate_container_resource_name(name, &field_path.key(name), errors);
         } else {
-            validate_name(name, &field_path.key(name), errors);
+            validate_resource_name(name, &field_path.key(name), errors);
         }
         if let Ok(amount) = Quantity::from_value(amount) {
             amounts.insert(name, amount);
@@ -236,7 +239,7 @@ impl Bounds<'_> {
         }
         if let (Some(default), Some(request)) = (self.default, self.request)
             && default != request
-            && !overcommits(self.name)
+            && !is_overcommit_allowed(self.name)
         {
             let name = self.name;
             push_at(

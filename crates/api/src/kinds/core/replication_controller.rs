@@ -34,7 +34,7 @@ impl RestStrategy for ReplicationController {
         }
         spec.set_default("replicas", 1);
         if let Some(template) = spec.at_mut("template").filter(|template| !template.is_null()) {
-            pod::default_template(template);
+            pod::set_defaults_pod_template(template);
         }
         let metadata = object.ensure_object("metadata");
         if !labels.is_null() && metadata.entries("labels").is_empty() {
@@ -162,7 +162,7 @@ fn validate(spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     } else {
         let selector = Selector::from_labels(spec.get("selector"));
         pod_template::validate_labels_match(&selector, template, &field_path, errors);
-        pod::validate_template_with(
+        pod::validate_pod_template_spec(
             template,
             &pod_template::template_validation_options(old),
             &field_path,

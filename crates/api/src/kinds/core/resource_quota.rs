@@ -5,7 +5,8 @@ use std::{cell::LazyCell, collections::BTreeSet};
 use serde_json::{Value, json};
 
 use super::pod::resources::{
-    default_list, is_standard_quota, quantity_or_zero, validate_amount, validate_quota_name,
+    is_standard_quota, quantity_or_zero, set_defaults_resource_list, validate_quota_resource_name,
+    validate_resource_quantity_value,
 };
 use crate::{
     apply::managed::ResetFields,
@@ -63,7 +64,7 @@ impl RestStrategy for ResourceQuota {
     fn set_defaults(&self, object: &mut Value) {
         for (part, list) in [("spec", "hard"), ("status", "hard"), ("status", "used")] {
             if let Some(list) = object.at_mut(part).and_then(|part| part.at_mut(list)) {
-                default_list(list);
+                set_defaults_resource_list(list);
             }
         }
     }
@@ -180,8 +181,8 @@ fn status(errors: &mut ErrorList, status: &Value) {
 fn amounts(errors: &mut ErrorList, at: &Path<'_>, list: &Value) {
     for (name, value) in list.as_object().into_iter().flatten() {
         let field_path = at.key(name);
-        validate_quota_name(name, &field_path, errors);
-        validate_amount(name, &quantity_or_zero(value), &field_path, errors);
+        validate_quota_resource_name(name, &field_path, errors);
+        validate_resource_quantity_value(name, &quantity_or_zero(value), &field_path, errors);
     }
 }
 

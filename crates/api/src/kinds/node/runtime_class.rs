@@ -98,7 +98,7 @@ fn validate_overhead_and_scheduling(object: &Value, errors: &mut ErrorList) {
 /// Validates tolerations and rejects duplicates.
 // upstream: pkg/apis/node/validation/validation.go validateTolerations
 fn validate_tolerations(tolerations: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
-    pod::validate_added_tolerations(tolerations, at, errors);
+    pod::validate_runtime_class_tolerations(tolerations, at, errors);
     let key = |toleration: &Value| TOLERATION_KEY.map(|field| toleration.text(field).to_owned());
     let duplicates = field_checks::duplicate_flags(tolerations.iter().map(key));
     for (index, toleration) in tolerations.iter().enumerate() {

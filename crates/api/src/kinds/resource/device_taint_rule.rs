@@ -1,8 +1,8 @@
-//! Device taint rules: taints an administrator puts on devices.
+//! DeviceTaintRule: taints that an administrator puts on devices (KEP-5055).
 
 use serde_json::{Value, json};
 
-use super::{taint, word};
+use super::{names, taint};
 use crate::{
     field::{Error, Path},
     kinds::{condition, core::volume::source::validate_csi_driver_name, field_checks, status_meta},
@@ -10,7 +10,7 @@ use crate::{
     time::Time,
 };
 
-const CONDITIONS: usize = 8;
+const MAX_CONDITIONS: usize = 8;
 
 pub(super) struct DeviceTaintRule;
 
@@ -19,16 +19,16 @@ impl RestStrategy for DeviceTaintRule {
     // upstream: pkg/registry/resource/devicetaintrule/strategy.go PrepareForCreate
     fn prepare_for_create(&self, object: &mut Value, at: &StrategyContext<'_>) {
         object.set("status", json!({}));
-        taint::date(object.ensure_object("spec").ensure_object("taint"), at.now);
+        taint::set_time_added(object.ensure_object("spec").ensure_object("taint"), at.now);
     }
 
-    /// An effect is there since it was changed, unless the client says otherwise.
+    /// `timeAdded` is set when the effect changes, unless the client sets it.
     // upstream: pkg/registry/resource/devicetaintrule/strategy.go PrepareForUpdate
     fn prepare_for_update(&self, new: &mut Value, old: &Value, at: &StrategyContext<'_>) {
         new.copy_from("status", old);
         let before = old.at_path("spec.taint");
         let taint = new.ensure_object("spec").ensure_object("taint");
-        taint::date(taint, at.now);
+        taint::set_time_added(taint, at.now);
         if taint.at("effect") != before.at("effect") && taint.at("timeAdded") == before.at("timeAdded") {
             taint.set("timeAdded", at.now.truncated().to_string());
         }
@@ -42,7 +42,7 @@ impl RestStrategy for DeviceTaintRule {
 
     // upstream: pkg/apis/resource/validation/validation.go ValidateDeviceTaintRule
     fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
-        validate(object.at("spec"), errors);
+        validate_device_taint_rule_spec(object.at("spec"), errors);
     }
 
     // upstream: pkg/apis/resource/validation/validation.go ValidateDeviceTaintRuleStatusUpdate
@@ -57,8 +57,12 @@ impl RestStrategy for DeviceTaintRule {
         let field_path = at.child("conditions");
         let conditions = new.at("status").items("conditions");
         condition::validate_conditions(conditions, &field_path, errors);
-        if conditions.len() > CONDITIONS {
-            errors.push(Error::too_many(&field_path, Some(conditions.len()), CONDITIONS));
+        if conditions.len() > MAX_CONDITIONS {
+            errors.push(Error::too_many(
+                &field_path,
+                Some(conditions.len()),
+                MAX_CONDITIONS,
+            ));
         }
     }
 
@@ -102,7 +106,8 @@ impl RestStrategy for DeviceTaintRule {
     }
 }
 
-fn validate(spec: &Value, errors: &mut ErrorList) {
+// upstream: pkg/apis/resource/validation/validation.go validateDeviceTaintRuleSpec, validateDeviceTaintSelector
+fn validate_device_taint_rule_spec(spec: &Value, errors: &mut ErrorList) {
     let at = Path::new("spec");
     let selector = spec.at("deviceSelector");
     let field_path = at.child("deviceSelector");
@@ -110,15 +115,15 @@ fn validate(spec: &Value, errors: &mut ErrorList) {
         validate_csi_driver_name(driver, &field_path.child("driver"), errors);
     }
     if let Some(pool) = selector.at("pool").as_str() {
-        word::pool(pool, &field_path.child("pool"), errors);
+        names::validate_pool_name(pool, &field_path.child("pool"), errors);
     }
     if let Some(device) = selector.at("device").as_str() {
         field_checks::validate_dns1123_label(device, &field_path.child("device"), errors);
     }
     let taint = spec.at("taint");
     let field_path = at.child("taint");
-    taint::judge(taint, &field_path, errors);
-    taint::declared(taint, &field_path, errors);
+    taint::validate_device_taint(taint, &field_path, errors);
+    taint::validate_declaratively_taint(taint, &field_path, errors);
 }
 
 #[cfg(test)]
@@ -126,9 +131,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_taint_has_a_key_and_an_effect() {
+    fn requires_key_and_effect() {
         let mut errors = ErrorList::new();
-        validate(
+        validate_device_taint_rule_spec(
             &json!({"deviceSelector": {"pool": ""}, "taint": {"key": "k", "effect": ""}}),
             &mut errors,
         );
@@ -143,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_shows_the_taint_and_since_when() {
+    fn row_shows_the_taint_and_its_age() {
         let rule = json!({
             "metadata": {"name": "r", "creationTimestamp": "2026-01-01T00:00:00Z"},
             "spec": {"taint": {"key": "k", "value": "v", "effect": "NoExecute", "timeAdded": "2026-01-01T00:01:00Z"}},

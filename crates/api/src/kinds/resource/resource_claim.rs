@@ -1,4 +1,4 @@
-//! Resource claims: devices that somebody asked for, and got.
+//! ResourceClaim: a request for devices, and their allocation (dynamic resource allocation, KEP-4381).
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ pub(super) struct ResourceClaim;
 impl RestStrategy for ResourceClaim {
     fn set_defaults(&self, object: &mut Value) {
         if let Some(spec) = object.at_mut("spec") {
-            claim::default(spec);
+            claim::set_defaults_claim_spec(spec);
         }
         let results = object
             .at_mut("status")
@@ -24,7 +24,7 @@ impl RestStrategy for ResourceClaim {
             .and_then(|allocation| allocation.at_mut("devices"));
         if let Some(devices) = results {
             for result in devices.items_mut("results") {
-                taint::default_tolerations(result);
+                taint::set_defaults_tolerations(result);
             }
         }
     }
@@ -32,24 +32,24 @@ impl RestStrategy for ResourceClaim {
     // upstream: pkg/registry/resource/resourceclaim/strategy.go PrepareForCreate
     fn prepare_for_create(&self, object: &mut Value, _: &StrategyContext<'_>) {
         object.set("status", json!({}));
-        claim::drop_disabled(object.ensure_object("spec"), &Value::Null);
+        claim::drop_disabled_fields(object.ensure_object("spec"), &Value::Null);
     }
 
     // upstream: pkg/registry/resource/resourceclaim/strategy.go PrepareForUpdate
     fn prepare_for_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.copy_from("status", old);
-        claim::drop_disabled(new.ensure_object("spec"), old.at("spec"));
+        claim::drop_disabled_fields(new.ensure_object("spec"), old.at("spec"));
     }
 
     fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.copy_from("spec", old);
         status_meta::reset_object_meta_for_status(new, old);
-        allocation::prepare(new.ensure_object("status"), old.at("status"));
+        allocation::prepare_status(new.ensure_object("status"), old.at("status"));
     }
 
     // upstream: pkg/apis/resource/validation/validation.go ValidateResourceClaim
     fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
-        claim::validate(object.at("spec"), &Path::new("spec"), errors);
+        claim::validate_claim_spec(object.at("spec"), &Path::new("spec"), errors);
     }
 
     // upstream: pkg/apis/resource/validation/validation.go ValidateResourceClaimUpdate
@@ -70,7 +70,7 @@ impl RestStrategy for ResourceClaim {
         _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
-        allocation::validate(new, old.at("status"), errors);
+        allocation::validate_status_update(new, old.at("status"), errors);
     }
 
     fn columns(&self) -> &'static [Column] {
@@ -110,12 +110,12 @@ mod tests {
 
     fn errors(spec: &Value) -> Vec<String> {
         let mut errors = ErrorList::new();
-        claim::validate(spec, &Path::new("spec"), &mut errors);
+        claim::validate_claim_spec(spec, &Path::new("spec"), &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn a_request_wants_one_device_unless_it_says_otherwise() {
+    fn defaults_allocation_mode_and_count() {
         let mut object = json!({"spec": {"devices": {"requests": [
             {"name": "r", "exactly": {"deviceClassName": "c", "tolerations": [{}]}},
         ]}}});
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_told_apart_and_referred_to_by_name() {
+    fn rejects_duplicate_and_unknown_request_names() {
         let request = json!({"name": "r", "exactly": {"deviceClassName": "c", "allocationMode": "All"}});
         let spec = json!({"devices": {
             "requests": [request, request],
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_shows_the_state() {
+    fn row_shows_the_state() {
         let now = Time::parse("2026-01-01T00:00:30Z").unwrap();
         let of = |status: Value| {
             let claim = json!({"metadata": {"name": "c", "creationTimestamp": "2026-01-01T00:00:00Z"}, "status": status});

@@ -1,4 +1,4 @@
-//! Templates of resource claims.
+//! ResourceClaimTemplate: the template of claims that are created per pod.
 
 use serde_json::Value;
 
@@ -18,18 +18,18 @@ impl RestStrategy for ResourceClaimTemplate {
     fn set_defaults(&self, object: &mut Value) {
         let spec = object.at_mut("spec").and_then(|spec| spec.at_mut("spec"));
         if let Some(spec) = spec {
-            claim::default(spec);
+            claim::set_defaults_claim_spec(spec);
         }
     }
 
     // upstream: pkg/registry/resource/resourceclaimtemplate/strategy.go PrepareForCreate
     fn prepare_for_create(&self, object: &mut Value, _: &StrategyContext<'_>) {
-        claim::drop_disabled(object.ensure_object("spec").ensure_object("spec"), &Value::Null);
+        claim::drop_disabled_fields(object.ensure_object("spec").ensure_object("spec"), &Value::Null);
     }
 
     // upstream: pkg/registry/resource/resourceclaimtemplate/strategy.go PrepareForUpdate
     fn prepare_for_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
-        claim::drop_disabled(
+        claim::drop_disabled_fields(
             new.ensure_object("spec").ensure_object("spec"),
             old.at_path("spec.spec"),
         );
@@ -40,7 +40,7 @@ impl RestStrategy for ResourceClaimTemplate {
         let spec = object.at("spec");
         let at = Path::new("spec");
         validate_template_metadata(spec.at("metadata"), &at.child("metadata"), errors);
-        claim::validate(spec.at("spec"), &at.child("spec"), errors);
+        claim::validate_claim_spec(spec.at("spec"), &at.child("spec"), errors);
     }
 
     // upstream: pkg/apis/resource/validation/validation.go ValidateResourceClaimTemplateUpdate
@@ -49,7 +49,7 @@ impl RestStrategy for ResourceClaimTemplate {
         if new.at("spec") != old.at("spec") {
             errors.push(Error::invalid(
                 &Path::new("spec"),
-                shown(new.at("spec")),
+                spec_value(new.at("spec")),
                 field_checks::IMMUTABLE,
             ));
         }
@@ -66,8 +66,8 @@ impl RestStrategy for ResourceClaimTemplate {
     }
 }
 
-/// A spec as errors show it: the metadata stand inline.
-fn shown(spec: &Value) -> BadValue {
+/// A spec as the value of an error: metadata is inlined, and the internal type has no JSON tags.
+fn spec_value(spec: &Value) -> BadValue {
     let metadata: Vec<_> = ["labels", "annotations"]
         .into_iter()
         .filter(|name| spec.at("metadata").has(name))

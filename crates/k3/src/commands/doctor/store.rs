@@ -17,7 +17,7 @@ pub(super) async fn check(flags: &StoreFlags, running: &ServerState) -> Check {
         Err(failure) => return Check::fail(STORE, failure.to_string(), "see the flags"),
     };
     if let StorageConfig::File(options) = &config
-        && !options.folder.is_dir()
+        && !options.directory.is_dir()
     {
         return Check::ok(STORE, "none yet; the first `k3 start` makes it");
     }

@@ -83,18 +83,18 @@ pub(super) fn run(flags: &MigrateFlags) -> Result<(), Failure> {
         let spent = progress.end();
         print_line!(
             "{}, from revision {} to {}; read again and compared",
-            progress::line("copied", copied.moved, spent),
+            progress::line("copied", copied.transferred, spent),
             copied.source,
             copied.target
         );
         if copied.expired > 0 {
             print_line!("{} of them had a time to end at, which has come", copied.expired);
         }
-        if copied.missed > 0 {
+        if copied.missed_commits > 0 {
             eprintln!(
                 "warning: {} writes came to the source meanwhile and are not in the target: stop the servers that use it, \
                  and copy again with --force",
-                copied.missed
+                copied.missed_commits
             );
         }
         Ok(())

@@ -118,7 +118,7 @@ mod tests {
             let Ok(StorageConfig::File(options)) = config(text) else {
                 panic!("{text}")
             };
-            assert_eq!(options.folder, Path::new("/data/objects"));
+            assert_eq!(options.directory, Path::new("/data/objects"));
         }
     }
 

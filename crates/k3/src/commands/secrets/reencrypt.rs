@@ -1,7 +1,7 @@
 //! `k3 secrets reencrypt`: rewrites objects that are not stored with the current key.
 
 use clap::Args;
-use k3_storage::transfer::Moved;
+use k3_storage::transfer::TransferProgress;
 use serde_json::Value;
 
 use super::{
@@ -33,7 +33,7 @@ struct Target {
 /// What was done.
 #[derive(Default)]
 struct Summary {
-    rewritten: Moved,
+    rewritten: TransferProgress,
     /// Objects that were stored with the current key already.
     current: u64,
     /// Objects that could not be rewritten, each with the reason.

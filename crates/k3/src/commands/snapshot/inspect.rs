@@ -31,8 +31,8 @@ pub(super) async fn run(flags: &InspectFlags) -> Result<(), Failure> {
             "format": summary.format,
             "revision": summary.revision.get(),
             "taken": taken,
-            "objects": summary.moved.entries,
-            "bytes": summary.moved.bytes,
+            "objects": summary.transferred.entries,
+            "bytes": summary.transferred.bytes,
         });
         print_line!("{told:#}");
         return Ok(());
@@ -42,8 +42,8 @@ pub(super) async fn run(flags: &InspectFlags) -> Result<(), Failure> {
         flags.file.display(),
         summary.format,
         summary.revision,
-        summary.moved.entries,
-        progress::size(summary.moved.bytes)
+        summary.transferred.entries,
+        progress::size(summary.transferred.bytes)
     );
     Ok(())
 }
@@ -67,7 +67,7 @@ pub(super) async fn check(file: &Path) -> Result<BackupSummary, Failure> {
 
 /// When it was taken, as the API writes times.
 fn date(summary: &BackupSummary) -> String {
-    let taken = UtcDateTime::from(OffsetDateTime::from(summary.taken));
+    let taken = UtcDateTime::from(OffsetDateTime::from(summary.created_at));
     format!(
         "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z",
         taken.year(),

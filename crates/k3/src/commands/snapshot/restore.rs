@@ -57,7 +57,7 @@ pub(super) async fn run(flags: &RestoreFlags) -> Result<(), Failure> {
     let spent = progress.end();
     print_line!(
         "{}, now at revision {}; read again and compared",
-        progress::line("restored", restored.backup.moved, spent),
+        progress::line("restored", restored.backup.transferred, spent),
         restored.revision
     );
     if expired > 0 {

@@ -54,7 +54,7 @@ pub(super) async fn run(flags: &SaveFlags) -> Result<(), Failure> {
     let mut progress = Progress::new("saved");
     let saved = if let Some(store) = store {
         let is_included = |key: &Key| flags.include_keys || !server::holds_private_keys(key);
-        let saved = transfer::backup_where(is_included, &*store, out, SystemClock.now(), |moved| {
+        let saved = transfer::backup_filtered(is_included, &*store, out, SystemClock.now(), |moved| {
             progress.update(moved);
         })
         .await;
@@ -82,7 +82,7 @@ pub(super) async fn run(flags: &SaveFlags) -> Result<(), Failure> {
     let spent = progress.end();
     print_line!(
         "{} to {}, at revision {}; read again and found whole",
-        progress::line("saved", saved.moved, spent),
+        progress::line("saved", saved.transferred, spent),
         file.display(),
         saved.revision
     );

@@ -337,7 +337,7 @@ mod tests {
         let Ok(StorageConfig::File(options)) = config("") else {
             panic!()
         };
-        assert_eq!(options.folder, Path::new("/data/objects"));
+        assert_eq!(options.directory, Path::new("/data/objects"));
         assert_eq!(options.durability, Durability::Synced);
         assert!(matches!(config("--storage memory"), Ok(StorageConfig::Memory)));
     }
@@ -376,7 +376,7 @@ mod tests {
         let Ok(StorageConfig::File(options)) = config("--backend=file --file-rootpath=/objects") else {
             panic!()
         };
-        assert_eq!(options.folder, Path::new("/objects"));
+        assert_eq!(options.directory, Path::new("/objects"));
     }
 
     #[test]

@@ -79,7 +79,7 @@ impl RestStrategy for Job {
         spec.set_default("podReplacementPolicy", replacement);
         spec.set_default("manualSelector", false);
         set_defaults_pod_failure_policy(spec);
-        pod::default_template(spec.ensure_object("template"));
+        pod::set_defaults_pod_template(spec.ensure_object("template"));
         let metadata = object.ensure_object("metadata");
         if !labels.is_null() && metadata.entries("labels").is_empty() {
             metadata.set("labels", labels);
@@ -223,7 +223,7 @@ pub(super) fn drop_disabled_fields(spec: &mut Value, old: &Value) {
         spec.remove("scheduling");
     }
     if let Some(template) = spec.at_mut("template") {
-        pod::drop_from_template(template, old.at("template"));
+        pod::drop_disabled_template_fields(template, old.at("template"));
     }
 }
 
@@ -240,7 +240,7 @@ pub(super) fn spec_warnings(spec: &Value, old: Option<&Value>, at: &Path<'_>) ->
         ));
     }
     let before = old.map(|old| old.at("template"));
-    warnings.extend(pod::template_warnings(
+    warnings.extend(pod::get_warnings_for_pod_template(
         spec.at("template"),
         &at.child("template"),
         before,

@@ -53,7 +53,7 @@ pub(in crate::kinds::batch) fn validate_job_spec(
     validate_pod_replacement_policy(spec, &at.child("podReplacementPolicy"), errors);
     let template = at.child("template");
     let options = pod_template::template_validation_options(old);
-    pod::validate_template_with(spec.at("template"), &options, &template, errors);
+    pod::validate_pod_template_spec(spec.at("template"), &options, &template, errors);
     validate_restart_policy(spec, &template.child("spec"), errors);
 }
 

@@ -95,7 +95,7 @@ fn validate_pod_template_update(
         }
     }
     if *pod != allowed {
-        let pod_value = pod::shown("PodSpec", pod);
+        let pod_value = pod::internal_value("PodSpec", pod);
         errors.push(Error::invalid(
             &at.child("template.spec"),
             pod_value,

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
-use super::pod::resources::{default_list, quantity_or_zero, validate_amount};
+use super::pod::resources::{quantity_or_zero, set_defaults_resource_list, validate_resource_quantity_value};
 use crate::{
     apply::managed::ResetFields,
     field::{BadValue, Error, Path},
@@ -59,7 +59,7 @@ impl RestStrategy for Node {
             }
             for list in ["capacity", "allocatable"] {
                 if let Some(list) = status.at_mut(list) {
-                    default_list(list);
+                    set_defaults_resource_list(list);
                 }
             }
         }
@@ -228,7 +228,7 @@ fn resources(errors: &mut ErrorList, node: &Value) {
     for list in ["capacity", "allocatable"] {
         let field_path = root.child(list);
         for (name, value) in status.entries(list) {
-            validate_amount(name, &quantity_or_zero(value), &field_path.child(name), errors);
+            validate_resource_quantity_value(name, &quantity_or_zero(value), &field_path.child(name), errors);
         }
     }
 }

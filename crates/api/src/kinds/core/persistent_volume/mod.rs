@@ -10,7 +10,7 @@ pub(crate) use self::spec::{Context, validate_volume_spec};
 use super::{
     node_selector::{self, Values},
     persistent_volume_claim::{class_of, short_modes},
-    pod::resources::default_list,
+    pod::resources::set_defaults_resource_list,
     volume::default_source,
 };
 use crate::{
@@ -224,7 +224,7 @@ pub(crate) fn default_sources(spec: &mut Value) {
     let Value::Object(fields) = spec else { return };
     for (name, value) in fields {
         match name.as_str() {
-            "capacity" => default_list(value),
+            "capacity" => set_defaults_resource_list(value),
             name => default_source(name, value),
         }
     }

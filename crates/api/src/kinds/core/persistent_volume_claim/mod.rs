@@ -11,7 +11,7 @@ pub(crate) use self::spec::{
     Leniency, VOLUME_MODES, access_modes, class_name, default_spec, positive, validate_claim_spec,
     validate_claim_template, validate_template_metadata,
 };
-use super::{persistent_volume::CLASS_ANNOTATION, pod::resources::default_list};
+use super::{persistent_volume::CLASS_ANNOTATION, pod::resources::set_defaults_resource_list};
 use crate::{
     apply::{FieldSet, managed::ResetFields},
     field::{Error, Path},
@@ -152,7 +152,7 @@ pub(crate) fn default_claim(claim: &mut Value) {
     status.set_default("phase", "Pending");
     for name in ["capacity", "allocatedResources"] {
         if let Some(list) = status.at_mut(name) {
-            default_list(list);
+            set_defaults_resource_list(list);
         }
     }
     default_spec(claim.ensure_object("spec"));

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     field::{BadValue, Error, Path},
-    kinds::{core::pod::resources::default_list, field_checks},
+    kinds::{core::pod::resources::set_defaults_resource_list, field_checks},
     name,
     quantity::Quantity,
     selector::label::{InvalidValues, UnknownOperators, validate},
@@ -54,7 +54,7 @@ pub(crate) fn default_spec(spec: &mut Value) {
     if let Some(resources) = spec.at_mut("resources") {
         for name in ["limits", "requests"] {
             if let Some(list) = resources.at_mut(name) {
-                default_list(list);
+                set_defaults_resource_list(list);
             }
         }
     }

@@ -1,10 +1,10 @@
-//! The environment of containers.
+//! Environment variables of containers.
 
 use std::{cell::LazyCell, collections::HashMap};
 
 use serde_json::Value;
 
-use super::report::Report;
+use super::error_list::ErrorListExt;
 use crate::{
     field::Path,
     kinds::core::volume::{Place, object_field, resource_field},
@@ -15,7 +15,7 @@ use crate::{
     strategy::{ErrorList, Tree},
 };
 
-/// The fields of its pod a variable can hold, beside labels and annotations.
+/// Pod fields that a variable can refer to, beside labels and annotations.
 const FIELDS: [&str; 9] = [
     "metadata.name",
     "metadata.namespace",
@@ -28,8 +28,8 @@ const FIELDS: [&str; 9] = [
     "status.podIPs",
 ];
 
-/// What is wrong with variables.
-pub(super) fn validate(variables: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
+// upstream: pkg/apis/core/validation/validation.go ValidateEnv
+pub(super) fn validate_env(variables: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
     for (index, variable) in variables.iter().enumerate() {
         let field_path = at.index(index);
         match variable.text("name") {
@@ -41,12 +41,13 @@ pub(super) fn validate(variables: &[Value], at: &Path<'_>, errors: &mut ErrorLis
             ),
         }
         if variable.has("valueFrom") {
-            source(variable, &field_path.child("valueFrom"), errors);
+            validate_env_var_source(variable, &field_path.child("valueFrom"), errors);
         }
     }
 }
 
-fn source(variable: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+// upstream: pkg/apis/core/validation/validation.go validateEnvVarValueFrom
+fn validate_env_var_source(variable: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let from = variable.at("valueFrom");
     let mut sources = 0;
     let mut has = |name: &str| {
@@ -62,11 +63,11 @@ fn source(variable: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     }
     for name in ["configMapKeyRef", "secretKeyRef"] {
         if has(name) {
-            key_reference(from.at(name), &at.child(name), errors);
+            validate_key_selector(from.at(name), &at.child(name), errors);
         }
     }
     if has("fileKeyRef") {
-        file_reference(from.at("fileKeyRef"), &at.child("fileKeyRef"), errors);
+        validate_file_key_selector(from.at("fileKeyRef"), &at.child("fileKeyRef"), errors);
     }
     if sources == 0 {
         let detail = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`";
@@ -78,7 +79,8 @@ fn source(variable: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn key_reference(reference: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+// upstream: pkg/apis/core/validation/validation.go validateConfigMapKeySelector, validateSecretKeySelector
+fn validate_key_selector(reference: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let name = reference.text("name");
     errors.push_invalid(&at.child("name"), name, validate_dns1123_subdomain(name));
     match reference.text("key") {
@@ -87,7 +89,8 @@ fn key_reference(reference: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn file_reference(reference: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+// upstream: pkg/apis/core/validation/validation.go validateFileKeySelector
+fn validate_file_key_selector(reference: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     match reference.text("key") {
         "" => errors.required(&at.child("key"), ""),
         key => errors.push_invalid(&at.child("key"), key, validate_relaxed_env_var_name(key)),
@@ -98,27 +101,29 @@ fn file_reference(reference: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     }
     match reference.text("path") {
         "" => errors.required(&at.child("path"), ""),
-        path => no_steps_back(path, &at.child("path"), errors),
+        path => validate_path_no_backsteps(path, &at.child("path"), errors),
     }
 }
 
-/// A path that must not lead upwards.
-pub(super) fn no_steps_back(path: &str, at: &Path<'_>, errors: &mut ErrorList) {
-    if path.split('/').any(|part| part == "..") {
+/// A path must not contain `..`.
+// upstream: pkg/apis/core/validation/validation.go validatePathNoBacksteps
+pub(super) fn validate_path_no_backsteps(path: &str, at: &Path<'_>, errors: &mut ErrorList) {
+    if path.split('/').any(|segment| segment == "..") {
         errors.invalid(at, path, "must not contain '..'");
     }
 }
 
-/// A path that must lead downwards.
-pub(super) fn descending(path: &str, at: &Path<'_>, errors: &mut ErrorList) {
+/// A path must be relative and must not contain `..`.
+// upstream: pkg/apis/core/validation/validation.go validateLocalDescendingPath
+pub(super) fn validate_local_descending_path(path: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if path.starts_with('/') {
         errors.invalid(at, path, "must be a relative path");
     }
-    no_steps_back(path, at, errors);
+    validate_path_no_backsteps(path, at, errors);
 }
 
-/// What is wrong with where variables are taken from in bulk.
-pub(super) fn validate_from(sources: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
+// upstream: pkg/apis/core/validation/validation.go ValidateEnvFrom
+pub(super) fn validate_env_from(sources: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
     for (index, from) in sources.iter().enumerate() {
         let field_path = at.index(index);
         let prefix = from.text("prefix");
@@ -139,7 +144,7 @@ pub(super) fn validate_from(sources: &[Value], at: &Path<'_>, errors: &mut Error
             let name_at = kind_at.child("name");
             match from.at(kind).text("name") {
                 "" => errors.required(&name_at, ""),
-                // A dash at the end is taken, as in the beginning of a name.
+                // A trailing dash is allowed, as in a name prefix.
                 name => errors.push_invalid(&name_at, name, crate::name::NameFormat::Subdomain.prefix(name)),
             }
         }
@@ -151,9 +156,10 @@ pub(super) fn validate_from(sources: &[Value], at: &Path<'_>, errors: &mut Error
     }
 }
 
-/// Variables read from files need a volume that is a scratch directory.
-pub(super) fn validate_files(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
-    // Of several by one name, the last.
+/// Variables from files require an emptyDir volume.
+// upstream: pkg/apis/core/validation/validation.go validateFileKeyRefVolumes
+pub(super) fn validate_file_key_ref_volumes(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+    // Of several with one name, the last counts.
     let volumes = LazyCell::new(|| -> HashMap<&str, &Value> {
         let volumes = spec.items("volumes").iter();
         volumes.map(|volume| (volume.text("name"), volume)).collect()

@@ -1,6 +1,6 @@
-//! Pods: what is filled in, what may stand in them and change, and what a table shows.
+//! Pods: strategy, defaulting, validation and table columns.
 //!
-//! Workloads use what is public here for the templates of their pods.
+//! Workloads use the public functions for their pod templates.
 
 mod affinity;
 mod annotations;
@@ -9,18 +9,18 @@ mod defaults;
 pub(crate) mod disabled;
 mod env;
 mod equality;
+mod error_list;
 mod handler;
 mod host;
 pub(crate) mod internal;
 mod mount;
 pub(crate) mod options;
-mod overlap;
-mod part;
-mod port;
+mod overlap_warnings;
+mod pod_level_resources;
+mod port_warnings;
 mod prepare;
 mod profile;
 mod qos;
-mod report;
 mod resize;
 pub(crate) mod resources;
 mod restart;
@@ -28,6 +28,7 @@ mod security;
 mod spec;
 mod spread;
 mod status;
+mod subresources;
 mod table;
 pub(crate) mod template;
 #[cfg(test)]
@@ -35,7 +36,6 @@ mod tests;
 mod toleration;
 mod update;
 mod warnings;
-mod whole;
 mod windows;
 
 use std::borrow::Cow;
@@ -43,14 +43,14 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 pub(crate) use self::{
-    defaults::default_template,
-    disabled::drop_from_template,
-    internal::shown,
-    options::Options,
+    defaults::set_defaults_pod_template,
+    disabled::drop_disabled_template_fields,
+    internal::internal_value,
+    options::PodValidationOptions,
     resources::validate_overhead,
-    template::{PodTemplate, validate_template_with},
-    toleration::validate_added_tolerations,
-    warnings::template_warnings,
+    template::{PodTemplate, validate_pod_template_spec},
+    toleration::validate_runtime_class_tolerations,
+    warnings::get_warnings_for_pod_template,
 };
 use crate::{
     apply::{FieldSet, managed::ResetFields},
@@ -66,32 +66,32 @@ pub(crate) struct Pod;
 impl RestStrategy for Pod {
     // upstream: pkg/apis/core/v1/defaults.go SetDefaults_Pod
     fn set_defaults(&self, object: &mut Value) {
-        defaults::pod(object);
+        defaults::set_defaults_pod(object);
     }
 
     // upstream: pkg/registry/core/pod/strategy.go PrepareForCreate
     fn prepare_for_create(&self, object: &mut Value, at: &StrategyContext<'_>) {
-        prepare::create(object, at.now);
+        prepare::prepare_for_create(object, at.now);
     }
 
     // upstream: pkg/registry/core/pod/strategy.go PrepareForUpdate
     fn prepare_for_update(&self, new: &mut Value, old: &Value, _at: &StrategyContext<'_>) {
-        prepare::update(new, old);
+        prepare::prepare_for_update(new, old);
     }
 
     // upstream: pkg/registry/core/pod/strategy.go podStatusStrategy
     fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _at: &StrategyContext<'_>) {
-        prepare::status(new, old);
+        prepare::prepare_status_for_update(new, old);
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidatePodCreate
     fn validate(&self, object: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
-        spec::validate_new(object, errors);
+        spec::validate_pod_create(object, errors);
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidatePodUpdate
     fn validate_update(&self, new: &Value, old: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
-        update::validate(new, old, errors);
+        update::validate_pod_update(new, old, errors);
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidatePodStatusUpdate
@@ -102,28 +102,28 @@ impl RestStrategy for Pod {
         _at: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
-        status::validate(new, old, errors);
+        status::validate_pod_status_update(new, old, errors);
     }
 
     fn subresource_strategy(&self, subresource: &str) -> Option<&'static dyn RestStrategy> {
         match subresource {
-            "ephemeralcontainers" => Some(&part::EphemeralContainers),
-            "resize" => Some(&part::Resize),
+            "ephemeralcontainers" => Some(&subresources::EphemeralContainers),
+            "resize" => Some(&subresources::Resize),
             _ => None,
         }
     }
 
     // upstream: pkg/registry/core/pod/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
-        // Pods change often, and mostly by programs.
+        // Pods are updated often, and mostly by programs.
         if old.is_some() {
             return Vec::new();
         }
-        warnings::pod(new)
+        warnings::get_warnings_for_pod(new)
     }
 
     fn status_warnings(&self, new: &Value, _old: &Value) -> Vec<String> {
-        warnings::addresses(new.at("status"))
+        warnings::get_warnings_for_pod_ips(new.at("status"))
     }
 
     fn has_generation(&self) -> bool {
@@ -131,7 +131,7 @@ impl RestStrategy for Pod {
     }
 
     fn raises_generation(&self, new: &Value, old: &Value) -> bool {
-        !equality::same(new.at("spec"), old.at("spec"))
+        !equality::semantic_equal(new.at("spec"), old.at("spec"))
     }
 
     fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
@@ -150,10 +150,11 @@ impl RestStrategy for Pod {
         SELECTABLE
     }
 
+    // upstream: pkg/registry/core/pod/strategy.go CheckGracefulDelete
     fn check_graceful_delete(&self, object: &Value, asked: Option<i64>) -> GracefulDeletion {
         let spec = object.at("spec");
         let status = object.at("status");
-        // Nobody runs it, so nobody needs time to end it.
+        // No kubelet runs it, so no time is needed to stop it.
         if spec.text("nodeName").is_empty() || matches!(status.text("phase"), "Failed" | "Succeeded") {
             return GracefulDeletion::Seconds(0);
         }
@@ -170,15 +171,15 @@ impl RestStrategy for Pod {
 
     // upstream: pkg/printers/internalversion/printers.go printPod
     fn row(&self, object: &Value, now: Time) -> Row {
-        table::row(object, now)
+        table::print_pod(object, now)
     }
 
     fn row_reads(&self) -> Option<fn(&str) -> bool> {
-        Some(table::reads)
+        Some(table::row_reads_field)
     }
 }
 
-/// A field that is text.
+/// A string field.
 macro_rules! text {
     ($field:literal, $part:literal, $name:literal) => {
         SelectableField::rule($field, |pod| Cow::Borrowed(pod.at($part).text($name)))
@@ -187,7 +188,7 @@ macro_rules! text {
 
 const SELECTABLE: &[SelectableField] = &[
     text!("spec.nodeName", "spec", "nodeName"),
-    // The old name of the same.
+    // The deprecated alias.
     text!("spec.host", "spec", "nodeName"),
     text!("spec.restartPolicy", "spec", "restartPolicy"),
     text!("spec.schedulerName", "spec", "schedulerName"),
@@ -204,7 +205,7 @@ const SELECTABLE: &[SelectableField] = &[
         let addresses = pod.at("status").items("podIPs");
         Cow::Borrowed(addresses.first().map_or("", |address| address.text("ip")))
     }),
-    // It can be asked for, but no pod has it.
+    // Upstream lists it, but no pod has it.
     SelectableField::rule("status.podIPs", |_| Cow::Borrowed("")),
     text!("status.nominatedNodeName", "status", "nominatedNodeName"),
 ];
