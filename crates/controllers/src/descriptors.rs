@@ -21,7 +21,7 @@ pub struct ControllerDescriptor {
     pub account: &'static str,
     /// Whether it runs unless it is left out; the others run only if they are named.
     pub is_on: bool,
-    /// Makes what runs.
+    /// Builds the controller's tasks.
     pub make: fn(&ControllerContext) -> Vec<Task>,
 }
 

@@ -76,7 +76,7 @@ fn annotated_ttl(node: &Node) -> Option<u32> {
     node.metadata.annotation(ANNOTATION)?.parse().ok()
 }
 
-// --- Size ---
+// --- ClusterSize ---
 
 impl ClusterSize {
     /// The TTL for a number of nodes.

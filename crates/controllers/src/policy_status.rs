@@ -57,7 +57,7 @@ fn is_unchecked(policy: &Policy) -> bool {
     policy.metadata.generation > policy.status.observed_generation
 }
 
-// --- Checker ---
+// --- ValidatingAdmissionPolicyStatusController ---
 
 impl Reconciler for ValidatingAdmissionPolicyStatusController {
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {

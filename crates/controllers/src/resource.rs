@@ -143,7 +143,7 @@ impl Resource {
     }
 }
 
-/// Appends one segment to a path. Names may come from references in objects, which anybody may have written: whatever such a name
+/// Appends one segment to a path. Names may be taken from references in objects, which any user may write: whatever such a name
 /// is, it never becomes another path, another segment, or a query.
 pub(crate) fn push_segment(path: &mut String, text: &str) {
     path.push('/');

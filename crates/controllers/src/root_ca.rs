@@ -34,7 +34,6 @@ struct ConfigMap {
 
 object!(ConfigMap);
 
-/// What runs.
 // upstream: pkg/controller/certificates/rootcacertpublisher/publisher.go Publisher, syncNamespace
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let namespaces = context.informer::<Projection<IgnoredAny>>(&NAMESPACES);
@@ -69,7 +68,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
                 let written = match have.get(&Key::new(namespace, NAME)) {
                     Some(map) if map.is_right(&authority) => return Ok(Outcome::Done),
                     Some(map) => {
-                        // Whatever else somebody put there goes: a null takes a field away.
+                        // Other fields are removed: null deletes a field in a merge patch.
                         let mut fields: serde_json::Map<_, _> =
                             map.data.keys().map(|key| (key.clone(), Value::Null)).collect();
                         fields.insert(FIELD.to_owned(), (*authority).into());
@@ -84,7 +83,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
                     }
                 };
                 match written {
-                    // Another was faster, or the namespace is going by now.
+                    // It exists already, or the namespace is terminating.
                     Err(error)
                         if has_status_code(&error, 409)
                             || has_status_code(&error, 403)

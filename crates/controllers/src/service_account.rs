@@ -19,7 +19,6 @@ const NAME: &str = "default";
 
 type Bare = Projection<IgnoredAny>;
 
-/// What runs.
 // upstream: pkg/controller/serviceaccount/serviceaccounts_controller.go ServiceAccountsController, syncNamespace
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let namespaces = context.informer::<Bare>(&NAMESPACES);
@@ -54,7 +53,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
                     .create::<Value>(&SERVICE_ACCOUNTS, namespace, &account)
                     .await
                 {
-                    // Another was faster, or the namespace is going by now.
+                    // It exists already, or the namespace is terminating.
                     Err(error)
                         if has_status_code(&error, 409)
                             || has_status_code(&error, 403)

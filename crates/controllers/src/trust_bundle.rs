@@ -80,7 +80,7 @@ fn bundle_name(certificates: &str) -> String {
     name
 }
 
-// --- Woken ---
+// --- TriggeredPublisher ---
 
 impl Runnable for TriggeredPublisher {
     fn name(&self) -> &'static str {
@@ -96,7 +96,7 @@ impl Runnable for TriggeredPublisher {
     }
 }
 
-// --- Publisher ---
+// --- ClusterTrustBundlePublisher ---
 
 impl Reconciler for ClusterTrustBundlePublisher {
     async fn reconcile(&self, _: Request) -> Result<Outcome, Error> {

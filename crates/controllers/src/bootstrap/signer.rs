@@ -93,7 +93,7 @@ fn signature_changes(data: &BTreeMap<String, String>, tokens: &BTreeMap<&str, &s
     changes
 }
 
-// --- Signer ---
+// --- BootstrapSigner ---
 
 impl Reconciler for BootstrapSigner {
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {

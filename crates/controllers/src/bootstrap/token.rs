@@ -48,7 +48,7 @@ pub(super) enum RemainingValidity {
     Expired,
 }
 
-// --- Token ---
+// --- BootstrapToken ---
 
 impl BootstrapToken {
     pub(super) fn informer(context: &ControllerContext) -> Informer<BootstrapToken> {

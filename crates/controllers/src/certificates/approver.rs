@@ -79,7 +79,7 @@ fn recognized_as(request: &SigningRequest) -> Result<&'static [(&'static str, &'
     Ok(if is_own { &KINDS } else { &KINDS[1..] })
 }
 
-// --- Approver ---
+// --- CertificateSigningRequestApprovingController ---
 
 impl Reconciler for CertificateSigningRequestApprovingController {
     async fn reconcile(&self, key: Request) -> Result<Outcome, Error> {

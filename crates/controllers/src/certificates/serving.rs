@@ -136,7 +136,7 @@ fn has_all(node: &Node, policy: &ServingNamePolicy<'_>, subject: &CertificateReq
     subject.hosts.iter().all(is_host) && subject.addresses.iter().all(is_address)
 }
 
-// --- Approver ---
+// --- KubeletServingApprover ---
 
 impl Reconciler for KubeletServingApprover {
     async fn reconcile(&self, key: Request) -> Result<Outcome, Error> {

@@ -112,7 +112,7 @@ fn validity(asked: Option<i32>) -> Duration {
     asked.map_or(MAX_VALIDITY, |asked| asked.clamp(MIN_VALIDITY, MAX_VALIDITY))
 }
 
-// --- Signer ---
+// --- CertificateSigningRequestSigningController ---
 
 impl Reconciler for CertificateSigningRequestSigningController {
     async fn reconcile(&self, key: Request) -> Result<Outcome, Error> {

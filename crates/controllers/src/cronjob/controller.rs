@@ -69,7 +69,7 @@ struct CronJobSync<'k> {
     events: Vec<EventMessage>,
 }
 
-// --- Keeper ---
+// --- CronJobController ---
 
 impl CronJobController {
     pub(super) fn new(context: &ControllerContext, crons: Informer<CronJob>, jobs: Informer<Job>) -> Self {
@@ -119,7 +119,7 @@ impl Reconciler for CronJobController {
     }
 }
 
-// --- Visit ---
+// --- CronJobSync ---
 
 impl CronJobSync<'_> {
     // upstream: pkg/controller/cronjob/cronjob_controllerv2.go sync, cleanupFinishedJobs

@@ -48,7 +48,7 @@ pub(super) struct MissedTimes {
     times: i64,
 }
 
-// --- Timetable ---
+// --- CronSchedule ---
 
 impl CronSchedule {
     /// Parses schedule and time zone. A zone in the schedule (TZ=) takes precedence over spec.timeZone.
@@ -143,7 +143,7 @@ impl CronSchedule {
     }
 }
 
-// --- Missed ---
+// --- MissedTimes ---
 
 impl MissedTimes {
     /// Whether too many times were missed.

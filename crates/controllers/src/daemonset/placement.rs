@@ -55,7 +55,7 @@ pub(super) enum NodeEligibility {
     Neither,
 }
 
-// --- Placement ---
+// --- NodeConstraints ---
 
 impl NodeConstraints {
     /// The constraints of a template. An unreadable template matches no node.

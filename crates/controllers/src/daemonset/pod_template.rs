@@ -28,7 +28,7 @@ pub(super) struct DaemonPodTemplate {
     spec: Value,
 }
 
-// --- Mark ---
+// --- TemplateRevision ---
 
 impl TemplateRevision {
     pub(super) fn new(set: &DaemonSet, hash: &str) -> Self {
@@ -53,7 +53,7 @@ impl TemplateRevision {
     }
 }
 
-// --- Mould ---
+// --- DaemonPodTemplate ---
 
 impl DaemonPodTemplate {
     // upstream: pkg/controller/daemon/util/daemonset_util.go CreatePodTemplate

@@ -59,7 +59,7 @@ pub(super) fn is_not_copied(annotation: &str) -> bool {
     .contains(&annotation)
 }
 
-// --- Set ---
+// --- DesiredReplicaSet ---
 
 impl DesiredReplicaSet {
     /// From an existing ReplicaSet.

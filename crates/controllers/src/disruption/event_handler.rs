@@ -13,7 +13,7 @@ pub(super) struct PodEventHandler {
     pub(super) recorder: Recorder,
 }
 
-// --- Wake ---
+// --- PodEventHandler ---
 
 impl PodEventHandler {
     /// The budgets to sync.

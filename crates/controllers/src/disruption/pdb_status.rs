@@ -38,7 +38,7 @@ pub(super) struct DisruptedPods {
     pub(super) next: Option<Duration>,
 }
 
-// --- Demand ---
+// --- ExpectedPodCount ---
 
 impl ExpectedPodCount {
     /// Whether it depends on the scale of the pods' controllers.
@@ -68,7 +68,7 @@ impl ExpectedPodCount {
     }
 }
 
-// --- Evictions ---
+// --- DisruptedPods ---
 
 impl DisruptedPods {
     /// Checks pods with a granted eviction.

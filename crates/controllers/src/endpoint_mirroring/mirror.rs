@@ -54,7 +54,7 @@ pub(super) fn annotations_for(endpoints: &Endpoints) -> Pairs {
     notes
 }
 
-// --- Plan ---
+// --- MirroringPlan ---
 
 impl MirroringPlan {
     // upstream: pkg/controller/endpointslicemirroring/reconciler.go reconcile

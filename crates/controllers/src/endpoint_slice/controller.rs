@@ -195,7 +195,7 @@ impl EndpointSliceController {
     }
 }
 
-// --- Trouble ---
+// --- SyncErrors ---
 
 impl SyncErrors {
     fn add(&mut self, messages: String, source: kube::Error) {

@@ -25,7 +25,7 @@ pub(super) fn is_automatic(service: &Service) -> bool {
     matches!(mode, Some("Auto" | "auto"))
 }
 
-// --- Preference ---
+// --- TrafficDistribution ---
 
 impl TrafficDistribution {
     /// From a Service.

@@ -81,7 +81,7 @@ struct SliceSizes {
     best: usize,
 }
 
-// --- Figures ---
+// --- EndpointSliceMetrics ---
 
 impl EndpointSliceMetrics {
     pub(super) fn new(metrics: &Metrics) -> Self {

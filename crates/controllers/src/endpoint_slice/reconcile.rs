@@ -49,7 +49,7 @@ pub(super) struct SlicePlan {
     pub(super) hinted: Option<Result<(), String>>,
 }
 
-// --- Seen ---
+// --- ObservedService ---
 
 impl ObservedService<'_> {
     /// A plan for each address family, and the deletion of slices of other families at the end.

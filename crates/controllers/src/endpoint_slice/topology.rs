@@ -33,7 +33,7 @@ struct Allocation {
 /// Number of endpoints per zone.
 type Counts = BTreeMap<Box<str>, i128>;
 
-// --- Zones ---
+// --- ZoneCpu ---
 
 impl ZoneCpu {
     /// Zones of all ready nodes; `None` if zone or CPU of one is unknown.

@@ -26,7 +26,7 @@ pub(super) struct DesiredEndpoints {
     pub(super) is_truncated: bool,
 }
 
-// --- Plan ---
+// --- DesiredEndpoints ---
 
 impl DesiredEndpoints {
     // upstream: pkg/controller/endpoint/endpoints_controller.go syncService

@@ -78,7 +78,7 @@ fn has_ephemeral_volumes(pod: &Pod) -> bool {
     !pod.metadata.is_terminating() && pod.spec.volumes.iter().any(Volume::is_ephemeral)
 }
 
-// --- Maker ---
+// --- EphemeralVolumeController ---
 
 impl Reconciler for EphemeralVolumeController {
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {

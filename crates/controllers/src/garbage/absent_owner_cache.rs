@@ -19,7 +19,7 @@ pub(super) struct AbsentOwnerCache {
 /// A reference, and the namespace of the object that has it.
 type OwnerKey = (OwnerReference, Box<str>);
 
-// --- Absent ---
+// --- AbsentOwnerCache ---
 
 impl AbsentOwnerCache {
     pub(super) fn has(&self, owner: &OwnerReference, namespace: &str) -> bool {

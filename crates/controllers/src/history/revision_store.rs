@@ -58,7 +58,7 @@ pub(crate) fn sets_to_sync(resource: &Resource, delta: &Delta<ControllerRevision
     keys
 }
 
-// --- Archive ---
+// --- RevisionStore ---
 
 impl RevisionStore {
     pub(crate) fn new(context: &ControllerContext, resource: &'static Resource) -> Self {

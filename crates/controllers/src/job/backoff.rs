@@ -17,7 +17,7 @@ pub(super) struct BackoffRecord {
     pub last: Option<Timestamp>,
 }
 
-// --- Failures ---
+// --- BackoffRecord ---
 
 impl BackoffRecord {
     /// Adds pods that finished since.

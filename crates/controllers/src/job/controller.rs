@@ -66,7 +66,7 @@ struct JobSync<'f> {
     action_label: Mutex<SyncAction>,
 }
 
-// --- Foreman ---
+// --- JobController ---
 
 impl JobController {
     pub(super) fn new(context: &ControllerContext, jobs: Informer<Job>, pods: Informer<Pod>) -> Self {
@@ -116,7 +116,7 @@ impl Reconciler for JobController {
     }
 }
 
-// --- Visit ---
+// --- JobSync ---
 
 impl JobSync<'_> {
     async fn run(&self) -> Result<Outcome, Error> {

@@ -12,7 +12,7 @@ pub(super) struct FailurePolicyMatch {
     pub message: Option<String>,
 }
 
-// --- Meaning ---
+// --- FailurePolicyMatch ---
 
 impl FailurePolicyMatch {
     /// Matches a failed pod against a policy.

@@ -57,7 +57,7 @@ pub(super) struct JobEnd {
     pub known: bool,
 }
 
-// --- End ---
+// --- JobEnd ---
 
 impl JobEnd {
     pub(super) fn success(reason: &str, message: &str) -> Self {
@@ -103,7 +103,7 @@ impl JobEnd {
     }
 }
 
-// --- Look ---
+// --- JobSnapshot ---
 
 impl<'a> JobSnapshot<'a> {
     /// `failures` is the backoff record of the last sync, if there is one.

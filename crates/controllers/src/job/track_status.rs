@@ -49,7 +49,7 @@ pub(super) struct StatusTracker<'l, 'a> {
     is_full: bool,
 }
 
-// --- Track ---
+// --- StatusTracker ---
 
 impl<'l, 'a> StatusTracker<'l, 'a> {
     /// The status to write before finalizers are removed.

@@ -94,7 +94,7 @@ fn make_in(context: &ControllerContext, directory: &str) -> Vec<Task> {
     vec![Box::new(making), Box::new(removing)]
 }
 
-// --- Maker ---
+// --- LocalPathProvisioner ---
 
 impl Reconciler for LocalPathProvisioner {
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
@@ -153,7 +153,7 @@ impl Reconciler for LocalPathProvisioner {
     }
 }
 
-// --- Remover ---
+// --- LocalPathDeleter ---
 
 impl Reconciler for LocalPathDeleter {
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {

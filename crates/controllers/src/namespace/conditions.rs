@@ -51,7 +51,7 @@ const TYPES: [(&str, &str, &str); 5] = [
     ),
 ];
 
-// --- Findings ---
+// --- DeletionResult ---
 
 impl DeletionResult {
     /// The new conditions, with foreign ones unchanged; `None` if nothing changes.

@@ -42,7 +42,7 @@ pub(super) struct CidrChoice {
     pub(super) networks: Option<Vec<Cidr>>,
 }
 
-// --- Ranges ---
+// --- ClusterCidrRanges ---
 
 impl ClusterCidrRanges {
     // upstream: pkg/controller/nodeipam/ipam/range_allocator.go NewCIDRRangeAllocator, filterOutServiceRange

@@ -29,7 +29,7 @@ const MAX_BLOCKS_LOG2: u8 = 16;
 const BLOCK_V4: u8 = 24;
 const BLOCK_V6: u8 = 64;
 
-// --- Range ---
+// --- CidrRange ---
 
 impl CidrRange {
     /// With the default mask size of the family if `block` is not set.
@@ -80,7 +80,7 @@ impl CidrRange {
     }
 }
 
-// --- Used ---
+// --- CidrSet ---
 
 impl CidrSet {
     pub(super) fn new(range: &CidrRange) -> Self {

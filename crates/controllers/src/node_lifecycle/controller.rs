@@ -38,7 +38,7 @@ pub(super) struct NodeLifecycleController {
     pub(super) state: Arc<SharedState>,
 }
 
-// --- Keeper ---
+// --- NodeLifecycleController ---
 
 impl Reconciler for NodeLifecycleController {
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {

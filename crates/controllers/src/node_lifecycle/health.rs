@@ -44,7 +44,7 @@ struct NodeHealth {
     is_watched: bool,
 }
 
-// --- Lives ---
+// --- NodeHealthMap ---
 
 impl NodeHealthMap {
     /// Updates a node from its object and lease. Returns whether the node is new.
@@ -144,7 +144,7 @@ impl NodeHealthMap {
     }
 }
 
-// --- Life ---
+// --- NodeHealth ---
 
 impl NodeHealth {
     fn limit(&self) -> Instant {

@@ -120,7 +120,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     vec![Box::new(lifecycle), Box::new(arrivals)]
 }
 
-// --- Lifecycle ---
+// --- NodeLifecycleRunner ---
 
 impl Runnable for NodeLifecycleRunner {
     fn name(&self) -> &'static str {

@@ -67,7 +67,7 @@ pub(super) async fn mark_not_ready(
     Ok(Some(written.metadata.resource_version))
 }
 
-// --- Arrivals ---
+// --- NewPodReconciler ---
 
 impl Reconciler for NewPodReconciler {
     // upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go processPod

@@ -53,7 +53,7 @@ pub(super) enum NoExecuteChange {
     AddWhenAllowed(&'static str),
 }
 
-// --- Eviction ---
+// --- NoExecuteChange ---
 
 impl NoExecuteChange {
     /// From a node. In master disruption mode (all nodes unready) nothing is evicted: then the network or this controller has failed.

@@ -320,7 +320,7 @@ impl State {
     }
 }
 
-// --- Pace ---
+// --- RateLimiter ---
 
 impl RateLimiter {
     fn try_take(&mut self, now: Instant) -> bool {

@@ -1,4 +1,4 @@
-//! Revisions of the template of a set, by which pods are told apart and sets are taken back.
+//! ControllerRevisions: identify the template of a pod, and allow rollbacks.
 
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
@@ -11,7 +11,7 @@ use super::{Meta, Template, meta::object};
 pub struct ControllerRevision {
     /// The metadata.
     pub metadata: Meta,
-    /// A patch that gives a set the template, as it came.
+    /// A patch that sets the template of a set, as stored.
     pub data: Box<RawValue>,
     /// Counts the templates of the set: the greatest is the newest.
     pub revision: i64,

@@ -25,7 +25,7 @@ pub struct CronJobSpec {
     pub suspend: Option<bool>,
     /// The jobs.
     pub job_template: Template,
-    /// How many jobs that have succeeded are kept.
+    /// Number of succeeded jobs to keep.
     pub successful_jobs_history_limit: Option<i32>,
     /// How many that have failed.
     pub failed_jobs_history_limit: Option<i32>,
@@ -44,7 +44,7 @@ pub enum ConcurrencyPolicy {
     Allow,
 }
 
-/// What runs and ran.
+/// Active jobs and times.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CronJobStatus {

@@ -22,13 +22,13 @@ pub struct DeploymentSpec {
     pub paused: bool,
     /// How long a rollout may show no progress.
     pub progress_deadline_seconds: Option<i32>,
-    /// How many replica sets of earlier templates are kept.
+    /// Number of old ReplicaSets to keep.
     pub revision_history_limit: Option<i32>,
     /// Which pods are meant.
     pub selector: RawSelector,
     /// How pods of earlier templates are replaced.
     pub strategy: Strategy,
-    /// What pods are made of.
+    /// The pod template.
     pub template: Template,
 }
 
@@ -49,7 +49,7 @@ pub enum StrategyKind {
     /// A few at a time.
     #[default]
     RollingUpdate,
-    /// All are gone before the first new one is made.
+    /// All old pods are deleted before the first new one is created.
     Recreate,
 }
 
@@ -98,7 +98,7 @@ pub struct DeploymentStatus {
     pub available_replicas: i32,
     /// Those that are wanted and not available.
     pub unavailable_replicas: i32,
-    /// Those that are going.
+    /// Terminating pods.
     pub terminating_replicas: Option<i32>,
     /// How often the hash of a template was that of another one.
     pub collision_count: Option<i32>,
@@ -113,7 +113,7 @@ fn one() -> i32 {
 // --- IntOrPercent ---
 
 impl IntOrPercent {
-    /// How many that is of `total`, rounded up or down. What is neither counts as zero; the server takes no such thing.
+    /// The value for `total`, rounded up or down. An invalid value counts as zero; validation rejects it.
     // upstream: staging/src/k8s.io/apimachinery/pkg/util/intstr/intstr.go GetScaledValueFromIntOrPercent
     pub fn of(&self, total: i32, up: bool) -> i32 {
         match self {

@@ -11,7 +11,7 @@ use std::{
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A list that is kept once, however many objects have it: the pods of a set differ in little more than their names.
+/// A list that is stored once for all objects that have it: the pods of a set differ in little more than their names.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SharedList<T>(Option<Arc<[T]>>);
 
@@ -21,13 +21,13 @@ pub trait Internable: Eq + Hash + Send + Sync + Sized + 'static {
     fn pool() -> &'static Interner<[Self]>;
 }
 
-/// All values of a type that somebody has.
+/// Interned values of a type.
 // upstream: staging/src/k8s.io/client-go/tools/cache/thread_safe_store.go ThreadSafeStore; interning equal lists is k3's own, to save memory
 pub struct Interner<T: ?Sized>(Mutex<InternTable<T>>);
 
 struct InternTable<T: ?Sized> {
     values: HashSet<Arc<T>>,
-    /// How many there were after the last throwing out of those that nobody has any more.
+    /// Size after the last removal of unused values.
     size_after_sweep: usize,
 }
 
@@ -77,7 +77,7 @@ impl<T: ?Sized + Eq + Hash> Interner<T> {
     }
 }
 
-// --- Shared ---
+// --- SharedList ---
 
 impl<T> Default for SharedList<T> {
     fn default() -> Self {

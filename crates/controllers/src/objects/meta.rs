@@ -26,15 +26,15 @@ pub struct Meta {
     pub name: Box<str>,
     /// The namespace; empty for cluster-wide objects.
     pub namespace: Box<str>,
-    /// What tells it apart from others that had its name.
+    /// Distinguishes it from earlier objects with the same name.
     pub uid: Box<str>,
     /// The version of its last change.
     pub resource_version: Box<str>,
     /// Counts the changes of what is wanted.
     pub generation: i64,
-    /// When it was made.
+    /// When it was created.
     pub creation_timestamp: Option<Timestamp>,
-    /// When it is to be gone.
+    /// When its deletion is due.
     pub deletion_timestamp: Option<Timestamp>,
     /// How long it was given to go.
     pub deletion_grace_period_seconds: Option<i64>,
@@ -45,7 +45,7 @@ pub struct Meta {
     pub annotations: StringMap,
     /// Its owners.
     pub owner_references: SharedList<Owner>,
-    /// What holds it back from going.
+    /// Finalizers.
     pub finalizers: SharedList<Box<str>>,
 }
 
@@ -172,7 +172,7 @@ impl Meta {
         self.annotations.get(name).map(|value| &**value)
     }
 
-    /// Whether something holds it back from going.
+    /// Whether it has a finalizer.
     pub fn has_finalizer(&self, name: &str) -> bool {
         self.finalizers.iter().any(|finalizer| &**finalizer == name)
     }

@@ -7,14 +7,14 @@ use super::Node;
 /// The only field of nodes that can be asked for.
 const NAME: &str = "metadata.name";
 
-/// A `NodeSelector`: nodes are meant that are as one of the terms asks. Without a term that asks for something, none is.
+/// A `NodeSelector`: a node matches if one of the terms matches. Empty terms match nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeSelector {
     node_selector_terms: Vec<Term>,
 }
 
-/// What one term asks for; all of it has to be so.
+/// A term; all its requirements have to match.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Term {
@@ -39,7 +39,7 @@ impl NodeSelector {
         self.node_selector_terms.iter().any(|term| term.matches(node))
     }
 
-    /// The node that is named, if one is: by the first term that asks for a name.
+    /// The only node that a metadata.name requirement allows.
     // upstream: pkg/controller/daemon/util/daemonset_util.go GetTargetNodeName
     pub fn named(self) -> Option<Box<str>> {
         let fields = self

@@ -49,7 +49,7 @@ pub struct PodSpec {
 pub struct Container {
     /// The name.
     pub name: Box<str>,
-    /// The ports it tells of.
+    /// Its ports.
     pub ports: Box<[Port]>,
 }
 
@@ -65,7 +65,7 @@ pub struct Port {
     pub protocol: Box<str>,
 }
 
-/// A volume that is a claim, or that a claim is made for.
+/// A volume with a claim, named or ephemeral.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Volume {
     /// The name.
@@ -111,7 +111,7 @@ pub enum PodPhase {
     Succeeded,
     /// All of it has ended, not all of it well.
     Failed,
-    /// Its node does not tell.
+    /// Its kubelet does not report.
     #[serde(other)]
     Unknown,
 }
@@ -160,7 +160,7 @@ pub struct Terminated {
     pub finished_at: Option<Timestamp>,
 }
 
-// Times are full seconds: what is made together is alike in all that, too.
+// Times have a resolution of seconds: pods created together share these lists too.
 internable!(Container, Volume, Condition, ContainerStatus);
 
 // --- Pod ---
@@ -196,7 +196,7 @@ impl Pod {
         Duration::try_from(left).ok().filter(|left| !left.is_zero())
     }
 
-    /// Whether it is on its way out: it is going and has not ended.
+    /// Whether it is terminating: it has a deletion timestamp and has not terminated.
     // upstream: pkg/controller/controller_utils.go IsPodTerminating
     pub fn is_terminating(&self) -> bool {
         !self.has_ended() && self.metadata.is_terminating()
@@ -208,13 +208,13 @@ impl Pod {
         matches!(self.status.phase, PodPhase::Succeeded | PodPhase::Failed)
     }
 
-    /// Whether it does its work, or will: it has not ended and is not going.
+    /// Whether it is active: it has not terminated and has no deletion timestamp.
     // upstream: pkg/controller/controller_utils.go IsPodActive
     pub fn is_active(&self) -> bool {
         !self.has_ended() && !self.metadata.is_terminating()
     }
 
-    /// The names of the claims that its volumes are, also of those that are made for it.
+    /// Names of its claims, including those of ephemeral volumes.
     pub fn claims(&self) -> impl Iterator<Item = Cow<'_, str>> {
         let volumes = self.spec.volumes.iter();
         volumes.map(|volume| volume.claim_name(&self.metadata.name))
@@ -251,7 +251,7 @@ impl Pod {
 // --- Volume ---
 
 impl Volume {
-    /// Whether the claim is made for the pod.
+    /// Whether it is an ephemeral volume.
     pub fn is_ephemeral(&self) -> bool {
         self.claim.is_empty()
     }
@@ -312,7 +312,7 @@ fn claims<'de, D: serde::Deserializer<'de>>(from: D) -> Result<SharedList<Volume
     Ok(claims.collect())
 }
 
-/// Pods are many, and each has half a dozen conditions: words, and fields that nobody knows, are not kept.
+/// Pods are many, each with several conditions: messages and unknown fields are dropped.
 fn conditions<'de, D: serde::Deserializer<'de>>(from: D) -> Result<SharedList<Condition>, D::Error> {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase", default)]

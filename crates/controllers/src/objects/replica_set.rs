@@ -1,4 +1,4 @@
-//! Replica sets and replication controllers, which are the same thing with another selector.
+//! ReplicaSets and ReplicationControllers, which differ in their selector only.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub struct ReplicaSpec<S> {
     pub min_ready_seconds: i32,
     /// Which pods are meant.
     pub selector: S,
-    /// What they are made of.
+    /// The pod template.
     pub template: Template,
 }
 
@@ -40,7 +40,7 @@ pub struct ReplicaStatus {
     pub ready_replicas: i32,
     /// Those that are ready for long enough.
     pub available_replicas: i32,
-    /// Those that are going; replication controllers do not tell.
+    /// Terminating pods; not set for ReplicationControllers.
     pub terminating_replicas: Option<i32>,
     /// The generation of the spec that this is about.
     pub observed_generation: i64,

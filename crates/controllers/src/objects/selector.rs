@@ -45,7 +45,7 @@ struct SelectorExpression {
 // --- Selector ---
 
 impl Selector {
-    /// A selector that asks each label for one value; that is how services and replication controllers write it.
+    /// A selector that requires these label values, as Services and ReplicationControllers have it.
     pub fn from_labels(labels: &BTreeMap<Box<str>, Box<str>>) -> Self {
         let requirements = labels.iter().map(|(label, value)| Requirement {
             label: label.clone(),
@@ -71,7 +71,7 @@ impl Selector {
         })
     }
 
-    /// Whether it asks for nothing, and so means every object.
+    /// Whether it has no requirements, and so matches every object.
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }

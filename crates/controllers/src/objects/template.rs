@@ -1,14 +1,14 @@
-//! The template of pods, kept as the text that came and read when it is used.
+//! Pod templates, kept as raw JSON and parsed when they are used.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, value::RawValue};
 
-/// The label by which the pods of one template of a deployment are told from those of another.
+/// Label with the template hash of a Deployment's pods.
 pub const TEMPLATE_HASH: &str = "pod-template-hash";
 
-/// Without vowels and without digits that look like letters, so that no words appear.
+/// Without vowels and ambiguous digits, so that hashes form no words. upstream's SafeEncodeString uses the same alphabet.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// A template of pods.
@@ -71,7 +71,7 @@ impl Template {
         })
     }
 
-    /// The labels of its pods. None if it cannot be read: no pod is as such a template says.
+    /// The labels of its pods. Empty if the template cannot be parsed: no pod matches such a template.
     pub fn labels(&self) -> BTreeMap<Box<str>, Box<str>> {
         self.parts()
             .map(|parts| parts.metadata.labels)
@@ -84,7 +84,7 @@ impl Template {
     }
 
     /// What it means, in the form in which templates are compared: without the hash of a deployment, which only its replica
-    /// sets have, and without what says nothing.
+    /// sets have, and without empty values.
     // upstream: pkg/controller/deployment/util/deployment_util.go EqualIgnoreHash
     pub fn canonical_tree(&self) -> serde_json::Result<Value> {
         let mut tree = self.tree()?;

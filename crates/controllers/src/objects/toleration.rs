@@ -16,7 +16,7 @@ pub struct Toleration {
     pub value: Box<str>,
     /// The effect; empty for all.
     pub effect: Box<str>,
-    /// For how long; for ever if not said.
+    /// For how long; unlimited if not set.
     pub toleration_seconds: Option<i64>,
 }
 

@@ -83,7 +83,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     })]
 }
 
-// --- PodGarbage ---
+// --- PodGarbageCollector ---
 
 impl Runnable for PodGarbageCollector {
     fn name(&self) -> &'static str {

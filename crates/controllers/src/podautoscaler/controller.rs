@@ -107,7 +107,7 @@ struct Decision {
     statuses: Vec<MetricStatus>,
 }
 
-// --- Autoscaling ---
+// --- HorizontalPodAutoscalerController ---
 
 impl Reconciler for HorizontalPodAutoscalerController {
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {

@@ -33,7 +33,7 @@ pub(super) struct MetricsClient {
     targets: Arc<TargetFinder>,
 }
 
-// --- Metrics ---
+// --- MetricsClient ---
 
 impl MetricsClient {
     pub(super) fn new(writer: &ApiWriter, targets: &Arc<TargetFinder>) -> Self {

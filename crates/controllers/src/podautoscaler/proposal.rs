@@ -65,7 +65,7 @@ pub(super) struct MetricError {
     pub(super) summary: String,
 }
 
-// --- Question ---
+// --- MetricEvaluation ---
 
 impl MetricEvaluation<'_> {
     /// The recommendation of a metric.

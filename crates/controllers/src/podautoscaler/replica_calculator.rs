@@ -76,7 +76,7 @@ impl Tolerances {
     }
 }
 
-// --- Figures ---
+// --- ReplicaCalculator ---
 
 impl ReplicaCalculator<'_> {
     /// Scales on the average value per pod, in milli-units. Also returns the current average.

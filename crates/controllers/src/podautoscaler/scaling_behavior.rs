@@ -90,7 +90,7 @@ const TOO_FAST_DOWN: (&str, &str) = (
     "the desired replica count is decreasing faster than the maximum scale rate",
 );
 
-// --- History ---
+// --- ScaleHistory ---
 
 impl ScaleHistory {
     /// The initial replica count counts as a recommendation: the target is not scaled down because the controller has just started.
@@ -296,7 +296,7 @@ fn forget(entries: &mut Vec<(Timestamp, i32)>, window: i32, now: Timestamp) {
     entries.retain(|(at, _)| *at + window >= now);
 }
 
-// --- Rules ---
+// --- ScalingRules ---
 
 impl ScalingRules {
     fn up(rules: Option<&HPAScalingRules>) -> Self {

@@ -28,7 +28,7 @@ pub(super) struct AutoscalerStatus<'a> {
     status: HorizontalPodAutoscalerStatus,
 }
 
-// --- Standing ---
+// --- AutoscalerStatus ---
 
 impl<'a> AutoscalerStatus<'a> {
     pub(super) fn new(autoscaler: &'a Autoscaler, now: Timestamp) -> Self {

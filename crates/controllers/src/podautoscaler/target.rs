@@ -27,7 +27,7 @@ pub(super) struct ScaleTarget {
     scale: Value,
 }
 
-// --- Targets ---
+// --- TargetFinder ---
 
 impl TargetFinder {
     pub(super) fn new(writer: &ApiWriter) -> Self {
@@ -108,7 +108,7 @@ fn not_found(error: &kube::Error, resource: &Resource) -> String {
     format!("could not find scale subresource for {resource} in discovery information")
 }
 
-// --- Target ---
+// --- ScaleTarget ---
 
 impl ScaleTarget {
     /// spec.replicas.

@@ -1,10 +1,10 @@
 //! Which pods go first when there are too many.
 //!
-//! Promise: a total order, so that every look at the same pods chooses the same ones. In it come first, and each rule decides
+//! A total order, so that every sync chooses the same pods. First are, each criterion deciding only between pods equal so
 //! only where those before it do not: pods without a node; pending before unknown before running; not ready; of lower
 //! deletion cost; on nodes with more pods of the same kin; ready for a shorter time; restarted more often; younger. Times are
 //! compared by their order of magnitude, and within one magnitude the uid decides: which of two pods of nearly the same age
-//! goes is as good as random.
+//! is deleted first is arbitrary.
 
 use std::{cmp::Reverse, collections::HashMap, sync::Arc};
 
@@ -49,7 +49,7 @@ pub fn pods_to_delete<'k>(
     pods
 }
 
-/// What pods are sorted by; the least goes first.
+/// Sort key of pods; the lowest is deleted first.
 type DeletionRank = (
     (bool, u8, bool, i32, Reverse<usize>),
     (LogAge, Box<str>),
@@ -120,7 +120,7 @@ fn restarts(pod: &Pod, sidecars: bool) -> u32 {
         .unwrap_or(0)
 }
 
-/// What it costs to delete a pod, as somebody wrote on it. What is not a plain number costs nothing.
+/// The deletion cost annotation. A value that is not a plain number counts as zero.
 fn deletion_cost(pod: &Pod) -> i32 {
     let cost = pod.metadata.annotation(DELETION_COST).unwrap_or("0");
     let is_plain =
@@ -177,7 +177,7 @@ mod tests {
             "status": {"initContainerStatuses": [{"name": "s", "restartCount": 3}]},
         });
         let before = json!({"status": {"initContainerStatuses": [{"name": "s", "restartCount": 9}]}});
-        // Of two pods, the first of each pair goes although its uid is the greater one.
+        // Of each pair the first pod is deleted first although its UID is greater.
         let cases = [
             ("no node", json!({"spec": {"nodeName": ""}}), not_ready.clone()),
             (

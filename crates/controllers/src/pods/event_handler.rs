@@ -25,7 +25,7 @@ pub(crate) struct PodEventHandler<T> {
     expected: Arc<Expectations>,
 }
 
-/// A set of the name of one that is gone expects nothing yet.
+/// Drops the expectations of a deleted set, so that a new one of the same name starts without any.
 pub(crate) fn forget_replaced_set<T: Object>(delta: &Delta<T>, expected: &Expectations) -> Vec<Key> {
     let old = delta.old();
     let new = delta.new();
@@ -36,7 +36,7 @@ pub(crate) fn forget_replaced_set<T: Object>(delta: &Delta<T>, expected: &Expect
 }
 
 impl<T: Object> PodEventHandler<T> {
-    /// For sets that have a selector. `matters` says whether a change of a pod can change anything for a set.
+    /// For sets with a selector. `matters` reports whether a pod change can change anything for a set.
     pub(crate) fn new(
         resource: &'static Resource,
         sets: &Store<T>,
@@ -107,7 +107,7 @@ impl<T: Object> PodEventHandler<T> {
         (**kind == *self.resource.kind && is_there()).then_some(key)
     }
 
-    /// The sets that would take a pod that nobody controls.
+    /// Sets whose selector matches an orphan pod.
     // upstream: pkg/controller/replicaset/replica_set.go getPodReplicaSets
     fn adopting_sets(&self, pod: &Pod) -> Vec<Key> {
         if pod.metadata.controller().is_some() || pod.metadata.labels.is_empty() {

@@ -1,4 +1,4 @@
-//! Pods made of templates.
+//! Pods created from templates.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::objects::{Owner, Template};
 
-/// A pod that is to be made. Controllers add what their pods have beyond the template.
+/// A pod to create. Controllers add what their pods have beyond the template.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodFromTemplate<'t> {
@@ -19,11 +19,11 @@ pub struct PodFromTemplate<'t> {
     pub spec: &'t RawValue,
 }
 
-/// The metadata of an object that is to be made.
+/// Metadata of an object to create.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NewPodMeta {
-    /// The name, if the controller says it.
+    /// The name, if the controller chooses it.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub name: Box<str>,
     /// How the name begins, if the server makes it.
@@ -35,14 +35,14 @@ pub struct NewPodMeta {
     /// The annotations.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<Box<str>, Box<str>>,
-    /// What holds it back from going.
+    /// Finalizers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<Box<str>>,
     /// The owners.
     pub owner_references: Vec<Owner>,
 }
 
-/// Why no pod can be made of a template.
+/// Why no pod can be created from a template.
 #[derive(Debug, thiserror::Error)]
 pub enum PodTemplateError {
     /// Its selector could never find the pod again.
@@ -78,7 +78,7 @@ impl<'t> PodFromTemplate<'t> {
         })
     }
 
-    /// Its text. It is the same for all pods whose names the server makes, so that it is written once for all of them.
+    /// The pod as JSON. It is the same for all pods with generated names, so it is serialized once for all of them.
     pub fn to_raw(&self) -> Result<Box<RawValue>, PodTemplateError> {
         Ok(serde_json::value::to_raw_value(self)?)
     }

@@ -16,7 +16,7 @@ pub struct BatchResult<E> {
     pub error: Option<E>,
 }
 
-/// Acts `count` times: once, then twice as often each time all went well. After a failure nothing more is begun, so that what
+/// Runs `count` actions in batches of 1, 2, 4, ... After a failure no further batch starts, so that what
 /// fails for all (a quota that is used up) is tried once or a few times, not hundreds of times.
 // upstream: pkg/controller/replicaset/replica_set.go slowStartBatch
 pub async fn slow_start_batch<E, F>(count: usize, mut act: impl FnMut() -> F) -> BatchResult<E>

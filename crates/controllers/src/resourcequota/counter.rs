@@ -36,7 +36,7 @@ struct ClaimSurroundings {
     claims: Vec<Value>,
 }
 
-// --- Counter ---
+// --- UsageCounter ---
 
 impl UsageCounter {
     pub(super) fn new(context: &ControllerContext) -> Self {
@@ -179,7 +179,7 @@ impl UsageCounter {
     }
 }
 
-// --- Around ---
+// --- ClaimSurroundings ---
 
 impl UsageLookup for ClaimSurroundings {
     fn pod(&self, _: &str, name: &str) -> Option<Value> {

@@ -23,7 +23,7 @@ pub(super) struct QuotaEventHandler {
     quotas: By<Quota>,
 }
 
-// --- Wake ---
+// --- QuotaEventHandler ---
 
 impl QuotaEventHandler {
     pub(super) fn new(resource: &Resource, quotas: &Store<Quota>) -> Self {

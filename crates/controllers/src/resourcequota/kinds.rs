@@ -34,7 +34,7 @@ pub(super) struct QuotaMonitor {
     pub(super) kinds: watch::Sender<Option<CountableResources>>,
 }
 
-// --- Follower ---
+// --- QuotaMonitor ---
 
 impl Runnable for QuotaMonitor {
     fn name(&self) -> &'static str {

@@ -94,7 +94,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     vec![Box::new(runner), Box::new(monitor)]
 }
 
-// --- Keeper ---
+// --- ResourceQuotaController ---
 
 impl Reconciler for ResourceQuotaController {
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {

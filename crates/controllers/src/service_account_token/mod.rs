@@ -92,7 +92,7 @@ fn make_with(context: &ControllerContext, signer: TokenSigner) -> Vec<Task> {
     vec![Box::new(runner), Box::new(forgetting)]
 }
 
-// --- Filler ---
+// --- TokensController ---
 
 impl Reconciler for TokensController {
     // upstream: pkg/controller/serviceaccount/tokens_controller.go generateTokenIfNeeded

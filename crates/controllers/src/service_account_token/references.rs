@@ -30,7 +30,7 @@ pub(super) struct SecretReferenceRemover {
     pub(super) deleted_secrets: DeletedSecrets,
 }
 
-// --- Gone ---
+// --- DeletedSecrets ---
 
 impl DeletedSecrets {
     /// The ServiceAccount to update after a Secret event.
@@ -58,7 +58,7 @@ impl DeletedSecrets {
     }
 }
 
-// --- Forgetter ---
+// --- SecretReferenceRemover ---
 
 impl Reconciler for SecretReferenceRemover {
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {

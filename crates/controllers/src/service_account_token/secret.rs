@@ -43,7 +43,7 @@ pub(super) struct MissingTokenData {
     pub(super) token: bool,
 }
 
-// --- Secret ---
+// --- TokenSecret ---
 
 impl TokenSecret {
     /// Missing or outdated data.

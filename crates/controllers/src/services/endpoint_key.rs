@@ -17,7 +17,7 @@ pub(crate) struct EndpointKey {
 /// Endpoints, each once.
 pub(crate) type EndpointSet = BTreeMap<EndpointKey, Endpoint>;
 
-// --- Identity ---
+// --- EndpointKey ---
 
 impl EndpointKey {
     pub(crate) fn of(endpoint: &Endpoint) -> Self {
@@ -33,7 +33,7 @@ impl EndpointKey {
     }
 }
 
-/// Whether what is the same endpoint has changed. Who is to use it is decided elsewhere.
+/// Whether the same endpoint changed. Hints are compared elsewhere.
 // upstream: staging/src/k8s.io/endpointslice/util/controller_utils.go EndpointsEqualBeyondHash
 pub(crate) fn differs(old: &Endpoint, new: &Endpoint) -> bool {
     old.conditions != new.conditions

@@ -1,4 +1,4 @@
-//! The order in which ports are told: that of hashes of their texts, so that it is the same for all who write them.
+//! Port order of upstream: by hash of the port's Go dump, so that all writers agree.
 
 use crate::objects::{AddressPort, SlicePort};
 

@@ -17,12 +17,12 @@ use crate::objects::{Pod, Service};
 /// Services and pods, so that each finds the others. Clones are the same.
 #[derive(Clone)]
 pub(crate) struct ServicePods {
-    /// Services by the first label that they ask for: of all services of a namespace, only these can mean a pod.
+    /// Services by their first selector label: of all Services of a namespace, only these can select a pod.
     services: By<Service>,
     pods: By<Pod>,
 }
 
-// --- Members ---
+// --- ServicePods ---
 
 impl ServicePods {
     pub(crate) fn new(services: &Store<Service>, pods: &Store<Pod>) -> Self {
@@ -49,7 +49,7 @@ impl ServicePods {
     pub(crate) fn concerned(&self, delta: &Delta<Pod>) -> Vec<Key> {
         match delta {
             Delta::Sync { .. } => Vec::new(),
-            // Pods get addresses some time after they are made.
+            // Pods get addresses some time after creation.
             Delta::Added { new, .. } if !can_serve(new) => Vec::new(),
             Delta::Added { new: pod, .. } | Delta::Deleted { last: pod, .. } => self.services(pod),
             Delta::Updated { old, new } | Delta::Replaced { old, new } => {

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use super::port_order;
 use crate::objects::{Address, AddressPort, Subset};
 
-/// What tells addresses apart: the same address may be that of two pods.
+/// Identifies an address: two pods may have the same one.
 type AddressKey = (Box<str>, Box<str>);
 /// Addresses, and whether they are ready.
 type Addresses = BTreeMap<AddressKey, bool>;
 
-/// Packs subsets anew: one for each set of addresses that are ready and not ready on the same ports. An address that is
-/// told twice for a port is ready there if it is so both times.
+/// Repacks subsets: one for each set of ready and unready addresses with the same ports. An address that is listed twice
+/// for a port is ready if both entries are.
 // upstream: pkg/api/v1/endpoints/util.go RepackSubsets
 pub(crate) fn repack(subsets: Vec<Subset>) -> Vec<Subset> {
     let mut known: BTreeMap<AddressKey, Address> = BTreeMap::new();

@@ -1,7 +1,7 @@
 //! When that happened which changes the endpoints of a service: how long it takes until proxies know is measured from there.
 //!
-//! Pods tell when they became ready or not, services when they were made. Of all that is new since a service was looked at
-//! last, the earliest counts. Nothing is known of what happened before this process began.
+//! A pod's time is the last change of its Ready condition, a Service's its creation. Of all times that are new since the last sync, the
+//! earliest counts. Times from before this process started are unknown.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -31,10 +31,10 @@ struct TriggerTimes {
     pods: HashMap<Box<str>, Timestamp>,
 }
 
-// --- Triggers ---
+// --- TriggerTimeTracker ---
 
 impl TriggerTimeTracker {
-    /// A service is looked at. Says when that happened which is new.
+    /// The trigger time of a sync.
     // upstream: staging/src/k8s.io/endpointslice/util/trigger_time_tracker.go ComputeEndpointLastChangeTriggerTime
     pub(crate) fn compute_trigger_time(
         &self,
@@ -63,7 +63,7 @@ impl TriggerTimeTracker {
         earliest
     }
 
-    /// A service is gone.
+    /// Removes a deleted Service.
     pub(crate) fn forget(&self, key: &Key) {
         self.seen().remove(key);
     }
@@ -73,7 +73,7 @@ impl TriggerTimeTracker {
     }
 }
 
-/// Says in annotations when that happened which is told; not at all if nobody knows.
+/// Sets the trigger time annotation, or removes it if the time is unknown.
 // upstream: staging/src/k8s.io/endpointslice/utils.go addTriggerTimeAnnotation
 pub(crate) fn mark(notes: &mut BTreeMap<Box<str>, Box<str>>, time: Option<Timestamp>) {
     match time {

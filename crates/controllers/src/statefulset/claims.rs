@@ -50,7 +50,7 @@ pub(super) fn claim_name_for(set: &StatefulSet, template: &ClaimTemplate, ordina
     format!("{}-{}-{ordinal}", template.name, set.metadata.name)
 }
 
-// --- Work ---
+// --- ClaimWork ---
 
 impl ClaimWork {
     /// Everything to do about the claims of a pod. `find_claim` finds claims by name.

@@ -131,7 +131,7 @@ impl Reconciler for StatefulSetController {
     }
 }
 
-// --- Keeper ---
+// --- StatefulSetController ---
 
 impl StatefulSetController {
     /// All pods of a set, in any phase.
@@ -244,7 +244,7 @@ impl StatefulSetController {
     }
 }
 
-// --- Turn ---
+// --- StatefulSetSync ---
 
 impl StatefulSetSync<'_> {
     /// Carries out the plan, up to the first failure.

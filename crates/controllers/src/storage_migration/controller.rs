@@ -52,7 +52,7 @@ pub(super) struct StorageVersionMigratorController {
 /// An object to rewrite.
 type Candidate = Projection<serde::de::IgnoredAny>;
 
-// --- Migrator ---
+// --- StorageVersionMigratorController ---
 
 impl Reconciler for StorageVersionMigratorController {
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {

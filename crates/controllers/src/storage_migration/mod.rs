@@ -64,7 +64,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     vec![Box::new(runner)]
 }
 
-// --- Migrated ---
+// --- MigratedResource ---
 
 impl MigratedResource {
     fn key(&self) -> Key {

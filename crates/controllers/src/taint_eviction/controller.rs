@@ -64,7 +64,7 @@ struct ScheduledDeletion {
     is_deleted: bool,
 }
 
-// --- Evictor ---
+// --- TaintEvictionController ---
 
 impl TaintEvictionController {
     pub(super) fn new(context: &ControllerContext, nodes: Store<Node>, pods: Store<Pod>) -> Self {

@@ -41,7 +41,7 @@ pub(super) enum PodDecision {
     },
 }
 
-// --- Stay ---
+// --- TolerationTime ---
 
 impl TolerationTime {
     /// How long a pod with these tolerations may stay on a node with these taints. The first matching toleration counts for each
@@ -65,7 +65,7 @@ impl TolerationTime {
     }
 }
 
-// --- Plan ---
+// --- PodDecision ---
 
 impl PodDecision {
     /// Decides for a pod with a deletion `scheduled` at a time. A scheduled time is kept.

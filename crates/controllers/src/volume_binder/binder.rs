@@ -44,7 +44,7 @@ pub(super) struct VolumeInformers {
     pub(super) pods: Informer<Pod>,
 }
 
-// --- Sources ---
+// --- VolumeInformers ---
 
 impl VolumeInformers {
     pub(super) fn new(context: &ControllerContext) -> Self {
@@ -66,7 +66,7 @@ impl VolumeInformers {
     }
 }
 
-// --- Binder ---
+// --- PersistentVolumeController ---
 
 impl PersistentVolumeController {
     pub(super) fn new(context: &ControllerContext, sources: &VolumeInformers) -> Self {

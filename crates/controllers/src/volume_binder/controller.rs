@@ -27,7 +27,7 @@ pub(super) struct ClaimReconciler(pub(super) Arc<PersistentVolumeController>);
 // upstream: pkg/controller/volume/persistentvolume/pv_controller_base.go syncVolumeByKey, updateVolume
 pub(super) struct VolumeReconciler(pub(super) Arc<PersistentVolumeController>);
 
-// --- Claims ---
+// --- ClaimReconciler ---
 
 impl Reconciler for ClaimReconciler {
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
@@ -77,7 +77,7 @@ impl Reconciler for ClaimReconciler {
     }
 }
 
-// --- Volumes ---
+// --- VolumeReconciler ---
 
 impl Reconciler for VolumeReconciler {
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {

@@ -35,7 +35,7 @@ pub(super) fn volume_of(pod: &Pod) -> Vec<Key> {
     name.map(|name| Key::new("", name)).into_iter().collect()
 }
 
-// --- Binder ---
+// --- PersistentVolumeController ---
 
 impl PersistentVolumeController {
     /// Scrubs a volume, and makes it available afterwards.

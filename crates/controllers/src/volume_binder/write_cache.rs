@@ -17,7 +17,7 @@ pub(super) struct WriteCache<T> {
     written: Mutex<HashMap<Key, Arc<T>>>,
 }
 
-// --- Known ---
+// --- WriteCache ---
 
 impl<T: Object> WriteCache<T> {
     pub(super) fn new(informer: &Informer<T>) -> Self {

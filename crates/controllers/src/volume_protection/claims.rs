@@ -64,7 +64,7 @@ fn claims_of(pod: &Pod) -> Vec<Key> {
         .collect()
 }
 
-// --- Guard ---
+// --- PVCProtectionController ---
 
 impl Reconciler for PVCProtectionController {
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {

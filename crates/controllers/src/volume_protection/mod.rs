@@ -28,7 +28,7 @@ enum FinalizerAction {
     Nothing,
 }
 
-// --- Hold ---
+// --- FinalizerAction ---
 
 impl FinalizerAction {
     fn of(object: &impl Object, finalizer: &str) -> Self {
