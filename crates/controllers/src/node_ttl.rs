@@ -3,17 +3,21 @@
 
 use std::{
     ops::RangeInclusive,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Mutex, PoisonError},
 };
 
-use kubecontroller::controller::{Outcome, reconcile_fn};
+use kubecontroller::{
+    controller::{Error, Outcome, Reconciler, Request},
+    informer::Informer,
+    store::Store,
+};
 use serde_json::json;
 
 use crate::{
     context::{ControllerContext, Task},
     objects::Node,
     resource::NODES,
-    writer::{ObjectRef, WrittenObject, has_status_code},
+    writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };
 
 const ANNOTATION: &str = "node.alpha.kubernetes.io/ttl";
@@ -35,40 +39,59 @@ struct ClusterSize {
     at: usize,
 }
 
+// upstream: pkg/controller/ttl/ttl_controller.go Controller, updateNodeIfNeeded
+struct TTLController {
+    writer: ApiWriter,
+    nodes: Informer<Node>,
+    store: Store<Node>,
+    size: Mutex<ClusterSize>,
+}
+
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let nodes = context.informer::<Node>(&NODES);
     let writer = context.writer.clone();
     let store = nodes.store().clone();
-    let size = Arc::new(Mutex::new(ClusterSize::default()));
+    let size = Mutex::new(ClusterSize::default());
     let runner = context
         .controller("ttlcontroller")
         .for_(&nodes)
-        .reconciler(reconcile_fn(move |request| {
-            let writer = writer.clone();
-            let nodes = nodes.clone();
-            let node = store.get(&request.key);
-            let seconds = size
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .ttl_seconds(store.len());
-            async move {
-                let Some(node) = node.filter(|node| annotated_ttl(node) != Some(seconds)) else {
-                    return Ok(Outcome::Done);
-                };
-                let patch = json!({"metadata": {"annotations": {ANNOTATION: seconds.to_string()}}});
-                let object_ref = ObjectRef::new(&NODES, "", &node.metadata.name);
-                match writer
-                    .strategic_merge_patch::<WrittenObject>(object_ref, &patch)
-                    .await
-                {
-                    Ok(written) => request.wrote_at(&nodes, &written.metadata.resource_version),
-                    Err(error) if has_status_code(&error, 404) => {}
-                    Err(error) => return Err(error.into()),
-                }
-                Ok(Outcome::Done)
-            }
-        }));
+        .reconciler(TTLController {
+            writer,
+            nodes,
+            store,
+            size,
+        });
     vec![Box::new(runner)]
+}
+
+impl Reconciler for TTLController {
+    async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
+        let TTLController {
+            writer,
+            nodes,
+            store,
+            size,
+        } = self;
+        let node = store.get(&request.key);
+        let seconds = size
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .ttl_seconds(store.len());
+        let Some(node) = node.filter(|node| annotated_ttl(node) != Some(seconds)) else {
+            return Ok(Outcome::Done);
+        };
+        let patch = json!({"metadata": {"annotations": {ANNOTATION: seconds.to_string()}}});
+        let object_ref = ObjectRef::new(&NODES, "", &node.metadata.name);
+        match writer
+            .strategic_merge_patch::<WrittenObject>(object_ref, &patch)
+            .await
+        {
+            Ok(written) => request.wrote_at(&nodes, &written.metadata.resource_version),
+            Err(error) if has_status_code(&error, 404) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(Outcome::Done)
+    }
 }
 
 // upstream: pkg/controller/ttl/ttl_controller.go getIntFromAnnotation

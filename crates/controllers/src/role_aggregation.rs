@@ -4,8 +4,10 @@ use std::collections::HashSet;
 
 use kubecontroller::{
     Key,
-    controller::{Outcome, reconcile_fn},
+    controller::{Error, Outcome, Reconciler, Request},
+    informer::Informer,
     object::Object,
+    store::Store,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -14,7 +16,7 @@ use crate::{
     context::{ControllerContext, Task},
     objects::{Meta, Selector, object},
     resource::CLUSTER_ROLES,
-    writer::{ObjectRef, WrittenObject, has_status_code},
+    writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };
 
 /// Field manager of the rules.
@@ -37,6 +39,13 @@ struct AggregationRule {
 
 object!(ClusterRole);
 
+// upstream: pkg/controller/clusterroleaggregation/clusterroleaggregation_controller.go ClusterRoleAggregationController, syncClusterRole
+struct ClusterRoleAggregationController {
+    roles: Informer<ClusterRole>,
+    store: Store<ClusterRole>,
+    writer: ApiWriter,
+}
+
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let roles = context.informer::<ClusterRole>(&CLUSTER_ROLES);
     let aggregated = roles.store().index(|role| match role.aggregation_rule {
@@ -56,37 +65,37 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
                 .map(|role| role.key())
                 .collect::<Vec<Key>>()
         })
-        .reconciler(reconcile_fn(move |request| {
-            let roles = roles.clone();
-            let store = store.clone();
-            let writer = writer.clone();
-            async move {
-                let Some(role) = store.get(&request.key) else {
-                    return Ok(Outcome::Done);
-                };
-                let Some(rule) = &role.aggregation_rule else {
-                    return Ok(Outcome::Done);
-                };
-                let mut all = store.all();
-                all.sort_by(|one, other| one.metadata.name.cmp(&other.metadata.name));
-                let rules = aggregated_rules(rule, &role.metadata.name, &all.iter().map(|role| &**role));
-                if role.rules.as_deref().unwrap_or_default() == rules {
-                    return Ok(Outcome::Done);
-                }
-                let object_ref = ObjectRef::new(&CLUSTER_ROLES, "", request.key.name());
-                let applied = apply_configuration(&role, &rules);
-                match writer
-                    .server_side_apply::<WrittenObject>(object_ref, MANAGER, &applied)
-                    .await
-                {
-                    Ok(written) => request.wrote_at(&roles, &written.metadata.resource_version),
-                    Err(error) if has_status_code(&error, 404) => {}
-                    Err(error) => return Err(error.into()),
-                }
-                Ok(Outcome::Done)
-            }
-        }));
+        .reconciler(ClusterRoleAggregationController { roles, store, writer });
     vec![Box::new(runner)]
+}
+
+impl Reconciler for ClusterRoleAggregationController {
+    async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
+        let ClusterRoleAggregationController { roles, store, writer } = self;
+        let Some(role) = store.get(&request.key) else {
+            return Ok(Outcome::Done);
+        };
+        let Some(rule) = &role.aggregation_rule else {
+            return Ok(Outcome::Done);
+        };
+        let mut all = store.all();
+        all.sort_by(|one, other| one.metadata.name.cmp(&other.metadata.name));
+        let rules = aggregated_rules(rule, &role.metadata.name, &all.iter().map(|role| &**role));
+        if role.rules.as_deref().unwrap_or_default() == rules {
+            return Ok(Outcome::Done);
+        }
+        let object_ref = ObjectRef::new(&CLUSTER_ROLES, "", request.key.name());
+        let applied = apply_configuration(&role, &rules);
+        match writer
+            .server_side_apply::<WrittenObject>(object_ref, MANAGER, &applied)
+            .await
+        {
+            Ok(written) => request.wrote_at(&roles, &written.metadata.resource_version),
+            Err(error) if has_status_code(&error, 404) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(Outcome::Done)
+    }
 }
 
 /// The apply configuration. Without selected roles it has no rules: those of other clients are kept. It has the UID, so that a

@@ -7,7 +7,11 @@ use std::time::Duration;
 
 use k3_api::name::validate_dns1123_subdomain;
 use k8s_openapi::jiff::Timestamp;
-use kubecontroller::controller::{Outcome, reconcile_fn};
+use kubecontroller::{
+    Clock,
+    controller::{Error, Outcome, Reconciler, Request},
+    store::Store,
+};
 
 use super::{
     join::{certificate_end, client_node, is_joining, node_exists},
@@ -16,7 +20,7 @@ use super::{
 use crate::{
     context::{ControllerContext, Task},
     resource::CERTIFICATE_SIGNING_REQUESTS,
-    writer::{ObjectRef, delete_options_for_uid},
+    writer::{ApiWriter, ObjectRef, delete_options_for_uid},
 };
 
 /// Retention of approved, denied and failed requests.
@@ -26,6 +30,13 @@ const PENDING_RETENTION: Duration = Duration::from_hours(24);
 /// Added to the requeue delay, so that a request is deleted after its retention time, not at it.
 const RETENTION_MARGIN: Duration = Duration::from_millis(1);
 
+// upstream: pkg/controller/certificates/cleaner/cleaner.go CSRCleanerController, handle
+struct CertificateSigningRequestCleanerController {
+    writer: ApiWriter,
+    store: Store<SigningRequest>,
+    clock: Clock,
+}
+
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let requests = context.informer::<SigningRequest>(&CERTIFICATE_SIGNING_REQUESTS);
     let writer = context.writer.clone();
@@ -34,37 +45,39 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let runner = context
         .controller("certificate_cleaning")
         .for_(&requests)
-        .reconciler(reconcile_fn(move |key| {
-            let writer = writer.clone();
-            let request = store.get(&key.key);
-            let now = clock.now();
-            async move {
-                let Some(request) = request else {
-                    return Ok(Outcome::Done);
-                };
-                match retention_end(&request) {
-                    None => {}
-                    Some(end) if now > end => {
-                        if let Some(node) = reserved_node(&request, now)
-                            && !node_exists(&writer, &node).await?
-                        {
-                            return Ok(Outcome::After(DECIDED_RETENTION));
-                        }
-                        let meta = &request.metadata;
-                        let object_ref = ObjectRef::new(&CERTIFICATE_SIGNING_REQUESTS, "", &meta.name);
-                        writer
-                            .delete(object_ref, &delete_options_for_uid(&meta.uid))
-                            .await?;
-                    }
-                    Some(end) => {
-                        let left = Duration::try_from(end.duration_since(now)).unwrap_or_default();
-                        return Ok(Outcome::After(left + RETENTION_MARGIN));
-                    }
-                }
-                Ok(Outcome::Done)
-            }
-        }));
+        .reconciler(CertificateSigningRequestCleanerController { writer, store, clock });
     vec![Box::new(runner)]
+}
+
+impl Reconciler for CertificateSigningRequestCleanerController {
+    async fn reconcile(&self, key: Request) -> Result<Outcome, Error> {
+        let CertificateSigningRequestCleanerController { writer, store, clock } = self;
+        let request = store.get(&key.key);
+        let now = clock.now();
+        let Some(request) = request else {
+            return Ok(Outcome::Done);
+        };
+        match retention_end(&request) {
+            None => {}
+            Some(end) if now > end => {
+                if let Some(node) = reserved_node(&request, now)
+                    && !node_exists(&writer, &node).await?
+                {
+                    return Ok(Outcome::After(DECIDED_RETENTION));
+                }
+                let meta = &request.metadata;
+                let object_ref = ObjectRef::new(&CERTIFICATE_SIGNING_REQUESTS, "", &meta.name);
+                writer
+                    .delete(object_ref, &delete_options_for_uid(&meta.uid))
+                    .await?;
+            }
+            Some(end) => {
+                let left = Duration::try_from(end.duration_since(now)).unwrap_or_default();
+                return Ok(Outcome::After(left + RETENTION_MARGIN));
+            }
+        }
+        Ok(Outcome::Done)
+    }
 }
 
 /// When the retention time of a request ends.

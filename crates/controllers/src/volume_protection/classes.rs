@@ -2,9 +2,9 @@
 
 use kubecontroller::{
     Key,
-    controller::{Outcome, Predicate, reconcile_fn},
+    controller::{Error, Outcome, Predicate, Reconciler, Request},
     informer::Delta,
-    store::By,
+    store::{By, Store},
 };
 use serde::de::IgnoredAny;
 
@@ -13,11 +13,20 @@ use crate::{
     context::{ControllerContext, Task},
     objects::{PersistentVolume, PersistentVolumeClaim, Projection},
     resource::{PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, VOLUME_ATTRIBUTES_CLASSES},
+    writer::ApiWriter,
 };
 
 const FINALIZER: &str = "kubernetes.io/vac-protection";
 
 type Class = Projection<IgnoredAny>;
+
+// upstream: pkg/controller/volume/vacprotection/vac_protection_controller.go Controller, processVAC
+struct VACProtectionController {
+    writer: ApiWriter,
+    store: Store<Class>,
+    by_claims: By<PersistentVolumeClaim>,
+    by_volumes: By<PersistentVolume>,
+}
 
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let classes = context.informer::<Class>(&VOLUME_ATTRIBUTES_CLASSES);
@@ -36,26 +45,38 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
         .for_where(&classes, Predicate::new(matters))
         .watches(&claims, |delta| no_longer_referenced(delta, classes_of_claim))
         .watches(&volumes, |delta| no_longer_referenced(delta, classes_of_volume))
-        .reconciler(reconcile_fn(move |request| {
-            let writer = writer.clone();
-            let class = store.get(&request.key);
-            let name = request.key.name();
-            let is_used = by_claims.count(name) > 0 || by_volumes.count(name) > 0;
-            async move {
-                let Some(class) = class else {
-                    return Ok(Outcome::Done);
-                };
-                let add = match FinalizerAction::of(&*class, FINALIZER) {
-                    FinalizerAction::Add => true,
-                    FinalizerAction::RemoveIfUnused if !is_used => false,
-                    _ => return Ok(Outcome::Done),
-                };
-                let metadata = &class.metadata;
-                write_finalizers(&writer, &VOLUME_ATTRIBUTES_CLASSES, metadata, FINALIZER, add).await?;
-                Ok(Outcome::Done)
-            }
-        }));
+        .reconciler(VACProtectionController {
+            writer,
+            store,
+            by_claims,
+            by_volumes,
+        });
     vec![Box::new(runner)]
+}
+
+impl Reconciler for VACProtectionController {
+    async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
+        let VACProtectionController {
+            writer,
+            store,
+            by_claims,
+            by_volumes,
+        } = self;
+        let class = store.get(&request.key);
+        let name = request.key.name();
+        let is_used = by_claims.count(name) > 0 || by_volumes.count(name) > 0;
+        let Some(class) = class else {
+            return Ok(Outcome::Done);
+        };
+        let add = match FinalizerAction::of(&*class, FINALIZER) {
+            FinalizerAction::Add => true,
+            FinalizerAction::RemoveIfUnused if !is_used => false,
+            _ => return Ok(Outcome::Done),
+        };
+        let metadata = &class.metadata;
+        write_finalizers(&writer, &VOLUME_ATTRIBUTES_CLASSES, metadata, FINALIZER, add).await?;
+        Ok(Outcome::Done)
+    }
 }
 
 /// The classes that a claim refers to: requested, current and target.

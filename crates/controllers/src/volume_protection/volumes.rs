@@ -1,8 +1,9 @@
 //! PV protection: volumes are kept while they are bound.
 
 use kubecontroller::{
-    controller::{Outcome, Predicate, reconcile_fn},
+    controller::{Error, Outcome, Predicate, Reconciler, Request},
     informer::Delta,
+    store::Store,
 };
 
 use super::{FinalizerAction, write_finalizers};
@@ -10,9 +11,16 @@ use crate::{
     context::{ControllerContext, Task},
     objects::{PersistentVolume, VolumePhase},
     resource::PERSISTENT_VOLUMES,
+    writer::ApiWriter,
 };
 
 const FINALIZER: &str = "kubernetes.io/pv-protection";
+
+// upstream: pkg/controller/volume/pvprotection/pv_protection_controller.go Controller, processPV
+struct PVProtectionController {
+    writer: ApiWriter,
+    store: Store<PersistentVolume>,
+}
 
 // upstream: pkg/controller/volume/pvprotection/pv_protection_controller.go NewPVProtectionController, processPV
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
@@ -26,21 +34,23 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let runner = context
         .controller("pvprotection")
         .for_where(&volumes, Predicate::new(matters))
-        .reconciler(reconcile_fn(move |request| {
-            let writer = writer.clone();
-            let volume = store.get(&request.key);
-            async move {
-                let Some(volume) = volume else {
-                    return Ok(Outcome::Done);
-                };
-                let add = match FinalizerAction::of(&*volume, FINALIZER) {
-                    FinalizerAction::Add => true,
-                    FinalizerAction::RemoveIfUnused if volume.status.phase != VolumePhase::Bound => false,
-                    _ => return Ok(Outcome::Done),
-                };
-                write_finalizers(&writer, &PERSISTENT_VOLUMES, &volume.metadata, FINALIZER, add).await?;
-                Ok(Outcome::Done)
-            }
-        }));
+        .reconciler(PVProtectionController { writer, store });
     vec![Box::new(runner)]
+}
+
+impl Reconciler for PVProtectionController {
+    async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
+        let PVProtectionController { writer, store } = self;
+        let volume = store.get(&request.key);
+        let Some(volume) = volume else {
+            return Ok(Outcome::Done);
+        };
+        let add = match FinalizerAction::of(&*volume, FINALIZER) {
+            FinalizerAction::Add => true,
+            FinalizerAction::RemoveIfUnused if volume.status.phase != VolumePhase::Bound => false,
+            _ => return Ok(Outcome::Done),
+        };
+        write_finalizers(&writer, &PERSISTENT_VOLUMES, &volume.metadata, FINALIZER, add).await?;
+        Ok(Outcome::Done)
+    }
 }
