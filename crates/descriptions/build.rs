@@ -8,9 +8,9 @@ use serde_json::Value;
 
 /// Adds kinds, and all types they reach, to a generator.
 macro_rules! add {
-    ($generator:ident, $($place:ident)::+: $($kind:ident)+) => {{
-        use k8s_openapi::$($place)::+ as place;
-        $(let _ = $generator.subschema_for::<place::$kind>();)+
+    ($generator:ident, $($module:ident)::+: $($kind:ident)+) => {{
+        use k8s_openapi::$($module)::+ as module;
+        $(let _ = $generator.subschema_for::<module::$kind>();)+
     }};
 }
 

@@ -98,7 +98,7 @@ fn deployment() {
         println!("a deployment of {} bytes", configuration.to_string().len());
         let mut live = subject
             .apply(None, &configuration, "argocd", Force::No, at(1))
-            .expect("nobody objects");
+            .expect("no conflicts");
         for container in live["spec"]["template"]["spec"]["containers"]
             .as_array_mut()
             .expect("a list")
@@ -110,22 +110,22 @@ fn deployment() {
         live["spec"]["strategy"] =
             json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}});
         live["spec"]["revisionHistoryLimit"] = json!(10);
-        measure("deployment, applied anew", || {
+        measure("deployment, applied again", || {
             subject
                 .apply(None, &configuration, "argocd", Force::No, at(1))
-                .expect("nobody objects")
+                .expect("no conflicts")
         });
         measure("deployment, applied again", || {
             subject
                 .apply(Some(&live), &configuration, "argocd", Force::No, at(2))
-                .expect("nobody objects")
+                .expect("no conflicts")
         });
         let mut other = configuration.clone();
         other["spec"]["template"]["spec"]["containers"][0]["image"] = json!("registry.example/web:2");
         measure("deployment, image changed", || {
             subject
                 .apply(Some(&live), &other, "argocd", Force::No, at(2))
-                .expect("nobody objects")
+                .expect("no conflicts")
         });
         let containers = other["spec"]["template"]["spec"]["containers"]
             .as_array_mut()
@@ -134,7 +134,7 @@ fn deployment() {
         measure("deployment, container removed", || {
             subject
                 .apply(Some(&live), &other, "argocd", Force::No, at(2))
-                .expect("nobody objects")
+                .expect("no conflicts")
         });
     });
 }

@@ -1,5 +1,5 @@
 //! What custom resource definitions of the size that operators bring cost: memory before and after their first use, and the
-//! time to judge, read and use them.
+//! time to validate, read and use them.
 
 #[path = "../tests/custom/operators.rs"]
 mod operators;
@@ -35,18 +35,18 @@ fn main() {
     for crd in &crds {
         let name = crd.at("metadata").text("name");
         let size = crd.to_string().len() >> 10;
-        let ((), judging) = timed(|| judge(crd));
+        let ((), validating) = timed(|| validate_definition(crd));
         let (definition, reading) = timed(|| Definition::read(crd));
         let (_, publishing) = timed(|| (published::v3(crd, "v1"), published::v2(crd, "v1")));
         println!(
-            "{name}: {size} KiB, judged in {judging:?}, read in {reading:?}, published in {publishing:?}"
+            "{name}: {size} KiB, validated in {validating:?}, read in {reading:?}, published in {publishing:?}"
         );
         drop(definition);
     }
 }
 
 /// What a server does before it stores a definition.
-fn judge(crd: &Value) {
+fn validate_definition(crd: &Value) {
     let Some(kind) = builtin().kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition") else {
         return;
     };

@@ -1,6 +1,6 @@
 //! Replays recorded creates and updates through the rules alone, without a server, and shows where the answers differ.
 //!
-//! `cargo run -p k3-api --example rules_replay -- FOLDER [PREFIX ...]` reads the cases in FOLDER whose names begin with one
+//! `cargo run -p k3-api --example rules_replay -- DIRECTORY [PREFIX ...]` reads the cases in DIRECTORY whose names begin with one
 //! of the prefixes (all without any) and prints a line for each difference. What a server adds (admission, allocation, most
 //! of the metadata) is not compared, so a case that is all right here may still differ there.
 
@@ -15,19 +15,20 @@ use k3_api::{
 };
 use serde_json::{Value, json};
 
-/// The uid of every object here; recordings have a placeholder in its place.
+/// The uid of every object here; recordings have a placeholder instead.
 const UID: &str = "00000000-0000-4000-8000-000000000000";
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
-    let folder = arguments.next().expect("the folder with the cases is given");
+    let directory = arguments.next().expect("the directory with the cases is given");
     let prefixes: Vec<String> = arguments.collect();
-    let mut files: Vec<_> = fs::read_dir(&folder)
-        .expect("the folder can be read")
+    let mut files: Vec<_> = fs::read_dir(&directory)
+        .expect("the directory can be read")
         .filter_map(|entry| entry.ok().map(|entry| entry.path()))
         .collect();
     files.sort();
-    let (mut same, mut all) = (0, 0);
+    let mut same = 0;
+    let mut all = 0;
     for file in files {
         let name = file
             .file_stem()
@@ -55,8 +56,8 @@ fn main() {
             let got = serde_json::from_str(&got.to_string().replace(UID, "<uid>")).expect("still JSON");
             let differences = compare(want, &got);
             same += usize::from(differences.is_empty());
-            for (place, want, got) in differences.iter().take(12) {
-                println!("{name}[{number}] {place}\n    want {want}\n    got  {got}");
+            for (location, want, got) in differences.iter().take(12) {
+                println!("{name}[{number}] {location}\n    want {want}\n    got  {got}");
             }
         }
     }
@@ -113,8 +114,8 @@ fn play(step: &Value, objects: &mut BTreeMap<String, Value>) -> Option<Value> {
     };
     let key = |name: &str| format!("{}/{}/{name}", kind.group, kind.plural);
     if step.text("method") == "GET" && step.at_path("headers").text("Accept").contains("as=Table") {
-        let shown = |place: &&String| place.starts_with(&key(&name));
-        let objects = objects.iter().filter(|(place, _)| shown(place));
+        let shown = |location: &&String| location.starts_with(&key(&name));
+        let objects = objects.iter().filter(|(location, _)| shown(location));
         return Some(table(kind, objects.map(|(_, object)| object), now));
     }
     let result = match step.text("method") {
@@ -202,21 +203,21 @@ fn patched(step: &Value, kind: &Kind, old: Value, body: &[u8]) -> Option<Value> 
 
 /// Gives a service what it needs, without looking who else has it.
 fn give(new: &mut Value, old: Option<&Value>) -> Result<(), Status> {
-    let ranges = service::Ranges::default();
+    let ranges = service::ServiceIpFamilies::default();
     match old {
-        None => service::settle_new(new, ranges)?,
-        Some(old) => service::settle_change(new, old, ranges)?,
+        None => service::default_on_create(new, ranges)?,
+        Some(old) => service::default_on_update(new, old, ranges)?,
     }
-    for address in service::addresses(Some(new), old).take {
-        let given = address.wanted.unwrap_or_else(|| "10.96.0.99".to_owned());
-        service::put_address(new, address.index, &given);
+    for address in service::cluster_ip_changes(Some(new), old).take {
+        let given = address.requested.unwrap_or_else(|| "10.96.0.99".to_owned());
+        service::set_cluster_ip(new, address.index, &given);
     }
-    let ports = service::node_ports(Some(new), old)?;
+    let ports = service::node_port_changes(Some(new), old)?;
     for (index, want) in ports.take {
         let number = match want {
-            service::Want::Number(number) => number,
-            service::Want::Any => 30099,
-            service::Want::SameAs(other) => {
+            service::NodePortRequest::Number(number) => number,
+            service::NodePortRequest::Any => 30099,
+            service::NodePortRequest::SameAs(other) => {
                 let ports = new.at("spec").items("ports");
                 ports
                     .get(other)
@@ -224,10 +225,10 @@ fn give(new: &mut Value, old: Option<&Value>) -> Result<(), Status> {
                     .unwrap_or_default()
             }
         };
-        service::put_node_port(new, index, number);
+        service::set_node_port(new, index, number);
     }
-    if let Some(service::Want::Any) = ports.health {
-        service::put_health_port(new, 30098);
+    if let Some(service::NodePortRequest::Any) = ports.health {
+        service::set_health_check_node_port(new, 30098);
     }
     Ok(())
 }
@@ -282,7 +283,8 @@ fn answer(status: &Status) -> Value {
 }
 
 fn compare(want: &Value, got: &Value) -> Vec<(String, Value, Value)> {
-    let (mut want, mut got) = (want.clone(), got.clone());
+    let mut want = want.clone();
+    let mut got = got.clone();
     if want.text("kind") == "Table" {
         want.remove("apiVersion");
         for row in want.items_mut("rows") {
@@ -300,13 +302,13 @@ fn compare(want: &Value, got: &Value) -> Vec<(String, Value, Value)> {
     differences
 }
 
-fn walk(place: String, want: &Value, got: &Value, differences: &mut Vec<(String, Value, Value)>) {
+fn walk(location: String, want: &Value, got: &Value, differences: &mut Vec<(String, Value, Value)>) {
     match (want, got) {
         (Value::Object(a), Value::Object(b)) => {
             let names: std::collections::BTreeSet<_> = a.keys().chain(b.keys()).collect();
             for name in names {
                 walk(
-                    format!("{place}/{name}"),
+                    format!("{location}/{name}"),
                     want.at(name),
                     got.at(name),
                     differences,
@@ -316,12 +318,12 @@ fn walk(place: String, want: &Value, got: &Value, differences: &mut Vec<(String,
         (Value::Array(a), Value::Array(b)) => {
             for index in 0..a.len().max(b.len()) {
                 let item = |list: &[Value]| list.get(index).cloned().unwrap_or_default();
-                walk(format!("{place}/{index}"), &item(a), &item(b), differences);
+                walk(format!("{location}/{index}"), &item(a), &item(b), differences);
             }
         }
         (Value::String(text), _) if text.starts_with('<') && text.ends_with('>') => {}
         (_, Value::String(text)) if text == "<field>" => {}
         _ if want == got => {}
-        _ => differences.push((place, want.clone(), got.clone())),
+        _ => differences.push((location, want.clone(), got.clone())),
     }
 }

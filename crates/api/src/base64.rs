@@ -19,9 +19,9 @@ pub fn encode(bytes: &[u8]) -> String {
         let joined = (0..3).fold(0u32, |sum, i| {
             sum << 8 | u32::from(group.get(i).copied().unwrap_or(0))
         });
-        for place in 0..4 {
-            if place <= group.len() {
-                let digit = joined >> (18 - 6 * place) & 63;
+        for position in 0..4 {
+            if position <= group.len() {
+                let digit = joined >> (18 - 6 * position) & 63;
                 text.push(char::from(ALPHABET[digit as usize]));
             } else {
                 text.push('=');
@@ -55,7 +55,8 @@ pub fn decode(text: &str) -> Result<Vec<u8>, Base64Error> {
         .bytes()
         .enumerate()
         .filter(|(_, byte)| !matches!(byte, b'\r' | b'\n'));
-    let (mut joined, mut digits) = (0u32, 0usize);
+    let mut joined = 0u32;
+    let mut digits = 0usize;
     while let Some((at, byte)) = input.next() {
         if let Some(digit) = value(byte) {
             joined = joined << 6 | digit;
@@ -83,7 +84,7 @@ pub fn decode(text: &str) -> Result<Vec<u8>, Base64Error> {
         bytes.extend_from_slice(&shifted.to_be_bytes()[1..digits]);
         return Ok(bytes);
     }
-    // The input ended within a group: the fault is where the group began, less the digits already read.
+    // The input ended within a group: the error is where the group began, less the digits already read.
     if digits == 0 {
         Ok(bytes)
     } else {

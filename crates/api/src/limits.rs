@@ -1,6 +1,6 @@
 //! How much text one answer may carry.
 //!
-//! Upstream prints whole values into errors. A request may hold megabytes and thousands of faults, so texts beyond these
+//! Upstream prints whole values into errors. A request may hold megabytes and thousands of errors, so texts beyond these
 //! limits are cut; what is within them reads as upstream prints it.
 
 use std::{borrow::Cow, fmt};
@@ -152,12 +152,12 @@ struct Bounded {
 
 impl fmt::Write for Bounded {
     fn write_str(&mut self, part: &str) -> fmt::Result {
-        let room = self.most - self.text.len();
-        if part.len() <= room {
+        let remaining = self.most - self.text.len();
+        if part.len() <= remaining {
             self.text.push_str(part);
             return Ok(());
         }
-        self.text.push_str(&part[..part.floor_char_boundary(room)]);
+        self.text.push_str(&part[..part.floor_char_boundary(remaining)]);
         Err(fmt::Error)
     }
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 pub enum Text {
     /// Part of the program.
     Fixed(&'static str),
-    /// Made while it runs; gone with its last user.
+    /// Made while it runs; freed with its last reference.
     Shared(Arc<str>),
 }
 

@@ -34,7 +34,7 @@ pub enum ScalarKind {
 pub enum Shape<'s> {
     /// A number, a string, a boolean, or something that is compared and replaced as one.
     Scalar,
-    /// Nothing is known: the value itself tells. Objects are merged by key, lists are replaced.
+    /// Nothing is known: the value itself decides. Objects are merged by key, lists are replaced.
     Unknown,
     /// Named fields, each with a type of its own.
     Struct(&'s dyn Struct),
@@ -61,7 +61,7 @@ pub enum ListKind<'s> {
     Atomic,
     /// Scalars, each at most once.
     Set,
-    /// Objects, told apart by the values of these fields.
+    /// Objects, identified by the values of these fields.
     Map(&'s [String]),
 }
 
@@ -95,6 +95,6 @@ pub struct Patch<'s> {
     pub replace: bool,
     /// Fields of the object that the patch does not name are removed.
     pub retain_keys: bool,
-    /// The field that tells the items of a merged list of objects apart.
+    /// The field that identifies the items of a merged list of objects.
     pub merge_key: Option<&'s str>,
 }

@@ -1,5 +1,8 @@
 //! What variables are when an expression runs.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/lazy/lazy.go MapValue
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/cel/composition.go CompositionContext
+
 use std::{
     cell::{Cell, OnceCell},
     rc::Rc,
@@ -115,7 +118,7 @@ impl<'a> LazyObject<'a> for Variables<'a> {
                 })
             }
         };
-        // Programs can only ask for those before them, so nobody has set it meanwhile.
+        // Programs can only ask for those before them, so no one has set it meanwhile.
         Some(self.values[at].get_or_init(|| value).clone())
     }
 }

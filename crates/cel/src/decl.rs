@@ -1,5 +1,7 @@
 //! What variables are declared as: how their JSON is read, and how large it can be.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/types.go DeclType, DeclField, MaybeAssignTypeName
+
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use crate::{escape::escape, types::Type};
@@ -20,7 +22,7 @@ pub struct DeclType {
 /// What declared values look like.
 #[derive(Clone, Debug)]
 pub enum Shape {
-    /// Anything; JSON is read as it comes, whole numbers as `int`.
+    /// Anything; JSON is read without a schema, whole numbers as `int`.
     Dyn,
     /// Null.
     Null,
@@ -65,7 +67,7 @@ pub enum ListKind {
     Atomic,
     /// Items of which each is there once, in any order.
     Set,
-    /// Objects that are told apart by these properties, in any order.
+    /// Objects that are identified by these properties, in any order.
     Map(Arc<[String]>),
 }
 
@@ -180,7 +182,7 @@ impl DeclType {
         }
     }
 
-    /// The same with names for the objects in it that have none: types are told apart by their names.
+    /// The same with names for the objects in it that have none: types are identified by their names.
     #[must_use]
     pub fn named(self, name: &str) -> Self {
         let shape = match self.shape {

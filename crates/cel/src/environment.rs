@@ -1,5 +1,8 @@
 //! What an expression may speak of.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/environment/base.go MustBaseEnvSet
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/environment/environment.go EnvSet, Extend
+
 use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{decl::DeclType, syntax::Macros};

@@ -1,8 +1,10 @@
 //! Why an expression gives no value.
 
+// upstream: vendor/github.com/google/cel-go/common/types/err.go Err, NewErr
+
 use std::{borrow::Cow, fmt};
 
-/// Why an expression gave no value. Shown in the words that clients know.
+/// Why an expression gave no value. Shown with the messages that clients know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EvalError {
     kind: ErrorKind,
@@ -21,7 +23,7 @@ pub enum ErrorKind {
 }
 
 impl EvalError {
-    /// A failure in words.
+    /// A failure with a message.
     pub fn new(message: impl Into<Cow<'static, str>>) -> Self {
         let message = message.into();
         let kind = if message.starts_with("no such overload") {

@@ -2,9 +2,11 @@
 //!
 //! A property may be called anything; a field is a word that is not one of the language's own.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/escaping.go Escape, Unescape
+
 use std::borrow::Cow;
 
-/// The words of the language itself, and those it keeps for later.
+/// The keywords of the language itself, and those it keeps for later.
 const RESERVED: [&str; 21] = [
     "true",
     "false",
@@ -100,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn properties_have_fields_and_come_back() {
+    fn escape_and_unescape_round_trip() {
         for (property, field) in [
             ("a", "a"),
             ("a_b", "a_b"),

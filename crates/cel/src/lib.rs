@@ -1,6 +1,6 @@
 //! CEL, the expression language of Kubernetes.
 //!
-//! Promises: expressions are read, checked, run and priced as Kubernetes does it, down to the words of errors. No
+//! Promises: expressions are read, checked, run and priced as Kubernetes does it, down to the wording of errors. No
 //! text makes this panic, overflow the stack or run without end. Nothing here waits or reads anything: what is outside
 //! is given as values, or asked through a trait.
 

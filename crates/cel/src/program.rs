@@ -1,5 +1,7 @@
 //! Compiled expressions.
 
+// upstream: vendor/github.com/google/cel-go/cel/program.go Program, Eval, EvalDetails
+
 use std::{
     collections::BTreeSet,
     sync::{Arc, OnceLock},
@@ -30,7 +32,7 @@ pub struct Program {
     plan: Arc<Plan>,
 }
 
-/// What came of running an expression, and what it cost.
+/// The result of running an expression, and what it cost.
 #[derive(Debug)]
 pub struct EvaluationResult<'a> {
     /// The value.
@@ -154,7 +156,7 @@ impl Plan {
         for (id, ty) in type_names {
             plan.set_constant(id, Value::Type(Arc::new(ty)));
         }
-        // Children come before their parents.
+        // Children are before their parents.
         for id in 0..Id::try_from(plan.ast.nodes.len()).unwrap_or(Id::MAX) {
             let overloads = std::mem::take(&mut overloads[id as usize]);
             plan.prepare(id, &overloads)?;

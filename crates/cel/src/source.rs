@@ -1,13 +1,16 @@
 //! The text of an expression, and errors that point into it.
 
+// upstream: vendor/github.com/google/cel-go/common/source.go Source, OffsetLocation
+// upstream: vendor/github.com/google/cel-go/common/errors.go ToDisplayString
+
 use std::fmt;
 
-/// The most errors that are told one by one.
+/// The most errors that are reported one by one.
 const MOST_ERRORS: usize = 100;
 /// The longest line that is shown.
 const LONGEST_LINE: usize = 16_384;
 
-/// What is wrong with an expression, each thing with its place.
+/// What is wrong with an expression, each error with its location.
 ///
 /// Shown as clients know it: where, what, the line, and a mark below it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +36,7 @@ pub(crate) struct Issue {
 // --- CompileError ---
 
 impl CompileError {
-    /// The expression makes sense, but a constant in it has no value.
+    /// The expression is valid, but a constant in it has no value.
     pub(crate) fn instantiation(text: String) -> Self {
         CompileError {
             shown: text,
@@ -41,22 +44,22 @@ impl CompileError {
         }
     }
 
-    /// Whether the expression makes sense, but a constant in it has no value: clients are told that the program could
+    /// Whether the expression is valid, but a constant in it has no value: clients see that the program could
     /// not be instantiated, not that it could not be compiled.
     pub fn is_instantiation(&self) -> bool {
         self.instantiation
     }
 
-    /// Tells issues in the order of their places.
+    /// Reports issues in the order of their locations.
     pub(crate) fn new(source: &Source, mut issues: Vec<Issue>) -> Self {
         let total = issues.len();
         issues.truncate(MOST_ERRORS);
-        let mut placed: Vec<_> = issues
+        let mut located: Vec<_> = issues
             .iter()
-            .map(|issue| (source.place(issue.offset), issue))
+            .map(|issue| (source.location(issue.offset), issue))
             .collect();
-        placed.sort_by_key(|(place, _)| *place);
-        let mut shown: Vec<String> = placed
+        located.sort_by_key(|(location, _)| *location);
+        let mut shown: Vec<String> = located
             .into_iter()
             .map(|((line, column), issue)| source.show(line, column, &issue.message))
             .collect();
@@ -92,7 +95,7 @@ impl Source {
     }
 
     /// Line and column, the first from one, the second from nothing.
-    fn place(&self, offset: Option<u32>) -> (i64, i64) {
+    fn location(&self, offset: Option<u32>) -> (i64, i64) {
         let Some(offset) = offset else {
             return (-1, -1);
         };

@@ -1,5 +1,8 @@
 //! The types of expressions.
 
+// upstream: vendor/github.com/google/cel-go/common/types/types.go Type, Kind
+// upstream: vendor/github.com/google/cel-go/checker/format.go FormatCELType
+
 use std::{fmt, sync::Arc};
 
 use crate::decl::{ObjectDeclType, OpaqueType};

@@ -34,7 +34,7 @@ fn program(decl: &DeclType, rule: &str) -> Program {
     Program::compile(&environment, rule).unwrap_or_else(|error| panic!("{rule}: {error}"))
 }
 
-/// The most that rules of custom resources can cost, as Kubernetes says it.
+/// The most that rules of custom resources can cost, as Kubernetes computes it.
 #[test]
 fn the_most_that_rules_can_cost() {
     let replace = |max| object(&[("str", text(max)), ("before", text(8)), ("after", text(16))]);
@@ -183,7 +183,7 @@ fn what_rules_cost() {
 }
 
 #[test]
-fn nothing_goes_on_above_the_limit() {
+fn stops_above_the_cost_limit() {
     let decl = list(Shape::Int, 100);
     let value = json!((0..100).collect::<Vec<_>>());
     let run = |rule: &str, limit| {

@@ -43,7 +43,7 @@ fn declared_values_are_read_by_their_declaration() {
         .field("atomic", list(ListKind::Atomic))
         .field("set", list(ListKind::Set))
         .field("keyed", keyed)
-        .field("gone", Shape::String);
+        .field("absent", Shape::String);
     let decl = DeclType::object(object).named("self");
     let environment = Environment::new()
         .variable("self", decl.clone())
@@ -51,7 +51,7 @@ fn declared_values_are_read_by_their_declaration() {
     let json = json!({
         "namespace": "n", "a-b.c/d": 5, "time": "2023-05-06T07:08:09Z", "day": "2023-05-06", "span": "1h30m", "bytes": "YWI=",
         "number": 3, "either": 7, "atomic": ["a", "b"], "set": ["a", "b"], "keyed": [{"k": "x", "v": 1}, {"k": "y", "v": 2}],
-        "gone": null, "unknown": 1,
+        "absent": null, "unknown": 1,
     });
     let other = json!({"atomic": ["b", "a"], "set": ["b", "a"], "keyed": [{"k": "y", "v": 2}, {"k": "x", "v": 1}], "either": "7%"});
     let bindings = Bindings::new()
@@ -64,7 +64,7 @@ fn declared_values_are_read_by_their_declaration() {
         "self.atomic != other.atomic && self.set == other.set && self.keyed == other.keyed",
         "self.atomic + other.atomic == ['a', 'b', 'b', 'a'] && (self.set + other.set).size() == 2 && (self.set + ['c']).size() == 3",
         "(self.keyed + other.keyed).size() == 2 && self.keyed.exists(e, e.k == 'y' && e.v == 2)",
-        "!has(self.gone) && has(self.set) && !has(other.span) && type(self) == map",
+        "!has(self.absent) && has(self.set) && !has(other.span) && type(self) == map",
     ] {
         assert_eq!(
             run(&environment, source, &bindings),
@@ -73,8 +73,8 @@ fn declared_values_are_read_by_their_declaration() {
         );
     }
     assert_eq!(
-        run(&environment, "self.gone == 'a'", &bindings),
-        Err("no such key: gone".to_owned())
+        run(&environment, "self.absent == 'a'", &bindings),
+        Err("no such key: absent".to_owned())
     );
     assert!(
         run(&environment, "self.unknown == 1", &bindings)
@@ -174,7 +174,7 @@ impl Authorizer for Book {
             ),
         };
         let line = format!("{:?} {} {target}", check.service_account, check.verb);
-        self.0.lock().expect("nobody panics").push(line);
+        self.0.lock().expect("no panics").push(line);
         Decision {
             allowed: check.verb == "get",
             reason: "r".to_owned(),
@@ -223,7 +223,7 @@ fn expressions_ask_what_is_allowed() {
         ),
         Err("path must not be empty".to_owned())
     );
-    let asked = book.0.lock().expect("nobody panics").join("\n");
+    let asked = book.0.lock().expect("no panics").join("\n");
     let expected = "None get /healthz\nNone delete apps/deployments/scale/n/x\nSome((\"ns\", \"sa\")) get /pods///\n\
                     None get g/r///\nNone get g/r///";
     assert_eq!(asked, expected);
@@ -239,7 +239,7 @@ fn changes_to_objects_are_messages() {
         .variable("object", Shape::Dyn);
     let object = json!({"n": 1});
     let bindings = Bindings::new().json("object", &object, &Shape::Dyn.into());
-    let apply = "Object{spec: Object.spec{replicas: object.n + 1, ?gone: optional.none(), list: [Object.spec.list{a: 'b'}]}}";
+    let apply = "Object{spec: Object.spec{replicas: object.n + 1, ?absent: optional.none(), list: [Object.spec.list{a: 'b'}]}}";
     assert_eq!(
         run(&environment, apply, &bindings),
         Ok(json!({"spec": {"replicas": 2, "list": [{"a": "b"}]}}))

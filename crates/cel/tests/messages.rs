@@ -32,8 +32,8 @@ fn errors_show_the_line_and_a_mark() {
 }
 
 #[test]
-fn syntax_errors_have_the_words_of_the_grammar() {
-    let expr = |place: &str, what: &str| format!("{place}: Syntax error: {what} expecting {EXPR}");
+fn reports_syntax_errors_with_the_tokens_of_the_grammar() {
+    let expr = |location: &str, what: &str| format!("{location}: Syntax error: {what} expecting {EXPR}");
     for (source, expected) in [
         (
             "device.x ===",
@@ -112,7 +112,7 @@ fn syntax_errors_have_the_words_of_the_grammar() {
 }
 
 #[test]
-fn what_makes_no_sense_is_told() {
+fn reports_type_errors() {
     for (source, expected) in [
         ("x", "1:1: undeclared reference to 'x' (in container '')"),
         ("self.nope == 1", "1:5: undefined field 'nope'"),

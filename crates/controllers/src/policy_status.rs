@@ -1,7 +1,9 @@
 //! The ValidatingAdmissionPolicy status controller: type-checks CEL expressions of policies.
 
 use k3_api::{
-    admission::{GroupVersionKind, MatchedResource, PolicyTypes, check, declared, declared_custom, kinds},
+    admission::{
+        GroupVersionKind, MatchedResource, PolicyTypes, declared, declared_custom, type_check, types_to_check,
+    },
     custom::Definition,
     kinds::builtin,
     strategy::Tree,
@@ -100,7 +102,7 @@ impl ValidatingAdmissionPolicyStatusController {
 
 /// The apply configuration of the status.
 fn apply_configuration(policy: &Value, types: &PolicyTypes) -> Value {
-    let warnings: Vec<_> = check(policy, types)
+    let warnings: Vec<_> = type_check(policy, types)
         .into_iter()
         .map(|warning| json!({"fieldRef": warning.field, "warning": warning.text}))
         .collect();
@@ -149,7 +151,7 @@ fn types(policy: &Value, definitions: &[Definition]) -> PolicyTypes {
         };
         declared(group, version, kind).or_else(custom)
     };
-    let objects = kinds(policy, kind_of).into_iter().map(|kind| {
+    let objects = types_to_check(policy, kind_of).into_iter().map(|kind| {
         let decl = decl_of(&kind.group, &kind.version, &kind.kind);
         (kind, decl)
     });

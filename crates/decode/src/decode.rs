@@ -16,7 +16,7 @@ pub fn from_slice<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
         Ok(object) => return Ok(object),
         Err(error) => error,
     };
-    // Of what kind the error is says nothing: for an enum `null` is a syntax error.
+    // The kind of the error is irrelevant: for an enum `null` is a syntax error.
     if !bytes.windows(NULL.len()).any(|text| text == NULL) {
         return Err(error);
     }

@@ -217,7 +217,7 @@ impl<'de> Deserializer<'de> for ValueDeserializer<'_> {
         if !self.value.is_null() {
             return self.deserialize_any(visitor);
         }
-        // Times are text to a deserializer, and only say in words what they are.
+        // Times are text to a deserializer, and only name their type in the error text.
         let expected = (&visitor as &dyn Expected).to_string();
         visitor.visit_str(if expected.contains("timestamp") {
             ZERO_TIME

@@ -1,6 +1,6 @@
-//! What the types and fields of the API mean, in words: what `kubectl explain` prints.
+//! What the types and fields of the API mean: what `kubectl explain` prints.
 //!
-//! Promises: the words are those of v1.37. They lie in the program deflated, and are inflated as a whole when the
+//! Promises: the descriptions are those of v1.37. They lie in the program deflated, and are inflated as a whole when the
 //! first one is asked for; a server that is never asked does not pay for them.
 //!
 //! Types have the names they have in `OpenAPI` documents, such as `io.k8s.api.core.v1.PodSpec`.
@@ -35,8 +35,8 @@ fn described(text: &'static str) -> Option<&'static str> {
 fn find(name: &str) -> Option<&'static str> {
     let types = types();
     let of = |entry: &&'static str| entry.split_once('\t').map_or("", |(known, _)| known);
-    let place = types.binary_search_by_key(&name, of).ok()?;
-    Some(types[place])
+    let position = types.binary_search_by_key(&name, of).ok()?;
+    Some(types[position])
 }
 
 /// The table, cut at the types.
@@ -60,7 +60,7 @@ mod tests {
     const POD: &str = "io.k8s.api.core.v1.Pod";
 
     #[test]
-    fn types_and_fields_have_words_of_their_own() {
+    fn describes_types_and_fields() {
         let kind = of_type(POD).unwrap();
         assert!(kind.starts_with("Pod is a collection of containers"), "{kind}");
         let field = of_field(POD, "spec").unwrap();

@@ -125,15 +125,15 @@ impl Decimal {
         if self.exponent >= exponent {
             return None;
         }
-        let places = exponent - self.exponent;
+        let digits_dropped = exponent - self.exponent;
         if self.sign() == Ordering::Equal {
             return Some(Self::new(0, exponent));
         }
-        if places > self.digits() {
+        if digits_dropped > self.digits() {
             let one = if self.sign() == Ordering::Less { -1 } else { 1 };
             return Some(Self::new(one, exponent));
         }
-        let power = power_of_ten(places);
+        let power = power_of_ten(digits_dropped);
         let big = self.big();
         let mut quotient = &big / &power;
         if &quotient * &power != big {

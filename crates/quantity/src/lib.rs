@@ -1,7 +1,7 @@
-//! Amounts of things: `500m`, `1.5Gi`, `3e6`.
+//! Resource quantities: `500m`, `1.5Gi`, `3e6`.
 //!
 //! Promises: every amount clients may write is read, kept and compared exactly, down to a nano, and written in
-//! the one form they know for it; what is written that way already is given back as it came. Reading is linear
+//! the one form they know for it; what is written that way already is returned unchanged. Reading is linear
 //! for texts of any length: no amount is expanded that someone wrote with a huge exponent.
 
 mod decimal;

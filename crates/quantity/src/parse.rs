@@ -15,7 +15,7 @@ pub enum ParseError {
     /// The number cannot be read: it has thousands of digits.
     #[error("unable to parse numeric part of quantity")]
     Numeric,
-    /// Nobody knows the suffix.
+    /// The suffix is unknown.
     #[error("unable to parse quantity's suffix")]
     Suffix,
 }
@@ -46,10 +46,10 @@ pub(super) fn parse(text: &str) -> Result<Quantity, ParseError> {
     }
     let digits = [parts.whole, parts.fraction].concat();
     let kept = keeps_text(&parts, &digits, suffix) || text == "0";
-    let places = i64::try_from(parts.fraction.len()).expect("the digits are counted");
+    let fraction_digits = i64::try_from(parts.fraction.len()).expect("the digits are counted");
     let (exponent, shift) = match suffix.format {
-        Format::BinarySi => (-places, suffix.exponent.unsigned_abs()),
-        _ => (i64::from(suffix.exponent) - places, 0),
+        Format::BinarySi => (-fraction_digits, suffix.exponent.unsigned_abs()),
+        _ => (i64::from(suffix.exponent) - fraction_digits, 0),
     };
     let mut amount = Decimal::from_digits(&digits, exponent, shift).ok_or(ParseError::Numeric)?;
     if let Some(rounded) = amount.round_up(NANO) {
@@ -73,17 +73,17 @@ pub(super) fn parse(text: &str) -> Result<Quantity, ParseError> {
     })
 }
 
-/// Whether a text is given back as it came. Not quite the texts that are in the one form: clients compare what
+/// Whether a text is returned unchanged. Not quite the texts that are in the one form: clients compare what
 /// they wrote with what they read, so this is a rule of the API by now.
 fn keeps_text(parts: &Parts<'_>, digits: &str, suffix: Suffix) -> bool {
     let count = i64::try_from(digits.len()).unwrap_or(i64::MAX);
     if suffix.format == Format::BinarySi {
-        let room = 15 - count - i64::from(suffix.exponent) * 3 / 10 - 1;
+        let digits_left = 15 - count - i64::from(suffix.exponent) * 3 / 10 - 1;
         let odd = digits.parse::<u64>().is_ok_and(|value| value % 8 != 0);
-        return parts.fraction.is_empty() && room >= 0 && odd;
+        return parts.fraction.is_empty() && digits_left >= 0 && odd;
     }
-    let places = i64::try_from(parts.fraction.len()).unwrap_or(i64::MAX);
-    let scale = i64::from(suffix.exponent) - places;
+    let fraction_digits = i64::try_from(parts.fraction.len()).unwrap_or(i64::MAX);
+    let scale = i64::from(suffix.exponent) - fraction_digits;
     count <= 18 && scale >= NANO && scale % 3 == 0 && !digits.ends_with("000") && !digits.starts_with('0')
 }
 

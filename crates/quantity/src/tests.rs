@@ -64,7 +64,7 @@ fn each_amount_has_one_form() {
 }
 
 #[test]
-fn some_texts_come_back_as_they_are() {
+fn keeps_canonical_text() {
     for text in ["+1", "1.500", "12.345", "005Ki", "+3m"] {
         assert_eq!(q(text).to_string(), text);
     }
@@ -131,7 +131,7 @@ fn amounts_are_compared_not_texts() {
 }
 
 #[test]
-fn sums_keep_the_family_of_the_first_that_is_something() {
+fn sums_keep_the_format_of_the_first_non_zero_operand() {
     for (a, b, sum) in [
         ("1", "500m", "1500m"),
         ("0", "1Gi", "1Gi"),
@@ -225,7 +225,8 @@ proptest! {
 
     #[test]
     fn amounts_order_and_add_as_numbers(a in -10_000_000_i64..10_000_000, b in -10_000_000_i64..10_000_000, sa in -9..9, sb in -9..9) {
-        let (x, y) = (Quantity::scaled(a, sa, Format::DecimalSi), Quantity::scaled(b, sb, Format::DecimalSi));
+        let x = Quantity::scaled(a, sa, Format::DecimalSi);
+        let y = Quantity::scaled(b, sb, Format::DecimalSi);
         let exact = |n: i64, s: i32| i128::from(n) * 10_i128.pow(u32::try_from(s + 9).unwrap());
         prop_assert_eq!(x.cmp(&y), exact(a, sa).cmp(&exact(b, sb)));
         let mut sum = x;

@@ -22,10 +22,10 @@ pub struct Zone {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ZoneError {
-    /// Nobody knows it.
+    /// It is unknown.
     #[error("unknown time zone {0}")]
     Unknown(String),
-    /// It would lead out of the place where zones are kept.
+    /// It would lead out of the directory where zones are kept.
     #[error("time: invalid location name")]
     Name,
 }
@@ -103,7 +103,7 @@ impl Zone {
     }
 
     fn read(name: &str, data: &[u8]) -> Option<Self> {
-        // The data comes twice, first with times of 32 bits, which nobody needs any more.
+        // The data is there twice, first with times of 32 bits, which no reader needs any more.
         let narrow = Header::read(data)?;
         let data = data.get(HEADER + narrow.length(4)..)?;
         let header = Header::read(data)?;

@@ -9,7 +9,7 @@ use super::{OptionalVariableDeclarations, environment};
 use crate::strategy::Tree;
 
 /// So many resources of a rule are looked at.
-const MOST: usize = 10;
+const MAX_RESOURCES: usize = 10;
 
 /// A kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,23 +51,23 @@ pub struct ExpressionWarning {
     pub text: String,
 }
 
-/// The kinds of the objects that a policy is about, as far as somebody knows the resources that it names. A rule with a `*` in
+/// The kinds of the objects that a policy is about, as far as discovery knows the resources that it names. A rule with a `*` in
 /// groups or versions names none; nor is it asked what a part of an object looks like.
-pub fn kinds(
+pub fn types_to_check(
     policy: &Value,
     find: impl Fn(&MatchedResource) -> Option<GroupVersionKind>,
 ) -> Vec<GroupVersionKind> {
-    let mut kinds = BTreeSet::new();
+    let mut types_to_check = BTreeSet::new();
     for rule in policy.at_path("spec.matchConstraints").items("resourceRules") {
         let named = named(rule);
-        let found: Vec<_> = named.iter().filter_map(&find).take(MOST).collect();
-        let is_full = found.len() == MOST;
-        kinds.extend(found);
+        let found: Vec<_> = named.iter().filter_map(&find).take(MAX_RESOURCES).collect();
+        let is_full = found.len() == MAX_RESOURCES;
+        types_to_check.extend(found);
         if is_full {
             break;
         }
     }
-    kinds.into_iter().collect()
+    types_to_check.into_iter().collect()
 }
 
 fn named(rule: &Value) -> Vec<MatchedResource> {
@@ -76,7 +76,8 @@ fn named(rule: &Value) -> Vec<MatchedResource> {
         texts.sort_unstable();
         texts
     };
-    let (groups, versions) = (sorted("apiGroups"), sorted("apiVersions"));
+    let groups = sorted("apiGroups");
+    let versions = sorted("apiVersions");
     if groups.iter().chain(&versions).any(|text| text.contains('*')) {
         return Vec::new();
     }
@@ -96,7 +97,7 @@ fn named(rule: &Value) -> Vec<MatchedResource> {
 }
 
 /// What does not suit of a policy's expressions.
-pub fn check(policy: &Value, types: &PolicyTypes) -> Vec<ExpressionWarning> {
+pub fn type_check(policy: &Value, types: &PolicyTypes) -> Vec<ExpressionWarning> {
     let spec = policy.at("spec");
     let reach = OptionalVariableDeclarations {
         params: spec.has("paramKind"),
@@ -121,7 +122,7 @@ pub fn check(policy: &Value, types: &PolicyTypes) -> Vec<ExpressionWarning> {
                 continue;
             }
             let wrong = |(kind, scope): &(&GroupVersionKind, Environment)| {
-                let error = fault(scope, expression)?;
+                let error = compile_error(scope, expression)?;
                 let GroupVersionKind { group, version, kind } = kind;
                 Some(format!("{group}/{version}, Kind={kind}: {error}\n"))
             };
@@ -167,8 +168,8 @@ fn scope(
     scope.variable("variables", DeclType::object(fields))
 }
 
-/// Why an expression does not suit. What can only be told by running it is not asked.
-fn fault(scope: &Environment, expression: &str) -> Option<String> {
+/// Why an expression does not compile. It is not run.
+fn compile_error(scope: &Environment, expression: &str) -> Option<String> {
     let error = Program::compile(scope, expression).err()?;
     (!error.is_instantiation()).then(|| error.to_string())
 }
@@ -210,17 +211,17 @@ mod tests {
             "has(object.metadata.deletionTimestamp) && authorizer.group('').resource('pods').check('get').allowed()",
             "object.spec.strategy.rollingUpdate.maxSurge == 1",
         ]);
-        assert_eq!(check(&fine, &deployments()), []);
+        assert_eq!(type_check(&fine, &deployments()), []);
     }
 
     #[test]
-    fn what_does_not_suit_is_told_with_its_place() {
+    fn reports_type_errors_with_their_field() {
         let wrong = policy(&[
             "object.spec.replicas > 1",
             "object.spec.replicas > '1'",
             "object.spec.foo == 1",
         ]);
-        let warnings = check(&wrong, &deployments());
+        let warnings = type_check(&wrong, &deployments());
         let fields: Vec<_> = warnings.iter().map(|warning| warning.field.as_str()).collect();
         assert_eq!(
             fields,
@@ -230,10 +231,10 @@ mod tests {
             warnings[1].text,
             "apps/v1, Kind=Deployment: ERROR: <input>:1:12: undefined field 'foo'\n | object.spec.foo == 1\n | ...........^\n"
         );
-        // What nobody knows anything of is taken as it comes.
+        // Types without a schema are declared dyn.
         let mut types = deployments();
         types.objects[0].1 = None;
-        assert_eq!(check(&wrong, &types), []);
+        assert_eq!(type_check(&wrong, &types), []);
     }
 
     #[test]
@@ -249,7 +250,10 @@ mod tests {
                 kind: matched.resource.to_uppercase(),
             })
         };
-        let names: Vec<_> = kinds(&policy, kind).into_iter().map(|kind| kind.kind).collect();
+        let names: Vec<_> = types_to_check(&policy, kind)
+            .into_iter()
+            .map(|kind| kind.kind)
+            .collect();
         assert_eq!(names, ["DEPLOYMENTS", "STATEFULSETS"]);
     }
 }

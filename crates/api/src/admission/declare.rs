@@ -47,7 +47,7 @@ fn object(of: &'static Struct, within: &mut Vec<(&'static str, &'static str)>) -
     DeclType::object(fields)
 }
 
-/// Amounts are numbers or texts, which expressions cannot tell apart; so they see nothing of them.
+/// Amounts are numbers or texts, which expressions cannot distinguish; so they see nothing of them.
 fn declare(ty: &Type, within: &mut Vec<(&'static str, &'static str)>) -> Option<DeclType> {
     Some(match ty {
         Type::String(_) | Type::Duration => Shape::String.into(),

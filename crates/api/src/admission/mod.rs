@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use k3_cel::{DeclType, Environment, ListKind, ObjectDeclType, OpaqueType, Shape};
 
 pub use self::{
-    check::{ExpressionWarning, GroupVersionKind, MatchedResource, PolicyTypes, check, kinds},
+    check::{ExpressionWarning, GroupVersionKind, MatchedResource, PolicyTypes, type_check, types_to_check},
     declare::{declared, declared_custom},
 };
 
@@ -73,7 +73,7 @@ pub static REQUEST: LazyLock<DeclType> = LazyLock::new(|| {
     DeclType::object(request)
 });
 
-/// What `namespaceObject` is declared as: the namespace of the object, but for what is nobody's business.
+/// What `namespaceObject` is declared as: the namespace of the object, without the fields that expressions may not see.
 pub static NAMESPACE: LazyLock<DeclType> = LazyLock::new(|| {
     let labels = || DeclType::map(Shape::String.into(), 0);
     let condition = object(

@@ -1,5 +1,8 @@
 //! One step of a field path.
 
+// upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/fieldpath/element.go PathElement, Compare
+// upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/fieldpath/serialize-pe.go SerializePathElement, DeserializePathElement
+
 use std::{borrow::Cow, cmp::Ordering, fmt};
 
 use serde_json::{Map, Value};
@@ -22,7 +25,7 @@ pub enum PathElement<'a> {
     Index(i64),
 }
 
-/// A field that tells list items apart, and its value.
+/// A field that identifies list items, and its value.
 pub type KeyField<'a> = (Cow<'a, str>, Cow<'a, Value>);
 
 /// Why a string is no step of a path.
@@ -325,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_come_before_keys_before_items_before_positions() {
+    fn sorts_fields_before_keys_before_values_before_indexes() {
         let sorted = [
             PathElement::field("z"),
             PathElement::key([("a", json!(9))]),
@@ -341,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_without_a_known_letter_are_told_apart_from_broken_ones() {
+    fn distinguishes_unknown_from_malformed_path_elements() {
         assert!(matches!(PathElement::decode("x:1"), Err(BadElement::UnknownKind)));
         assert!(matches!(PathElement::decode("f"), Err(BadElement::Short)));
         assert!(matches!(PathElement::decode("spec"), Err(BadElement::NoColon(_))));

@@ -3,6 +3,9 @@
 //! A JSON object per level, the steps as its keys, `.` for "this path too". A step with nothing below it is
 //! `{}`. Siblings stand in the order of the set, not of their text: port 80 before port 443.
 
+// upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/fieldpath/serialize.go ToJSON, FromJSON, emitContentsV1, readIterV1
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/fields.go FieldsToSet, SetToFields
+
 use serde_json::{Map, Value};
 
 use super::{
@@ -29,7 +32,7 @@ pub(crate) struct Decoded<'a> {
     pub(crate) canonical: bool,
 }
 
-/// What a level says of itself and of what is below it.
+/// Whether a level is a member itself, and what is below it.
 struct Level<'a> {
     member: bool,
     below: FieldSet<'a>,
@@ -51,7 +54,7 @@ impl<'a> FieldSet<'a> {
             canonical,
             member,
         } = read(fields)?;
-        // The root is nobody's: a mark on it is not written.
+        // The root has no owner: a mark on it is not written.
         Ok(Decoded {
             canonical: canonical && (!member || set.is_empty()),
             set,
@@ -156,7 +159,7 @@ fn read(fields: &Value) -> Result<Level<'_>, BadFields> {
         });
     }
     level.below = nodes.finish();
-    // `{}` stands for the path itself: a level that says nothing would not be there.
+    // `{}` stands for the path itself: a level that is empty would not be there.
     level.canonical &= !(level.member && level.below.is_empty());
     level.member |= level.below.is_empty();
     Ok(level)

@@ -1,5 +1,7 @@
 //! The laws of field sets, held against sets of plain paths.
 
+// upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/fieldpath/set.go Union, Intersection, Difference
+
 use std::collections::BTreeSet;
 
 use proptest::{collection::vec, prelude::*};
@@ -50,7 +52,8 @@ fn is_below(path: &Path<'_>, root: &Path<'_>) -> bool {
 proptest! {
     #[test]
     fn sets_behave_like_sets_of_paths(left in paths(), right in paths()) {
-        let (a, b) = (set(&left), set(&right));
+        let a = set(&left);
+        let b = set(&right);
         let (in_a, in_b): (Model, Model) = (left.into_iter().collect(), right.into_iter().collect());
         prop_assert_eq!(model(&a), in_a.clone());
         prop_assert_eq!(model(&a.union(&b)), &in_a | &in_b);
@@ -70,7 +73,9 @@ proptest! {
 
     #[test]
     fn union_and_intersection_do_not_care_for_order(x in paths(), y in paths(), z in paths()) {
-        let (x, y, z) = (set(&x), set(&y), set(&z));
+        let x = set(&x);
+        let y = set(&y);
+        let z = set(&z);
         prop_assert_eq!(x.union(&y), y.union(&x));
         prop_assert_eq!(x.intersection(&y), y.intersection(&x));
         prop_assert_eq!(x.union(&y).union(&z), x.union(&y.union(&z)));

@@ -1,7 +1,9 @@
-//! Which of two JSON values comes first.
+//! Which of two JSON values is first.
 //!
 //! Field sets sort the items of lists by value. Integers and floats are compared as numbers: a key that was
-//! read back from a record is the same key whether it came as `80` or as `80.0`.
+//! read back from a record is the same key whether it was written as `80` or as `80.0`.
+
+// upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/value/value.go Compare, Equals
 
 use std::cmp::Ordering;
 
@@ -56,7 +58,8 @@ fn compare_numbers(left: &Number, right: &Number) -> Ordering {
     if let (Some(left), Some(right)) = (left.as_u64(), right.as_u64()) {
         return left.cmp(&right);
     }
-    let (left, right) = (left.as_f64().unwrap_or(0.0), right.as_f64().unwrap_or(0.0));
+    let left = left.as_f64().unwrap_or(0.0);
+    let right = right.as_f64().unwrap_or(0.0);
     left.partial_cmp(&right).unwrap_or(Ordering::Equal)
 }
 
@@ -70,7 +73,8 @@ fn compare_lists(left: &[Value], right: &[Value]) -> Ordering {
 }
 
 fn compare_objects(left: &Map<String, Value>, right: &Map<String, Value>) -> Ordering {
-    let (left, right) = (sorted(left), sorted(right));
+    let left = sorted(left);
+    let right = sorted(right);
     let differing = left
         .iter()
         .zip(&right)

@@ -7,6 +7,9 @@
 //! Promises: to combine two sets costs at most a walk over both; where one is far smaller, a search for each of its
 //! steps.
 
+// upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/fieldpath/set.go Set, Union, Intersection, Difference, RecursiveDifference, Leaves
+// upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/fieldpath/path.go Path
+
 use std::{cmp::Ordering, fmt};
 
 use super::element::PathElement;
@@ -55,7 +58,7 @@ impl<'a> FieldSet<'a> {
         set
     }
 
-    /// Adds one path. The empty path, the whole object, belongs to nobody and is not kept.
+    /// Adds one path. The empty path, the whole object, has no owner and is not kept.
     pub fn insert(&mut self, path: impl IntoIterator<Item = PathElement<'a>>) {
         let mut path = path.into_iter();
         let Some(mut element) = path.next() else { return };
@@ -167,7 +170,7 @@ impl<'a> FieldSet<'a> {
         both
     }
 
-    /// The paths that are not in the other set. Only the path itself goes, not the paths below it.
+    /// The paths that are not in the other set. Only the path itself is removed, not the paths below it.
     #[must_use]
     pub fn difference(&self, other: &FieldSet<'_>) -> Self {
         let mut rest = self.clone();
@@ -175,7 +178,7 @@ impl<'a> FieldSet<'a> {
         rest
     }
 
-    /// Takes out the paths of another set, but not the paths below them. Tells whether there were any.
+    /// Takes out the paths of another set, but not the paths below them. Returns whether there were any.
     pub fn remove(&mut self, other: &FieldSet<'_>) -> bool {
         let mut removed = false;
         let mut emptied = false;
@@ -256,7 +259,7 @@ impl<'a> FieldSet<'a> {
         paths
     }
 
-    /// Shows all paths in this order, until told that it is enough; whether all were shown.
+    /// Shows all paths in this order, until `see` returns false; whether all were shown.
     pub(crate) fn visit_paths(&self, see: &mut impl FnMut(&[PathElement<'a>]) -> bool) -> bool {
         self.visit_level(&mut Vec::new(), see)
     }
@@ -284,7 +287,7 @@ impl<'a> FieldSet<'a> {
         self.position(element).ok().map(|at| &self.nodes[at])
     }
 
-    /// Adds what is known of one step, which comes after all the others.
+    /// Adds what is known of one step, which is the last.
     pub(crate) fn push(&mut self, node: Node<'a>) {
         if node.is_empty() {
             return;
@@ -322,17 +325,17 @@ impl<'a> FieldSet<'a> {
     ) -> bool {
         for node in self.nodes.iter().filter(|node| node.member) {
             prefix.push(node.element.clone());
-            let goes_on = see(prefix);
+            let continues = see(prefix);
             prefix.pop();
-            if !goes_on {
+            if !continues {
                 return false;
             }
         }
         for node in self.nodes.iter().filter(|node| !node.below.is_empty()) {
             prefix.push(node.element.clone());
-            let goes_on = node.below.visit_level(prefix, see);
+            let continues = node.below.visit_level(prefix, see);
             prefix.pop();
-            if !goes_on {
+            if !continues {
                 return false;
             }
         }
@@ -362,7 +365,7 @@ impl Node<'_> {
 // --- FieldSetBuilder ---
 
 impl<'a> FieldSetBuilder<'a> {
-    /// Room for so many steps.
+    /// Capacity for so many path elements.
     pub(crate) fn with_capacity(steps: usize) -> Self {
         Self {
             nodes: Vec::with_capacity(steps),

@@ -11,7 +11,7 @@ const TABLE: &str = include_str!("cluster.table");
 /// The namespaces.
 pub fn namespaces() -> impl Iterator<Item = Value> {
     entries(TABLE, "namespace").map(|entry| {
-        let name = entry.words.first();
+        let name = entry.tokens.first();
         json!({
             "apiVersion": "v1",
             "kind": "Namespace",
@@ -25,8 +25,8 @@ pub fn namespaces() -> impl Iterator<Item = Value> {
 /// The priority classes.
 pub fn priority_classes() -> impl Iterator<Item = Value> {
     entries(TABLE, "priorityclass").map(|entry| {
-        let [name, value, ref description @ ..] = entry.words[..] else {
-            malformed(&entry.words)
+        let [name, value, ref description @ ..] = entry.tokens[..] else {
+            malformed(&entry.tokens)
         };
         json!({
             "apiVersion": "scheduling.k8s.io/v1",
@@ -42,7 +42,7 @@ pub fn priority_classes() -> impl Iterator<Item = Value> {
 /// The service under which the server is reached from inside: the first address of the services' range, and the port
 /// the server listens on.
 pub fn kubernetes_service(address: IpAddr, port: u16) -> Value {
-    let family = if address.is_ipv4() { "IPv4" } else { "IPv6" };
+    let ip_family = if address.is_ipv4() { "IPv4" } else { "IPv6" };
     json!({
         "apiVersion": "v1",
         "kind": "Service",
@@ -57,7 +57,7 @@ pub fn kubernetes_service(address: IpAddr, port: u16) -> Value {
             "clusterIPs": [address],
             "type": "ClusterIP",
             "sessionAffinity": "None",
-            "ipFamilies": [family],
+            "ipFamilies": [ip_family],
             "ipFamilyPolicy": "SingleStack",
             "internalTrafficPolicy": "Cluster",
         },

@@ -13,7 +13,7 @@ pub const MANDATORY: [&str; 2] = ["catch-all", "exempt"];
 /// The priority levels.
 pub fn priority_levels() -> impl Iterator<Item = Value> {
     entries(TABLE, "level").map(|entry| {
-        let spec = match entry.words[..] {
+        let spec = match entry.tokens[..] {
             [_, "exempt", shares, lendable] => {
                 json!({"type": "Exempt", "exempt": {
                     "nominalConcurrencyShares": number(shares),
@@ -35,7 +35,7 @@ pub fn priority_levels() -> impl Iterator<Item = Value> {
                     "limitResponse": response,
                 }})
             }
-            _ => malformed(&entry.words),
+            _ => malformed(&entry.tokens),
         };
         object(&entry, "PriorityLevelConfiguration", &spec)
     })
@@ -44,8 +44,8 @@ pub fn priority_levels() -> impl Iterator<Item = Value> {
 /// The flow schemas.
 pub fn flow_schemas() -> impl Iterator<Item = Value> {
     entries(TABLE, "schema").map(|entry| {
-        let [_, precedence, level, distinguisher] = entry.words[..] else {
-            malformed(&entry.words)
+        let [_, precedence, level, distinguisher] = entry.tokens[..] else {
+            malformed(&entry.tokens)
         };
         let mut spec = json!({
             "priorityLevelConfiguration": {"name": level},
@@ -59,7 +59,7 @@ pub fn flow_schemas() -> impl Iterator<Item = Value> {
     })
 }
 
-/// What the status of a flow schema says whose priority level exists, since the time `now`.
+/// The status of a flow schema whose priority level exists, since the time `now`.
 pub fn flow_schema_found(schema: &Value, now: &str) -> Value {
     let level = schema.at_path("spec.priorityLevelConfiguration").text("name");
     json!({"conditions": [{
@@ -74,10 +74,12 @@ pub fn flow_schema_found(schema: &Value, now: &str) -> Value {
 }
 
 fn rule(entry: &Entry) -> Value {
-    let (mut resources, mut paths, mut subjects) = (Vec::new(), Vec::new(), Vec::new());
+    let mut resources = Vec::new();
+    let mut paths = Vec::new();
+    let mut subjects = Vec::new();
     for line in &entry.lines {
         match line[..] {
-            ["for", ref words @ ..] => subjects.extend(words.iter().map(|word| match subject(word) {
+            ["for", ref tokens @ ..] => subjects.extend(tokens.iter().map(|word| match subject(word) {
                 ("user", name) => json!({"kind": "User", "user": {"name": name}}),
                 ("group", name) => json!({"kind": "Group", "group": {"name": name}}),
                 (_, account) => {
@@ -117,7 +119,7 @@ fn object(entry: &Entry, kind: &str, spec: &Value) -> Value {
         "apiVersion": "flowcontrol.apiserver.k8s.io/v1",
         "kind": kind,
         "metadata": {
-            "name": entry.words.first(),
+            "name": entry.tokens.first(),
             "generation": 1,
             "annotations": {"apf.kubernetes.io/autoupdate-spec": "true"},
         },

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-/// An object of a table: its own words, and the lines below it.
+/// An object of a table: its own tokens, and the lines below it.
 pub(super) struct Entry {
-    /// The words after the first, which says what kind of object it is.
-    pub(super) words: Vec<&'static str>,
-    /// The lines below it, each as its words.
+    /// The tokens after the first, which states what kind of object it is.
+    pub(super) tokens: Vec<&'static str>,
+    /// The lines below it, each as tokens.
     pub(super) lines: Vec<Vec<&'static str>>,
 }
 
@@ -20,11 +20,11 @@ pub(super) fn entries(table: &'static str, kind: &str) -> impl Iterator<Item = E
                 entry.lines.push(line.split(' ').collect());
             }
         } else {
-            let mut words = line.split(' ');
-            taken = words.next() == Some(kind);
+            let mut tokens = line.split(' ');
+            taken = tokens.next() == Some(kind);
             if taken {
                 entries.push(Entry {
-                    words: words.collect(),
+                    tokens: tokens.collect(),
                     lines: Vec::new(),
                 });
             }
@@ -34,8 +34,8 @@ pub(super) fn entries(table: &'static str, kind: &str) -> impl Iterator<Item = E
 }
 
 /// A list as the tables write it: `a,b`; `-` is an empty word.
-pub(super) fn list(words: &str) -> Value {
-    words
+pub(super) fn list(tokens: &str) -> Value {
+    tokens
         .split(',')
         .map(|word| if word == "-" { "" } else { word })
         .collect()
@@ -55,7 +55,7 @@ pub(super) fn number(word: &str) -> Value {
     json!(number)
 }
 
-/// An entry or a line that has not the words it must have.
-pub(super) fn malformed(words: &[&str]) -> ! {
-    panic!("table: malformed: {words:?}")
+/// An entry or a line with missing or surplus tokens.
+pub(super) fn malformed(tokens: &[&str]) -> ! {
+    panic!("table: malformed: {tokens:?}")
 }

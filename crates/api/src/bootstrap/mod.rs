@@ -1,4 +1,4 @@
-//! The objects a cluster is born with, as data: who may do what by default, how requests share the server, and the
+//! The objects a cluster is born with, as data: default authorization (RBAC), how requests share the server, and the
 //! namespaces and priorities that everything else counts on.
 //!
 //! Promises: every object is in the normal form of its kind and defaulted; name, labels, annotations and, where the

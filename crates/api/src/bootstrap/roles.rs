@@ -1,4 +1,4 @@
-//! Who may do what in a new cluster.
+//! The RBAC roles and bindings of a new cluster.
 
 use serde_json::{Map, Value, json};
 
@@ -97,7 +97,7 @@ fn bound(word: &'static str) -> Value {
 
 /// The last word of an entry.
 fn name(entry: &Entry) -> &'static str {
-    entry.words.last().copied().unwrap_or_default()
+    entry.tokens.last().copied().unwrap_or_default()
 }
 
 fn object(entry: &Entry, kind: &str, name: &str) -> Value {
@@ -106,7 +106,7 @@ fn object(entry: &Entry, kind: &str, name: &str) -> Value {
         "labels": {"kubernetes.io/bootstrapping": "rbac-defaults"},
         "annotations": {"rbac.authorization.kubernetes.io/autoupdate": "true"},
     });
-    if let [namespace, _] = entry.words[..] {
+    if let [namespace, _] = entry.tokens[..] {
         metadata.set("namespace", namespace);
     }
     json!({"apiVersion": format!("{GROUP}/v1"), "kind": kind, "metadata": metadata})

@@ -6,12 +6,12 @@ use super::line::{entries, malformed, number};
 
 const TABLE: &str = include_str!("versions.table");
 
-/// An API service for each version of each group. Their status says that they are available, since they were created:
+/// An API service for each version of each group. Their status states that they are available, since they were created:
 /// their rules see to that.
 pub fn api_services() -> impl Iterator<Item = Value> {
     entries(TABLE, "version").map(|entry| {
-        let [group, version, group_priority, version_priority] = entry.words[..] else {
-            malformed(&entry.words)
+        let [group, version, group_priority, version_priority] = entry.tokens[..] else {
+            malformed(&entry.tokens)
         };
         let mut spec = json!({
             "version": version,

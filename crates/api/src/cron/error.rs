@@ -14,13 +14,13 @@ pub enum ParseError {
     #[error("invalid schedule format: runtime error: slice bounds out of range [:-1]")]
     OnlyZone,
     /// No such zone.
-    #[error("provided bad location {name}: {fault}")]
+    #[error("provided bad location {name}: {error}")]
     Zone {
         /// What was given.
         name: String,
         /// What is wrong with it.
         #[source]
-        fault: ZoneError,
+        error: ZoneError,
     },
     /// Not five fields.
     #[error("expected exactly 5 fields, found {}: [{}]", .0.len(), .0.join(" "))]
@@ -29,13 +29,13 @@ pub enum ParseError {
     #[error("unrecognized descriptor: {0}")]
     Name(String),
     /// No duration after `@every`.
-    #[error("failed to parse duration {text}: {fault}")]
+    #[error("failed to parse duration {text}: {error}")]
     Duration {
         /// The whole text.
         text: String,
         /// What is wrong with it.
         #[source]
-        fault: ParseDurationError,
+        error: ParseDurationError,
     },
     /// More than one `-` in a range.
     #[error("too many hyphens: {0}")]

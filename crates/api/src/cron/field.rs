@@ -14,7 +14,7 @@ pub(super) struct Bounds {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Values {
     bits: u64,
-    /// All fit because nothing else was said. Matters for days: of two ways to say them, the one that says something
+    /// All fit because nothing was specified. Matters for days: of two ways to say them, the restricted one
     /// counts; if both do, either is enough.
     pub(super) open: bool,
 }

@@ -1,7 +1,7 @@
 //! Schedules as crontabs have them: five fields, names for common ones, and `@every`.
 //!
-//! Promises: texts are read and refused as clients of the API know it, in the same words. Nobody asks a clock here:
-//! [`Schedule::next`] says when it is time after a given time.
+//! Promises: texts are read and refused as clients of the API know it, with the same messages. No clock is read here:
+//! [`Schedule::next`] returns the next activation after a given time.
 
 mod error;
 mod field;
@@ -13,7 +13,7 @@ pub use k3_zone::{Zone, ZoneError};
 pub use self::error::ParseError;
 use crate::time::Duration;
 
-/// When something is to happen, again and again.
+/// A recurring schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Schedule {
     /// At the minutes that fit.

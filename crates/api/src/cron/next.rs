@@ -45,13 +45,13 @@ impl Schedule {
 impl Crontab {
     /// The first time from this second on.
     ///
-    /// Goes from the largest field to the smallest; one that does not fit is moved on until it does, with all smaller
+    /// Moves from the largest field to the smallest; one that does not fit is moved on until it does, with all smaller
     /// ones from their beginning. When it runs over, the larger ones are asked again. At hours that are skipped or
-    /// come twice this does what the schedules of crontabs in Go programs do, to the minute.
+    /// occur twice this does what the schedules of crontabs in Go programs do, to the minute.
     fn next(&self, from: i64, zone: &Zone) -> Option<i64> {
         let mut clock = Clock::new(from, zone);
         let last = clock.date().year + YEARS;
-        // Whether the smaller fields have begun anew.
+        // Whether the smaller fields have restarted.
         let mut begun = false;
         'again: while clock.date().year <= last {
             while !self.month.has(clock.date().month) {
@@ -133,12 +133,12 @@ impl<'z> Clock<'z> {
         Clock { zone, at, span }
     }
 
-    /// Goes to the time at which clocks show this second of a day.
+    /// Moves to the time at which clocks show this second of a day.
     fn show(&mut self, day: i64, second: i64) {
         *self = Self::new(self.zone.instant(day * DAY + second), self.zone);
     }
 
-    /// Goes on, or back.
+    /// Moves by seconds, forwards or backwards.
     fn pass(&mut self, seconds: i64) {
         self.at += seconds;
         if !(self.span.start..self.span.end).contains(&self.at) {
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn hours_that_are_skipped_or_come_twice_are_no_trap() {
+    fn handles_hours_skipped_or_repeated_by_daylight_saving() {
         let york = "America/New_York";
         for (schedule, after, time) in [
             // Clocks go from 2 to 3 on 2012-03-11.

@@ -44,9 +44,9 @@ fn zone(text: &str) -> Result<(Option<Box<Zone>>, &str), ParseError> {
         return Ok((None, text));
     };
     let (name, rest) = rest.split_once(' ').ok_or(ParseError::OnlyZone)?;
-    let zone = Zone::named(name).map_err(|fault| ParseError::Zone {
+    let zone = Zone::named(name).map_err(|error| ParseError::Zone {
         name: name.to_owned(),
-        fault,
+        error,
     })?;
     Ok((Some(Box::new(zone)), rest.trim()))
 }
@@ -79,9 +79,9 @@ fn every(text: &str) -> Result<Schedule, ParseError> {
     let Some(duration) = text.strip_prefix(EVERY) else {
         return Err(ParseError::Name(text.to_owned()));
     };
-    let duration: Duration = duration.parse().map_err(|fault| ParseError::Duration {
+    let duration: Duration = duration.parse().map_err(|error| ParseError::Duration {
         text: text.to_owned(),
-        fault,
+        error,
     })?;
     let nanos = duration.nanos().max(SECOND);
     Ok(Schedule::Every(Duration::from_nanos(nanos - nanos % SECOND)))
@@ -91,9 +91,9 @@ fn every(text: &str) -> Result<Schedule, ParseError> {
 mod tests {
     use super::*;
 
-    fn told(text: &str) -> String {
+    fn error_text(text: &str) -> String {
         text.parse::<Schedule>()
-            .map_or_else(|fault| fault.to_string(), |_| String::new())
+            .map_or_else(|error| error.to_string(), |_| String::new())
     }
 
     #[test]
@@ -117,13 +117,13 @@ mod tests {
             "+1 * * * *",
             ", * * * *",
         ] {
-            assert_eq!(told(good), "", "{good}");
+            assert_eq!(error_text(good), "", "{good}");
         }
     }
 
     #[test]
-    fn what_is_wrong_is_told_in_known_words() {
-        for (bad, fault) in [
+    fn rejects_invalid_schedules_with_upstream_messages() {
+        for (bad, error) in [
             ("", "empty spec string"),
             ("* * * *", "expected exactly 5 fields, found 4: [* * * *]"),
             ("hello", "expected exactly 5 fields, found 1: [hello]"),
@@ -164,7 +164,7 @@ mod tests {
                 "provided bad location Nowhere: unknown time zone Nowhere",
             ),
         ] {
-            assert_eq!(told(bad), fault, "{bad}");
+            assert_eq!(error_text(bad), error, "{bad}");
         }
     }
 

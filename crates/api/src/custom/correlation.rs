@@ -1,4 +1,4 @@
-//! Which value of the old object a value of the new one was: what did not change is not judged anew.
+//! Which value of the old object a value of the new one was: what did not change is not validated again.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ pub(crate) struct Correlated<'v> {
     pub(super) node: &'v Node,
 }
 
-/// The items of an old list, by what tells them apart.
+/// The items of an old list, by what identifies them.
 #[derive(Debug, Default)]
 pub(super) struct OldItems<'v> {
     by_key: HashMap<String, &'v Value>,
@@ -50,7 +50,7 @@ impl<'v> Correlated<'v> {
         })
     }
 
-    /// The items of the old list that the new ones can be compared with; `None` if they cannot be told apart.
+    /// The items of the old list that the new ones can be compared with; `None` if they cannot be distinguished.
     pub(super) fn old_items(self) -> Option<OldItems<'v>> {
         let keys = self.node.keys();
         let Value::Array(items) = self.old else {
@@ -79,7 +79,7 @@ impl<'v> Correlated<'v> {
         })
     }
 
-    /// Whether nothing changed. Items that can be told apart may stand elsewhere; a field the schema does not know
+    /// Whether nothing changed. Items that can be distinguished may stand elsewhere; a field the schema does not know
     /// counts as a change.
     pub(super) fn is_same(self) -> bool {
         self.is_same_within(&mut |_| true)

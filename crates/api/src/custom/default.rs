@@ -15,7 +15,7 @@ pub(super) fn fill(value: &mut Value, node: &Node) {
 }
 
 fn fill_level(value: &mut Value, node: &Node, bytes: &mut usize) {
-    if !node.says(Flag::Defaults) {
+    if !node.has_flag(Flag::Defaults) {
         return;
     }
     match value {
@@ -83,5 +83,5 @@ fn memory_size(value: &Value) -> usize {
 
 /// Whether a value is `null` where that is no value.
 fn is_missing(value: &Value, node: &Node) -> bool {
-    value.is_null() && !node.says(Flag::Nullable)
+    value.is_null() && !node.has_flag(Flag::Nullable)
 }

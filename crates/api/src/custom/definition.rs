@@ -1,4 +1,4 @@
-//! What a custom resource definition says, as the server needs it.
+//! What a custom resource definition states, as the server needs it.
 
 use std::{cmp::Ordering, sync::Arc};
 
@@ -32,7 +32,7 @@ pub struct Definition {
 pub struct Names {
     /// The resource in paths, such as `crontabs`.
     pub plural: String,
-    /// The resource in words, such as `crontab`.
+    /// The resource in messages, such as `crontab`.
     pub singular: String,
     /// The kind, such as `CronTab`.
     pub kind: String,
@@ -53,7 +53,7 @@ pub struct Version {
     pub served: bool,
     /// Whether objects are stored in it.
     pub storage: bool,
-    /// What users of a deprecated version are told.
+    /// The warning for users of a deprecated version.
     pub deprecation: Option<String>,
     /// Whether the status has a path of its own.
     pub has_status: bool,
@@ -68,7 +68,7 @@ pub struct Version {
 pub enum Conversion {
     /// Only the apiVersion changes.
     None,
-    /// A webhook does it: what `spec.conversion.webhook` says.
+    /// A webhook does it: what `spec.conversion.webhook` states.
     Webhook(Value),
 }
 
@@ -191,7 +191,8 @@ fn deprecation(version: &Value, spec: &Value) -> String {
     if version.has("deprecationWarning") {
         return version.text("deprecationWarning").to_owned();
     }
-    let (group, kind) = (spec.text("group"), spec.at("names").text("kind"));
+    let group = spec.text("group");
+    let kind = spec.at("names").text("kind");
     let name = version.text("name");
     let newer = spec
         .items("versions")

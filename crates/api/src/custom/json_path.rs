@@ -375,7 +375,8 @@ impl<'t> Parser<'t> {
 /// The parts of a list between commas that no quotes hide.
 fn split_list(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
-    let (mut start, mut quote) = (0, None);
+    let mut start = 0;
+    let mut quote = None;
     for (index, c) in text.char_indices() {
         match c {
             c if quote == Some(c) => quote = None,

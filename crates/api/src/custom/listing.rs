@@ -1,4 +1,4 @@
-//! Lists whose items must differ: sets, and lists told apart by fields.
+//! Lists whose items must differ: sets, and lists identified by fields.
 
 use std::collections::HashMap;
 
@@ -23,7 +23,7 @@ pub(crate) fn validate(value: &Value, node: &Node, at: &Path<'_>, errors: &mut E
             }
         }
         Value::Array(items) => {
-            if node.says(Flag::Set) {
+            if node.has_flag(Flag::Set) {
                 for index in repeated(items.iter().map(key_text)) {
                     errors.push(Error::duplicate(&at.index(index), &items[index]));
                 }
@@ -53,7 +53,7 @@ fn map(items: &[Value], keys: &[String], at: &Path<'_>, errors: &mut ErrorList) 
     }
 }
 
-/// What tells an item apart: the fields with these names that it has.
+/// What identifies an item: the fields with these names that it has.
 pub(super) fn keys_of(item: &Value, keys: &[String]) -> Value {
     let found: Map<_, _> = keys
         .iter()
@@ -62,12 +62,12 @@ pub(super) fn keys_of(item: &Value, keys: &[String]) -> Value {
     Value::Object(found)
 }
 
-/// A text that is the same for equal values only: numbers are told apart from texts, and 1 from 1.0.
+/// A text that is the same for equal values only: numbers are distinguished from texts, and 1 from 1.0.
 pub(super) fn key_text(value: &Value) -> String {
     value.to_string()
 }
 
-/// Where values stand for the second time. What is there more often is told once.
+/// Where values stand for the second time. What is there more often is reported once.
 fn repeated(values: impl ExactSizeIterator<Item = String>) -> Vec<usize> {
     if values.len() <= 1 {
         return Vec::new();

@@ -11,7 +11,7 @@ use crate::{
     field::{Error, Path},
     limits::{self, MAX_PATH_BYTES},
     name::{self, NameFormat},
-    strategy::{ErrorList, Tree, TreeMut, object_meta as judge_metadata},
+    strategy::{ErrorList, Tree, TreeMut, object_meta as validate_object_meta},
 };
 
 /// Paths of fields that are not known which are collected. Clients are shown fewer.
@@ -26,7 +26,7 @@ pub(crate) enum Malformed {
     Drop,
 }
 
-/// Brings metadata into the form of its type. Gives the fields it does not know; the error says why it cannot be read.
+/// Brings metadata into the form of its type. Gives the fields it does not know; the error is why it cannot be read.
 pub(super) fn settle(metadata: &mut Value, malformed: Malformed) -> Result<Vec<String>, String> {
     match decode::normalize(metadata, *object_meta()) {
         Ok(decoded) => {
@@ -97,7 +97,7 @@ impl Coercion {
     ) -> Result<(), Box<Error>> {
         match value {
             Value::Object(_) => {
-                if whole || node.says(Flag::Embedded) {
+                if whole || node.has_flag(Flag::Embedded) {
                     self.resource(value, at)?;
                 }
                 let Value::Object(fields) = value else {
@@ -136,18 +136,18 @@ impl Coercion {
         let Some(metadata) = object.get_mut("metadata") else {
             return Ok(());
         };
-        let place = at.child("metadata");
+        let child_path = at.child("metadata");
         let before = metadata.clone();
         match settle(metadata, self.malformed) {
             Ok(unknown) => {
                 if !unknown.is_empty() && self.unknown.len() < MOST_UNKNOWN {
-                    let prefix = limits::display(&place, MAX_PATH_BYTES);
+                    let prefix = limits::display(&child_path, MAX_PATH_BYTES);
                     self.unknown
                         .extend(unknown.iter().map(|path| format!("{prefix}.{path}")));
                 }
             }
             Err(error) if self.malformed == Malformed::Refuse => {
-                return Err(Box::new(Error::invalid(&place, before, error)));
+                return Err(Box::new(Error::invalid(&child_path, before, error)));
             }
             Err(_) => *metadata = before,
         }
@@ -159,7 +159,7 @@ impl Coercion {
 pub(crate) fn validate(value: &Value, node: &Node, whole: bool, at: &Path<'_>, errors: &mut ErrorList) {
     match value {
         Value::Object(fields) => {
-            if whole || node.says(Flag::Embedded) {
+            if whole || node.has_flag(Flag::Embedded) {
                 resource(value, at, errors);
             }
             for (name, value) in fields {
@@ -183,52 +183,52 @@ pub(crate) fn validate(value: &Value, node: &Node, whole: bool, at: &Path<'_>, e
 
 fn resource(object: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     for name in ["apiVersion", "kind"] {
-        let place = at.child(name);
+        let child_path = at.child(name);
         match object.get(name) {
-            None => errors.push(Error::required(&place, "")),
+            None => errors.push(Error::required(&child_path, "")),
             Some(Value::String(text)) if text.is_empty() => {
-                errors.push(Error::invalid(&place, text, "must not be empty"));
+                errors.push(Error::invalid(&child_path, text, "must not be empty"));
             }
             Some(Value::String(text)) => {
-                if let Some(detail) = fault(name, text) {
-                    errors.push(Error::invalid(&place, text, detail));
+                if let Some(detail) = name_error(name, text) {
+                    errors.push(Error::invalid(&child_path, text, detail));
                 }
             }
-            Some(value) => errors.push(Error::invalid(&place, value, "must be a string")),
+            Some(value) => errors.push(Error::invalid(&child_path, value, "must be a string")),
         }
     }
     let Some(given) = object.get("metadata") else {
         return;
     };
-    let place = at.child("metadata");
+    let child_path = at.child("metadata");
     let mut metadata = given.clone();
     if let Err(error) = settle(&mut metadata, Malformed::Refuse) {
-        errors.push(Error::invalid(&place, given, error));
+        errors.push(Error::invalid(&child_path, given, error));
         return;
     }
     if metadata.text("name").is_empty() {
         metadata.set("name", "fakename");
     }
     let namespaced = !metadata.text("namespace").is_empty();
-    errors.extend(judge_metadata(
+    errors.extend(validate_object_meta(
         &metadata,
-        &place,
+        &child_path,
         NameFormat::PathSegment,
         namespaced,
     ));
 }
 
 /// What is wrong with an apiVersion or a kind.
-fn fault(name: &str, text: &str) -> Option<String> {
+fn name_error(name: &str, text: &str) -> Option<String> {
     if name == "apiVersion" {
         let parts = text.matches('/').count();
         return (parts > 1).then(|| format!("unexpected GroupVersion string: {text}"));
     }
-    let faults = name::validate_dns1035_label(&text.to_lowercase());
-    (!faults.is_empty()).then(|| {
+    let messages = name::validate_dns1035_label(&text.to_lowercase());
+    (!messages.is_empty()).then(|| {
         format!(
             "may have mixed case, but should otherwise match: {}",
-            faults.join(",")
+            messages.join(",")
         )
     })
 }

@@ -2,8 +2,8 @@
 //!
 //! A [`Definition`] is what the server needs to serve them; each of its versions has [`CustomResourceStrategy`], the counterpart
 //! of the compiled rules of a built-in kind. Promises: what upstream's structural schemas accept, prune, fill in and
-//! refuse, with its words; no object and no definition makes it panic or take more than linear time in the object
-//! (sizes of schemas aside); a version that nobody uses costs no more than the text of its schema.
+//! refuse, with its messages; no object and no definition makes it panic or take more than linear time in the object
+//! (sizes of schemas aside); a version that no one uses costs no more than the text of its schema.
 
 mod columns;
 mod correlation;

@@ -1,4 +1,4 @@
-//! A schema as objects are judged by it: compact, and without words for people.
+//! A schema as objects are validated by it: compact, and without documentation.
 
 use serde_json::Value;
 
@@ -53,9 +53,9 @@ pub(crate) enum Flag {
     AtomicMap,
     /// Apply takes fields that are not known.
     Open,
-    /// It or one below says `not` or `oneOf`.
+    /// It or one below has `not` or `oneOf`.
     Excludes,
-    /// The items of a list are told apart by value.
+    /// The items of a list are identified by value.
     Set,
     /// It or one below has a default.
     Defaults,
@@ -71,7 +71,7 @@ pub(super) struct Extras {
     pub(super) options: Box<[Value]>,
     pub(super) pattern: Box<str>,
     pub(super) format: Option<Format>,
-    /// The fields that tell the items of a list apart.
+    /// The fields that identify the items of a list.
     pub(super) keys: Box<[String]>,
     pub(super) bounds: Option<Box<Bounds>>,
     pub(super) junctors: Option<Box<Junctors>>,
@@ -92,7 +92,7 @@ pub(super) struct Bounds {
     pub(super) max_properties: Option<i64>,
 }
 
-/// Other schemas the same value is judged by.
+/// Other schemas the same value is validated by.
 #[derive(Debug, Default)]
 pub(super) struct Junctors {
     pub(super) all_of: Box<[Node]>,
@@ -129,8 +129,8 @@ impl Node {
         Reading { open }.node(schema)
     }
 
-    /// Whether it says something.
-    pub(crate) fn says(&self, flag: Flag) -> bool {
+    /// Whether it has a flag.
+    pub(crate) fn has_flag(&self, flag: Flag) -> bool {
         self.flags & bit(flag) != 0
     }
 
@@ -156,12 +156,12 @@ impl Node {
         })
     }
 
-    /// What it says of fields it does not name.
+    /// How it treats fields it does not name.
     pub(crate) fn additional(&self) -> Additional<'_> {
         match &self.additional {
             Some(node) => Additional::Node(node),
-            None if !self.says(Flag::Additional) => Additional::Unsaid,
-            None if self.says(Flag::NoAdditional) => Additional::Nothing,
+            None if !self.has_flag(Flag::Additional) => Additional::Unsaid,
+            None if self.has_flag(Flag::NoAdditional) => Additional::Nothing,
             None => Additional::Any,
         }
     }
@@ -181,7 +181,7 @@ impl Node {
         self.extras.as_ref()?.default.as_ref()
     }
 
-    /// The fields that tell the items of a list apart; empty if it is no such list.
+    /// The fields that identify the items of a list; empty if it is no such list.
     pub(crate) fn keys(&self) -> &[String] {
         self.extras.as_ref().map_or(&[], |extras| &extras.keys)
     }
@@ -212,16 +212,18 @@ impl Node {
         }
     }
 
-    /// Whether it or one below says this.
+    /// Whether it or one below has this flag.
     fn inherits(&self, flag: Flag) -> bool {
         let junctors = self.extras().and_then(|extras| extras.junctors.as_deref());
-        self.says(flag)
-            || self.properties().any(|(_, node)| node.says(flag))
-            || self.items().is_some_and(|node| node.says(flag))
-            || self.additional.as_ref().is_some_and(|node| node.says(flag))
+        self.has_flag(flag)
+            || self.properties().any(|(_, node)| node.has_flag(flag))
+            || self.items().is_some_and(|node| node.has_flag(flag))
+            || self.additional.as_ref().is_some_and(|node| node.has_flag(flag))
             || junctors.is_some_and(|junctors| {
                 let lists = [&junctors.all_of, &junctors.any_of, &junctors.one_of];
-                lists.iter().any(|list| list.iter().any(|node| node.says(flag)))
+                lists
+                    .iter()
+                    .any(|list| list.iter().any(|node| node.has_flag(flag)))
             })
     }
 }
@@ -250,7 +252,7 @@ impl Reading {
             node.set(flag, schema.flag(name));
         }
         let below = Reading {
-            open: self.open || node.says(Flag::Preserve),
+            open: self.open || node.has_flag(Flag::Preserve),
         };
         node.properties = schema
             .entries("properties")

@@ -29,8 +29,8 @@ impl Pattern {
         if let Some(known) = lock().get(source) {
             return Ok(Pattern(Arc::clone(known)));
         }
-        if let Some(fault) = go_regexp_error(source) {
-            return Err(fault);
+        if let Some(error) = go_regexp_error(source) {
+            return Err(error);
         }
         let compiled = Arc::new(k3_cel::regular_expression(source)?);
         let mut kept = lock();
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_go_does_not_take_is_told_in_its_words() {
+    fn rejects_invalid_patterns_with_the_error_of_go() {
         assert_eq!(
             Pattern::new("a(b").unwrap_err(),
             "error parsing regexp: missing closing ): `a(b`"

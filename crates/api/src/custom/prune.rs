@@ -55,13 +55,13 @@ struct Pruning<'u> {
 impl Pruning<'_> {
     fn level(&mut self, value: &mut Value, node: Option<&Node>, whole: bool, keep: Keep) {
         let keep = match node {
-            Some(node) if node.says(Flag::Preserve) => Keep::All,
+            Some(node) if node.has_flag(Flag::Preserve) => Keep::All,
             None if keep == Keep::All => return,
             _ => keep,
         };
         match value {
             Value::Object(fields) => {
-                let embedded = whole || node.is_some_and(|node| node.says(Flag::Embedded));
+                let embedded = whole || node.is_some_and(|node| node.has_flag(Flag::Embedded));
                 fields.retain(|name, value| {
                     if embedded && is_of_all(name) {
                         return true;
@@ -106,7 +106,7 @@ impl Pruning<'_> {
         }
     }
 
-    /// Goes on to a field; gives the length of the way before.
+    /// Descends into a field; returns the length of the path before.
     fn enter(&mut self, name: &str) -> usize {
         let length = self.path.len();
         if length > 0 {
@@ -117,7 +117,7 @@ impl Pruning<'_> {
     }
 }
 
-/// What a schema says of a field.
+/// What a schema states of a field.
 enum Below<'n> {
     /// The field stays; its value is of this schema, or of one that knows nothing.
     Known(Option<&'n Node>),
@@ -139,7 +139,7 @@ pub(super) fn prune_nulls(value: &mut Value, node: Option<&Node>) {
         Value::Object(fields) => fields.retain(|name, value| {
             let node = node.and_then(|node| node.field(name));
             if value.is_null() {
-                return node.is_none_or(|node| node.says(Flag::Nullable) || node.fallback().is_some());
+                return node.is_none_or(|node| node.has_flag(Flag::Nullable) || node.fallback().is_some());
             }
             prune_nulls(value, node);
             true

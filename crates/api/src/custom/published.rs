@@ -84,8 +84,10 @@ fn models(crd: &Value, version: &str, form: Form) -> Option<Models> {
         .items("versions")
         .iter()
         .find(|one| one.text("name") == version)?;
-    let (group, names) = (spec.text("group"), spec.at("names"));
-    let (kind, list_kind) = (names.text("kind"), names.text("listKind"));
+    let group = spec.text("group");
+    let names = spec.at("names");
+    let kind = names.text("kind");
+    let list_kind = names.text("listKind");
     let name = model_name(group, version, kind);
     let mut object = object(whole, spec, form);
     let mut list = json!({
@@ -154,7 +156,7 @@ impl Form {
         }
     }
 
-    /// A reference to a type of metadata, with words of its own.
+    /// A reference to a type of metadata, with its own description.
     fn described(self, name: &str, description: &str) -> Value {
         let reference = json!(self.reference(&format!("{META}.{name}")));
         match self {
@@ -224,7 +226,7 @@ impl Form {
     }
 }
 
-/// The schemas a value is judged by besides.
+/// The schemas a value is validated by besides.
 fn junctors(shown: &mut Value, schema: &Value) {
     for name in ["allOf", "anyOf", "oneOf"] {
         let inner: Vec<_> = schema
@@ -351,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_inside_has_what_all_have_where_clients_can_read_it() {
+    fn publishes_metadata_of_embedded_resources() {
         let mut inner = json!({"type": "object", "x-kubernetes-embedded-resource": true, "properties": {"spec": {"type": "object"}}});
         for form in [v2, v3] {
             let shown = shown(form, &inner);

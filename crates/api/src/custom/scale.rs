@@ -121,16 +121,16 @@ impl Scale {
 
     /// What is wrong with the number that is asked for.
     pub(super) fn validate_spec(&self, object: &Value, errors: &mut ErrorList) {
-        judge(object, &self.spec_path, errors);
+        validate_replicas(object, &self.spec_path, errors);
     }
 
     /// What is wrong with the number there are, and with the selector.
     pub(super) fn validate_status(&self, object: &Value, errors: &mut ErrorList) {
-        judge(object, &self.status_path, errors);
+        validate_replicas(object, &self.status_path, errors);
         if let Some(path) = &self.selector_path
-            && let Err(fault) = text(object, path)
+            && let Err(message) = text(object, path)
         {
-            errors.push(Error::invalid(&Path::new(path), "", fault));
+            errors.push(Error::invalid(&Path::new(path), "", message));
         }
     }
 }
@@ -144,10 +144,10 @@ fn narrow(number: i64) -> i64 {
     i64::from(number as i32)
 }
 
-fn judge(object: &Value, path: &str, errors: &mut ErrorList) {
+fn validate_replicas(object: &Value, path: &str, errors: &mut ErrorList) {
     let at = Path::new(path);
     match number(object, path) {
-        Err(fault) => errors.push(Error::invalid(&at, BadValue::Integer(0), fault)),
+        Err(message) => errors.push(Error::invalid(&at, BadValue::Integer(0), message)),
         Ok(Some(number)) if number < 0 => {
             errors.push(Error::invalid(&at, number, "should be a non-negative integer"));
         }

@@ -7,12 +7,12 @@ use serde_json::{Map, Value};
 use super::node::Node;
 use crate::strategy::Tree;
 
-/// What people read, and what no object is judged by.
-const WORDS: [&str; 4] = ["description", "title", "example", "externalDocs"];
+/// What people read, and what no object is validated by.
+const DOCUMENTATION_KEYS: [&str; 4] = ["description", "title", "example", "externalDocs"];
 
 /// A schema.
 pub(super) struct Schema {
-    /// Its text, without words for people, until it is compiled.
+    /// Its text, without documentation, until it is compiled.
     text: Mutex<Vec<u8>>,
     node: OnceLock<Node>,
     /// Whether apply takes fields that are not known, wherever they stand.
@@ -49,12 +49,14 @@ impl std::fmt::Debug for Schema {
     }
 }
 
-/// A schema without the words. Where names stand that users choose nothing is left out.
+/// A schema without its documentation. Where names stand that users choose nothing is left out.
 fn bare(schema: &Value) -> Value {
     let Value::Object(fields) = schema else {
         return schema.clone();
     };
-    let kept = fields.iter().filter(|(name, _)| !WORDS.contains(&name.as_str()));
+    let kept = fields
+        .iter()
+        .filter(|(name, _)| !DOCUMENTATION_KEYS.contains(&name.as_str()));
     let fields: Map<_, _> = kept
         .map(|(name, value)| {
             let value = match (name.as_str(), value) {

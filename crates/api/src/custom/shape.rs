@@ -39,7 +39,7 @@ fn of_all(name: &str) -> Option<&'static dyn TypeSchema> {
 
 // --- Schema ---
 
-/// The whole object: beside what its schema says it has kind, apiVersion and metadata.
+/// The whole object: beside what its schema states it has kind, apiVersion and metadata.
 impl TypeSchema for Schema {
     fn shape(&self) -> Shape<'_> {
         Shape::Struct(self)
@@ -70,7 +70,7 @@ impl Struct for Schema {
     fn keeps_unknown(&self) -> bool {
         // The fields of all objects are named here: a schema that names none is not a free form.
         match self.node().additional() {
-            Additional::Unsaid => self.node().says(Flag::Preserve),
+            Additional::Unsaid => self.node().has_flag(Flag::Preserve),
             Additional::Any => true,
             Additional::Nothing | Additional::Node(_) => false,
         }
@@ -87,11 +87,11 @@ impl TypeSchema for Node {
                 items: self.items().map_or(&ANY as &dyn TypeSchema, |items| items),
                 kind: self.list_kind(),
             },
-            Kind::Object if !self.says(Flag::Embedded) && self.properties().len() == 0 => {
+            Kind::Object if !self.has_flag(Flag::Embedded) && self.properties().len() == 0 => {
                 match self.additional() {
                     Additional::Node(values) => Shape::Map {
                         values,
-                        atomic: self.says(Flag::AtomicMap),
+                        atomic: self.has_flag(Flag::AtomicMap),
                     },
                     _ => Shape::Struct(self),
                 }
@@ -122,7 +122,7 @@ impl Struct for Node {
     }
 
     fn field(&self, name: &str) -> Option<&dyn TypeSchema> {
-        let of_all = of_all(name).filter(|_| self.says(Flag::Embedded));
+        let of_all = of_all(name).filter(|_| self.has_flag(Flag::Embedded));
         of_all
             .map(|typed| typed as &dyn TypeSchema)
             .or_else(|| Node::field(self, name).map(|node| node as &dyn TypeSchema))
@@ -137,17 +137,17 @@ impl Struct for Node {
     }
 
     fn is_atomic(&self) -> bool {
-        self.says(Flag::AtomicMap)
+        self.has_flag(Flag::AtomicMap)
     }
 
     fn keeps_unknown(&self) -> bool {
-        self.says(Flag::Open)
+        self.has_flag(Flag::Open)
     }
 }
 
 impl Node {
     fn list_kind(&self) -> ListKind<'_> {
-        if self.says(Flag::Set) {
+        if self.has_flag(Flag::Set) {
             ListKind::Set
         } else if self.keys().is_empty() {
             ListKind::Atomic

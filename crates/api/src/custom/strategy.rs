@@ -43,14 +43,14 @@ pub struct CustomResourceStrategy {
     preserves: bool,
 }
 
-/// Where an object comes from.
+/// Where an object was read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A request.
     Request,
     /// Another version.
     Conversion,
-    /// The store: what nobody would accept today is dropped.
+    /// The store: what no client would accept today is dropped.
     Storage,
 }
 
@@ -101,7 +101,7 @@ impl CustomResourceStrategy {
     }
 
     /// Brings an object into form: metadata as all objects have them, nothing that the schema does not know, no `null`
-    /// where that is no value. Gives the paths of the fields that are not known; the error says why it cannot be read.
+    /// where that is no value. Gives the paths of the fields that are not known; the error is why it cannot be read.
     pub fn coerce(&self, object: &mut Value, source: Source) -> Result<Vec<String>, String> {
         let malformed = match source {
             Source::Storage => Malformed::Drop,
@@ -125,8 +125,8 @@ impl CustomResourceStrategy {
             unknown.extend(prune::prune(object, node));
             self.prune_nulls(object);
         }
-        let inside = meta::coerce(object, node, false, malformed, &Path::NIL);
-        unknown.extend(inside.map_err(|error| error.to_string())?);
+        let unknown_embedded = meta::coerce(object, node, false, malformed, &Path::NIL);
+        unknown.extend(unknown_embedded.map_err(|error| error.to_string())?);
         if source == Source::Storage
             && let Some(metadata) = object.at_mut("metadata")
             && metadata.int("generation").unwrap_or_default() == 0
@@ -149,7 +149,7 @@ impl CustomResourceStrategy {
         }
     }
 
-    /// What is wrong with kind and apiVersion. They are judged before anything else, and then alone.
+    /// What is wrong with kind and apiVersion. They are validated before anything else, and then alone.
     fn validate_type(&self, object: &Value, errors: &mut ErrorList) -> bool {
         let wrong: Vec<_> = [("kind", &self.kind), ("apiVersion", &self.api_version)]
             .into_iter()
@@ -166,11 +166,11 @@ impl CustomResourceStrategy {
     }
 
     /// What is wrong with the parts that the schema names objects or lists of their own kind.
-    fn validate_inside(&self, object: &Value, errors: &mut ErrorList) {
+    fn validate_embedded(&self, object: &Value, errors: &mut ErrorList) {
         let Value::Object(fields) = object else {
             return;
         };
-        // The metadata of the object itself is judged for all kinds alike.
+        // The metadata of the object itself is validated for all kinds alike.
         for (name, value) in fields.iter().filter(|(name, _)| *name != "metadata") {
             if let Some(property) = self.node().property(name) {
                 meta::validate(value, property, false, &Path::new(name), errors);
@@ -264,7 +264,7 @@ impl RestStrategy for CustomResourceStrategy {
                 scale.validate_status(object, errors);
             }
         }
-        self.validate_inside(object, errors);
+        self.validate_embedded(object, errors);
         errors.extend(self.repeated(object));
         self.ask(object, None, errors);
     }
@@ -278,7 +278,7 @@ impl RestStrategy for CustomResourceStrategy {
                 scale.validate_status(new, errors);
             }
         }
-        self.validate_inside(new, errors);
+        self.validate_embedded(new, errors);
         if self.repeated(old).is_empty() {
             errors.extend(self.repeated(new));
         }
@@ -396,10 +396,10 @@ fn is_blocking(error: &Error) -> bool {
 }
 
 fn finalizer_warnings(finalizer: &str) -> Vec<String> {
-    let tell = |words: &str| format!("metadata.finalizers: {}: {words}", go::quote(finalizer));
+    let warning = |message: &str| format!("metadata.finalizers: {}: {message}", go::quote(finalizer));
     let mut warnings: Vec<_> = name::validate_label_key(finalizer)
         .iter()
-        .map(|fault| tell(fault))
+        .map(|message| warning(message))
         .collect();
     if !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer) {
         let path = if finalizer.contains('.') {
@@ -407,7 +407,7 @@ fn finalizer_warnings(finalizer: &str) -> Vec<String> {
         } else {
             ""
         };
-        warnings.push(tell(&format!(
+        warnings.push(warning(&format!(
             "prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with other finalizer writers"
         )));
     }

@@ -52,7 +52,7 @@ pub(super) fn at<R>(ask: impl FnOnce(&StrategyContext<'_>) -> R) -> R {
     })
 }
 
-pub(super) fn told(errors: &ErrorList) -> Vec<String> {
+pub(super) fn messages(errors: &ErrorList) -> Vec<String> {
     errors.iter().map(ToString::to_string).collect()
 }
 
@@ -65,20 +65,21 @@ fn wrong(schema: Value, spec: Value) -> Vec<String> {
             .strategy
             .validate(&object(spec), at, &mut errors);
     });
-    told(&errors)
+    messages(&errors)
 }
 
 fn wrong_update(schema: Value, new: Value, old: Value) -> Vec<String> {
     let definition = definition(schema, Value::Null);
     let mut errors = ErrorList::new();
-    let (new, old) = (object(new), object(old));
+    let new = object(new);
+    let old = object(old);
     at(|at| {
         definition
             .storage()
             .strategy
             .validate_update(&new, &old, at, &mut errors);
     });
-    told(&errors)
+    messages(&errors)
 }
 
 fn fields(fields: Value) -> Value {
@@ -95,7 +96,7 @@ fn coerced(schema: Value, spec: Value) -> (Value, Vec<String>) {
 }
 
 #[test]
-fn a_value_of_another_type_is_told_with_both() {
+fn reports_a_wrong_type_with_both_types() {
     let schema = fields(
         json!({"i": {"type": "integer"}, "s": {"type": "string"}, "e": {"x-kubernetes-int-or-string": true},
         "d": {"type": "string", "format": "date-time"}, "n": {"type": "string", "nullable": true}}),
@@ -190,7 +191,7 @@ fn what_must_be_there_is_asked_for() {
 }
 
 #[test]
-fn of_several_schemas_the_nearest_tells_why() {
+fn reports_the_nearest_of_several_schemas() {
     let schema = fields(json!({
         "any": {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
             "anyOf": [{"required": ["a"]}, {"required": ["b"], "properties": {"b": {"minLength": 3}}}]},
@@ -218,7 +219,7 @@ fn of_several_schemas_the_nearest_tells_why() {
 }
 
 #[test]
-fn what_did_not_change_is_not_judged_anew() {
+fn ratcheting_skips_unchanged_values() {
     let schema = fields(
         json!({"a": {"type": "string", "enum": ["good"]}, "b": {"type": "string"},
         "m": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
@@ -247,7 +248,7 @@ fn what_did_not_change_is_not_judged_anew() {
         with("m", json!([{"k": "y", "v": 7}])),
         ["spec.m[0].v: Invalid value: 7: spec.m[0].v in body should be less than or equal to 1"]
     );
-    // The items of a plain list cannot be told apart.
+    // The items of a plain list cannot be distinguished.
     assert_eq!(with("l", json!([5])).len(), 1);
 }
 
@@ -269,23 +270,23 @@ fn items_of_sets_and_maps_differ() {
 }
 
 #[test]
-fn unknown_fields_are_pruned_and_told() {
+fn prunes_and_reports_unknown_fields() {
     let schema = fields(json!({
         "a": {"type": "object", "x-kubernetes-preserve-unknown-fields": true,
             "properties": {"k": {"type": "object", "properties": {"z": {"type": "string"}}}}},
         "b": {"type": "array", "items": {"type": "object", "properties": {"x": {"type": "string"}}}},
     }));
-    let spec = json!({"a": {"free": 1, "k": {"z": "1", "gone": 2}}, "b": [{"x": "1", "y": 2}], "c": 3});
+    let spec = json!({"a": {"free": 1, "k": {"z": "1", "dropped": 2}}, "b": [{"x": "1", "y": 2}], "c": 3});
     let (pruned, unknown) = coerced(schema, spec);
     assert_eq!(
         pruned,
         json!({"a": {"free": 1, "k": {"z": "1"}}, "b": [{"x": "1"}]})
     );
-    assert_eq!(unknown, ["spec.a.k.gone", "spec.b[0].y", "spec.c"]);
+    assert_eq!(unknown, ["spec.a.k.dropped", "spec.b[0].y", "spec.c"]);
 }
 
 #[test]
-fn objects_inside_have_metadata() {
+fn coerces_metadata_of_embedded_resources() {
     let schema = fields(
         json!({"t": {"type": "object", "x-kubernetes-embedded-resource": true,
         "x-kubernetes-preserve-unknown-fields": true}}),
@@ -370,7 +371,7 @@ fn a_status_with_a_path_of_its_own_is_written_there_alone() {
     let mut errors = ErrorList::new();
     at(|at| rules.validate_status_update(&status, &old, at, &mut errors));
     assert_eq!(
-        told(&errors),
+        messages(&errors),
         ["status.n: Invalid value: 9: n in body should be less than or equal to 5"]
     );
     at(|at| rules.prepare_for_update(&mut new, &old, at));
@@ -379,13 +380,16 @@ fn a_status_with_a_path_of_its_own_is_written_there_alone() {
 }
 
 #[test]
-fn another_kind_is_told_alone() {
+fn reports_a_wrong_kind_alone() {
     let definition = definition(fields(json!({})), Value::Null);
     let mut errors = ErrorList::new();
     let mut gadget = object(json!({}));
     gadget.set("kind", "Gadget");
     at(|at| definition.storage().strategy.validate(&gadget, at, &mut errors));
-    assert_eq!(told(&errors), ["kind: Invalid value: \"Gadget\": must be Widget"]);
+    assert_eq!(
+        messages(&errors),
+        ["kind: Invalid value: \"Gadget\": must be Widget"]
+    );
 }
 
 fn scaled() -> Definition {
@@ -412,7 +416,7 @@ fn a_scale_is_found_and_set_by_its_paths() {
     let mut errors = ErrorList::new();
     at(|at| version.strategy.validate(&widget, at, &mut errors));
     assert_eq!(
-        told(&errors),
+        messages(&errors),
         [".spec.replicas: Invalid value: -1: should be a non-negative integer"]
     );
     let bare = object(json!({}));
@@ -501,7 +505,7 @@ fn a_deprecated_version_names_the_one_to_use() {
 }
 
 #[test]
-fn apply_merges_as_the_schema_says() {
+fn apply_merges_by_list_type_of_the_schema() {
     let schema = fields(json!({
         "map": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
             "items": {"type": "object", "properties": {"k": {"type": "string"}, "v": {"type": "integer"}}}},
@@ -556,7 +560,8 @@ fn a_rule_about_what_did_not_change_is_a_warning() {
         ["spec.c: Invalid value: 2: not 2"]
     );
     let definition = definition(schema, Value::Null);
-    let (new, old) = (object(json!({"a": "bad", "b": "2"})), object(old));
+    let new = object(json!({"a": "bad", "b": "2"}));
+    let old = object(old);
     assert_eq!(
         definition.storage().strategy.warnings(&new, Some(&old)),
         ["spec.a: Invalid value: \"bad\": failed rule: self == 'good'"]
@@ -630,7 +635,7 @@ fn any_value() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn any_object_is_brought_into_form_and_judged(new in any_value(), old in any_value()) {
+    fn validates_arbitrary_objects_without_panic(new in any_value(), old in any_value()) {
         let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {
             "name": {"type": "string", "format": "date-time", "default": "2020-01-01T00:00:00Z"},
             "map": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"], "maxItems": 5,
@@ -643,7 +648,8 @@ proptest! {
         let definition = definition(schema, json!({"subresources": {"status": {}, "scale": {
             "specReplicasPath": ".spec.x", "statusReplicasPath": ".status.x.name"}}}));
         let rules = &definition.storage().strategy;
-        let (mut new, mut old) = (object(new), object(old));
+        let mut new = object(new);
+        let mut old = object(old);
         for object in [&mut new, &mut old] {
             if rules.coerce(object, Source::Request).is_ok() {
                 // What was brought into form is in form.

@@ -3,10 +3,10 @@
 use std::{collections::HashSet, fmt};
 use thiserror::Error;
 
-/// Beyond this many, faults are not collected: a body could hold a million.
+/// Beyond this many, errors are not collected: a body could hold a million.
 const MAX_FAULTS: usize = 100;
 
-/// Why a body is refused, in upstream's words.
+/// Why a body is refused, with upstream's messages.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodeError {
@@ -40,7 +40,7 @@ pub enum StrictError {
     },
 }
 
-/// The faults of a body, in the order of its text.
+/// The errors of a body, in the order of its text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StrictErrors {
     all: Vec<StrictError>,
@@ -64,9 +64,9 @@ impl fmt::Display for StrictError {
 
 impl StrictErrors {
     /// Adds one, unless it is there already.
-    pub(crate) fn add(&mut self, fault: StrictError) {
-        if !self.is_full() && self.known.insert(fault.clone()) {
-            self.all.push(fault);
+    pub(crate) fn add(&mut self, error: StrictError) {
+        if !self.is_full() && self.known.insert(error.clone()) {
+            self.all.push(error);
         }
     }
 
@@ -76,7 +76,7 @@ impl StrictErrors {
     }
 
     pub(super) fn append(&mut self, other: Self) {
-        other.all.into_iter().for_each(|fault| self.add(fault));
+        other.all.into_iter().for_each(|error| self.add(error));
     }
 
     /// Whether there are none.
@@ -94,7 +94,7 @@ impl StrictErrors {
         if self.all.is_empty() {
             return None;
         }
-        let of_yaml = |fault: &&StrictError| matches!(fault, StrictError::YamlDuplicate { .. });
+        let of_yaml = |error: &&StrictError| matches!(error, StrictError::YamlDuplicate { .. });
         let lines: Vec<String> = self
             .all
             .iter()
@@ -105,7 +105,7 @@ impl StrictErrors {
         let others = self
             .all
             .iter()
-            .filter(|fault| !of_yaml(fault))
+            .filter(|error| !of_yaml(error))
             .map(StrictError::to_string);
         let texts: Vec<String> = yaml.into_iter().chain(others).collect();
         Some(format!("strict decoding error: {}", texts.join(", ")))

@@ -1,4 +1,4 @@
-//! The words of JSON: strings, numbers, punctuation, with the error texts of Go's scanner.
+//! The tokens of JSON: strings, numbers, punctuation, with the error texts of Go's scanner.
 
 use super::error::DecodeError;
 use std::borrow::Cow;
@@ -147,7 +147,7 @@ impl<'b> Lexer<'b> {
         Ok(Cow::Owned(String::from_utf8_lossy(&text).into_owned()))
     }
 
-    /// The part of a string up to its end, an escape, or a control character, which has no place in it.
+    /// The part of a string up to its end, an escape, or a control character, which is not allowed in it.
     fn plain(&mut self) -> &'b [u8] {
         let rest = &self.bytes[self.at..];
         let special = |byte: &u8| *byte == b'"' || *byte == b'\\' || *byte < 0x20;

@@ -1,10 +1,10 @@
-//! Request bodies to objects: JSON and YAML, with the strictness and the words of upstream.
+//! Request bodies to objects: JSON and YAML, with the strictness and the messages of upstream.
 //!
-//! Promises: an object of a built-in type comes out in normal form, which is what Go's structs would say of
+//! Promises: an object of a built-in type is decoded in normal form, which is what Go's structs would encode for
 //! it: fields that are not known are dropped (and reported), `null` is as good as absent, values that say
 //! nothing are left out, and those that are always written are there. What upstream accepts is accepted; what
 //! it refuses is refused with its text: syntax before types, the first wrong type, with the path to it.
-//! Duplicate and unknown fields come as [`StrictError`]s, in the order of the text. No body makes decoding panic,
+//! Duplicate and unknown fields are reported as [`StrictError`]s, in the order of the text. No body makes decoding panic,
 //! overflow the stack, or build more than a bounded number of objects.
 
 mod error;

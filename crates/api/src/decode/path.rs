@@ -33,10 +33,11 @@ impl<'p> Path<'p> {
         }
     }
 
-    /// What a message about a wrong type says of the place: the innermost struct, then the names of all
-    /// fields on the way; keys and items are not told.
-    pub(super) fn place(&self) -> String {
-        let (mut names, mut owner) = (Vec::new(), None);
+    /// How a message about a wrong type names the field: the innermost struct, then the names of all
+    /// fields on the way; keys and items are not reported.
+    pub(super) fn go_location(&self) -> String {
+        let mut names = Vec::new();
+        let mut owner = None;
         let mut step = Some(self);
         while let Some(at) = step {
             if let Self::Field { of, name, .. } = at {

@@ -16,37 +16,37 @@ fn refused(package: &str, name: &str, body: &str) -> String {
     json(body.as_bytes(), of(package, name)).unwrap_err().to_string()
 }
 
-fn faults(package: &str, name: &str, body: &str) -> Vec<String> {
+fn strict_errors(package: &str, name: &str, body: &str) -> Vec<String> {
     read(package, name, body).strict_errors.warnings().collect()
 }
 
 #[test]
-fn unknown_fields_are_told_in_the_order_of_the_text() {
+fn reports_unknown_fields_in_text_order() {
     let body = r#"{"metadata":{"Labels":{"a":"b"}},"Data":{},"data":{"a":"b"}}"#;
     let decoded = read("core", "ConfigMap", body);
-    let told: Vec<String> = decoded.strict_errors.warnings().collect();
+    let reported: Vec<String> = decoded.strict_errors.warnings().collect();
     assert_eq!(
-        told,
+        reported,
         [r#"unknown field "metadata.Labels""#, r#"unknown field "Data""#]
     );
     assert_eq!(decoded.value, json!({"metadata": {}, "data": {"a": "b"}}));
-    let told = faults(
+    let reported = strict_errors(
         "core",
         "Pod",
         r#"{"spec":{"containers":[{},{"ports":[{"containerport":80}]}]}}"#,
     );
     assert_eq!(
-        told,
+        reported,
         [r#"unknown field "spec.containers[1].ports[0].containerport""#]
     );
 }
 
 #[test]
-fn duplicates_are_told_and_the_later_one_counts() {
+fn reports_duplicates_and_keeps_the_last() {
     let body = r#"{"spec":{"containers":[{"name":"c","image":"a","image":"b","bogus":1}],"containers":[{"name":"d","image":"a"}]}}"#;
     let decoded = read("core", "Pod", body);
-    let told = r#"strict decoding error: duplicate field "spec.containers[0].image", unknown field "spec.containers[0].bogus", duplicate field "spec.containers""#;
-    assert_eq!(decoded.strict_errors.strict_error().unwrap(), told);
+    let reported = r#"strict decoding error: duplicate field "spec.containers[0].image", unknown field "spec.containers[0].bogus", duplicate field "spec.containers""#;
+    assert_eq!(decoded.strict_errors.strict_error().unwrap(), reported);
     assert_eq!(decoded.value["spec"]["containers"][0]["name"], "d");
     let decoded = read("core", "ConfigMap", r#"{"data":{"a":"1","a":"2"}}"#);
     assert_eq!(
@@ -70,7 +70,7 @@ fn of_two_objects_of_one_name_both_count() {
 }
 
 #[test]
-fn wrong_types_are_refused_in_known_words() {
+fn rejects_wrong_types_with_messages_of_go() {
     let cases = [
         (
             r#"{"spec":{"replicas":"x"}}"#,
@@ -105,23 +105,23 @@ fn wrong_types_are_refused_in_known_words() {
             "json: cannot unmarshal array into Go value of type v1.Deployment",
         ),
     ];
-    for (body, words) in cases {
-        assert_eq!(refused("apps", "Deployment", body), words, "{body}");
+    for (body, expected) in cases {
+        assert_eq!(refused("apps", "Deployment", body), expected, "{body}");
     }
-    let words = "json: cannot unmarshal number into Go struct field ConfigMap.data of type string";
-    assert_eq!(refused("core", "ConfigMap", r#"{"data":{"a":1}}"#), words);
-    let words = "illegal base64 data at input byte 0";
+    let expected = "json: cannot unmarshal number into Go struct field ConfigMap.data of type string";
+    assert_eq!(refused("core", "ConfigMap", r#"{"data":{"a":1}}"#), expected);
+    let expected = "illegal base64 data at input byte 0";
     assert_eq!(
         refused("core", "ConfigMap", r#"{"binaryData":{"a":"%%%"}}"#),
-        words
+        expected
     );
 }
 
 #[test]
-fn a_time_that_cannot_be_read_goes_before_other_types() {
+fn reports_invalid_times_before_wrong_types() {
     let body = r#"{"data":{"a":1},"metadata":{"creationTimestamp":"x"}}"#;
-    let words = r#"parsing time "x" as "2006-01-02T15:04:05Z07:00": cannot parse "x" as "2006""#;
-    assert_eq!(refused("core", "ConfigMap", body), words);
+    let expected = r#"parsing time "x" as "2006-01-02T15:04:05Z07:00": cannot parse "x" as "2006""#;
+    assert_eq!(refused("core", "ConfigMap", body), expected);
 }
 
 #[test]
@@ -137,14 +137,14 @@ fn amounts_may_be_numbers_but_must_look_like_amounts() {
         assert_eq!(decoded.value["limits"]["cpu"], read_as);
     }
     for amount in ["\"x\"", "\"\"", "\"1 Gi\"", "true", "{}"] {
-        let words =
+        let expected =
             "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
-        assert_eq!(refused("core", "ResourceRequirements", &limits(amount)), words);
+        assert_eq!(refused("core", "ResourceRequirements", &limits(amount)), expected);
     }
 }
 
 #[test]
-fn syntax_goes_before_types() {
+fn reports_syntax_errors_before_wrong_types() {
     let cases = [
         ("nope", "invalid character 'o' in literal null (expecting 'u')"),
         ("", "unexpected end of JSON input"),
@@ -180,15 +180,23 @@ fn syntax_goes_before_types() {
             "invalid character '}' in exponent of numeric literal",
         ),
     ];
-    for (body, words) in cases {
-        assert_eq!(refused("core", "ConfigMap", body), words, "{body}");
-        assert_eq!(type_of(body.as_bytes()).unwrap_err().to_string(), words, "{body}");
-        assert_eq!(untyped(body.as_bytes()).unwrap_err().to_string(), words, "{body}");
+    for (body, expected) in cases {
+        assert_eq!(refused("core", "ConfigMap", body), expected, "{body}");
+        assert_eq!(
+            type_of(body.as_bytes()).unwrap_err().to_string(),
+            expected,
+            "{body}"
+        );
+        assert_eq!(
+            untyped(body.as_bytes()).unwrap_err().to_string(),
+            expected,
+            "{body}"
+        );
     }
 }
 
 #[test]
-fn what_a_body_says_it_is_is_read_from_anywhere_in_it() {
+fn finds_type_meta_anywhere_in_the_body() {
     let found = type_of(br#"{"spec":{"kind":"no"},"kind":"Pod","apiVersion":"v1"}"#).unwrap();
     assert_eq!(
         found,
@@ -198,14 +206,14 @@ fn what_a_body_says_it_is_is_read_from_anywhere_in_it() {
         }
     );
     assert_eq!(type_of(b"null").unwrap(), TypeMeta::default());
-    let words = r#"json: cannot unmarshal array into Go value of type struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
-    assert_eq!(type_of(b"[]").unwrap_err().to_string(), words);
-    let words = "json: cannot unmarshal number into Go struct field .kind of type string";
-    assert_eq!(type_of(br#"{"kind":5}"#).unwrap_err().to_string(), words);
+    let expected = r#"json: cannot unmarshal array into Go value of type struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
+    assert_eq!(type_of(b"[]").unwrap_err().to_string(), expected);
+    let expected = "json: cannot unmarshal number into Go struct field .kind of type string";
+    assert_eq!(type_of(br#"{"kind":5}"#).unwrap_err().to_string(), expected);
 }
 
 #[test]
-fn what_says_nothing_is_left_out_and_what_always_speaks_is_there() {
+fn omits_empty_fields_and_writes_required_zero_values() {
     let body = r#"{
         "metadata": {"name": "x", "creationTimestamp": null, "labels": {}, "annotations": null, "generation": 0},
         "spec": {"hostNetwork": false, "hostUsers": false, "volumes": [], "priority": 0,
@@ -242,7 +250,7 @@ fn null_within_maps_is_the_zero_value() {
 }
 
 #[test]
-fn moments_come_out_in_utc_and_bytes_without_line_breaks() {
+fn normalizes_times_to_utc_and_bytes_to_one_line() {
     let value = read("core", "Secret", "{\"metadata\":{\"creationTimestamp\":\"2024-01-01T02:00:00.5+02:00\"},\"data\":{\"a\":\"Zm9v\\nYmFy\"}}").value;
     assert_eq!(value["metadata"]["creationTimestamp"], "2024-01-01T00:00:00Z");
     assert_eq!(value["data"]["a"], "Zm9vYmFy");
@@ -344,7 +352,7 @@ fn few_bytes_do_not_fill_the_memory() {
 }
 
 #[test]
-fn a_million_faults_are_told_a_hundred_times() {
+fn reports_at_most_a_hundred_strict_errors() {
     let fields: Vec<String> = (0..10_000).map(|i| format!("\"x{i}\":1")).collect();
     let decoded = read("core", "ConfigMap", &format!("{{{}}}", fields.join(",")));
     assert_eq!(decoded.strict_errors.warnings().count(), 100);
@@ -362,13 +370,13 @@ fn yaml_means_what_json_means() {
 }
 
 #[test]
-fn yaml_duplicates_are_told_with_their_line() {
+fn reports_yaml_duplicates_with_their_line() {
     let body = "metadata:\n  name: x\ndata:\n  a: '1'\n  a: '2'\nbogus: 1\n";
     let decoded = yaml(body.as_bytes(), of("core", "ConfigMap")).unwrap();
     assert_eq!(decoded.value["data"], json!({"a": "2"}));
-    let told: Vec<String> = decoded.strict_errors.warnings().collect();
+    let reported: Vec<String> = decoded.strict_errors.warnings().collect();
     assert_eq!(
-        told,
+        reported,
         [
             r#"line 5: key "a" already set in map"#,
             r#"unknown field "bogus""#
@@ -379,7 +387,7 @@ fn yaml_duplicates_are_told_with_their_line() {
 }
 
 #[test]
-fn yaml_words_are_read_as_go_reads_them() {
+fn reads_yaml_booleans_as_go_does() {
     let tree = |text: &str| yaml_to_json(text.as_bytes()).unwrap().value;
     assert_eq!(
         tree("a: yes\nb: off\nc: 0644\nd: 0x10\ne: ~\nf: 1.5\ng: 'y'\nh:"),
@@ -391,9 +399,9 @@ fn yaml_words_are_read_as_go_reads_them() {
         json!({"a": {"k": "v"}, "b": {"k": "v"}, "c": {"k": "v", "l": "w"}})
     );
     assert_eq!(tree("{\"a\": [1, 2]}"), json!({"a": [1, 2]}));
-    let words = "json: cannot unmarshal bool into Go struct field ObjectMeta.metadata.name of type string";
+    let expected = "json: cannot unmarshal bool into Go struct field ObjectMeta.metadata.name of type string";
     let error = yaml(b"metadata:\n  name: y\n", of("core", "ConfigMap")).unwrap_err();
-    assert_eq!(error.to_string(), words);
+    assert_eq!(error.to_string(), expected);
 }
 
 #[test]
@@ -450,9 +458,9 @@ proptest! {
     #[test]
     fn any_bytes_are_read_or_refused((ty, value) in object(), flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4)) {
         let mut text = serde_json::to_vec(&value).unwrap();
-        for (place, byte) in flips {
-            let place = place.index(text.len());
-            text[place] = byte;
+        for (position, byte) in flips {
+            let position = position.index(text.len());
+            text[position] = byte;
         }
         let ours = json(&text, ty);
         let theirs: Result<Value, _> = serde_json::from_slice(&text);

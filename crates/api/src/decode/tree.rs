@@ -16,7 +16,7 @@ pub struct Decoded {
     pub strict_errors: StrictErrors,
 }
 
-/// What a body says it is.
+/// The apiVersion and kind of a body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TypeMeta {
     /// Group and version; empty if it does not say.
@@ -44,13 +44,13 @@ pub fn untyped(body: &[u8]) -> Result<Decoded, DecodeError> {
     decoder.finish(value)
 }
 
-/// Brings a tree into the normal form of its type, as if it had come as a body.
+/// Brings a tree into the normal form of its type, as if it were a request body.
 pub fn normalize(value: &Value, ty: StructRef) -> Result<Decoded, DecodeError> {
     let text = serde_json::to_vec(value).map_err(|error| DecodeError::Syntax(error.to_string()))?;
     json(&text, ty)
 }
 
-/// Reads what a body says it is, and checks its syntax.
+/// Reads the apiVersion and kind of a body, and checks its syntax.
 pub fn type_of(body: &[u8]) -> Result<TypeMeta, DecodeError> {
     let mut lexer = Lexer::new(body);
     let mut found = TypeMeta::default();
@@ -74,8 +74,8 @@ pub fn type_of(body: &[u8]) -> Result<TypeMeta, DecodeError> {
                     Start::Null => {}
                     start => {
                         lexer.skip_started(start)?;
-                        let place = format!("Go struct field .{key} of type string");
-                        wrong.get_or_insert_with(|| mismatch(start, &place));
+                        let target = format!("Go struct field .{key} of type string");
+                        wrong.get_or_insert_with(|| mismatch(start, &target));
                     }
                 }
             }
@@ -84,15 +84,15 @@ pub fn type_of(body: &[u8]) -> Result<TypeMeta, DecodeError> {
         start => {
             lexer.skip_started(start)?;
             // The name of a type that has none: its definition.
-            let place = r#"Go value of type struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
-            wrong = Some(mismatch(start, place));
+            let target = r#"Go value of type struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
+            wrong = Some(mismatch(start, target));
         }
     }
     lexer.end()?;
     wrong.map_or(Ok(found), |text| Err(DecodeError::Type(text)))
 }
 
-fn mismatch(start: Start, place: &str) -> String {
+fn mismatch(start: Start, target: &str) -> String {
     let found = match start {
         Start::Object => "object",
         Start::Array => "array",
@@ -100,7 +100,7 @@ fn mismatch(start: Start, place: &str) -> String {
         Start::Number => "number",
         Start::Bool(_) | Start::Null => "bool",
     };
-    format!("json: cannot unmarshal {found} into {place}")
+    format!("json: cannot unmarshal {found} into {target}")
 }
 
 // --- Decoder ---

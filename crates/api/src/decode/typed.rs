@@ -17,14 +17,14 @@ pub(super) const MAX_OBJECTS: usize = 1 << 17;
 pub(super) struct Decoder<'b> {
     pub(super) lexer: Lexer<'b>,
     pub(super) strict_errors: StrictErrors,
-    /// The first value of a wrong type; decoding goes on, for a syntax error further on goes before it.
+    /// The first value of a wrong type; decoding continues, for a syntax error further on takes precedence over it.
     pub(super) wrong: Option<String>,
-    /// The first value that its type cannot read; goes before `wrong`.
+    /// The first value that its type cannot read; takes precedence over `wrong`.
     pub(super) unreadable: Option<String>,
     /// How many more objects there may be.
     pub(super) objects: usize,
-    /// Whether strict_errors are told. Within JSON schemas, parts that may be one of two things are not told.
-    pub(super) telling: bool,
+    /// Whether strict_errors are reported. Within JSON schemas, parts that may be one of two values are not reported.
+    pub(super) reporting: bool,
 }
 
 // --- Decoder ---
@@ -37,11 +37,11 @@ impl<'b> Decoder<'b> {
             wrong: None,
             unreadable: None,
             objects: MAX_OBJECTS,
-            telling: true,
+            reporting: true,
         }
     }
 
-    /// Decodes a value; `null` is one that says nothing, be it written so or of a wrong type. `before` is
+    /// Decodes a value; `null` is an unset one, be it written so or of a wrong type. `before` is
     /// what an earlier field of the same name said: objects and maps are merged, and then it is taken.
     pub(super) fn value(
         &mut self,
@@ -62,9 +62,9 @@ impl<'b> Decoder<'b> {
             (Type::List(items), Start::Array) => self.list(items, path),
             (Type::Strings(_), Start::Array) => self.list(&Type::String("string"), path),
             (Type::RawExtension | Type::FieldsV1 | Type::Json, _) => {
-                let telling = std::mem::replace(&mut self.telling, false);
+                let reporting = std::mem::replace(&mut self.reporting, false);
                 let value = self.any_started(start, path)?;
-                self.telling = telling;
+                self.reporting = reporting;
                 Ok(value)
             }
             (Type::SchemaOrBool | Type::SchemaOrArray | Type::SchemaOrStrings, _) => {
@@ -103,13 +103,13 @@ impl<'b> Decoder<'b> {
         while let Some(key) = self.lexer.key(first)? {
             first = false;
             let Some((position, field)) = of.find(&key) else {
-                self.tell(|| StrictError::Unknown(limits::display(&Within(path, &key), MAX_PATH_BYTES)));
+                self.report(|| StrictError::Unknown(limits::display(&Within(path, &key), MAX_PATH_BYTES)));
                 self.lexer.skip()?;
                 continue;
             };
             let bit = 1u128 << position;
             if seen & bit != 0 {
-                self.tell(|| StrictError::Duplicate(limits::display(&Within(path, &key), MAX_PATH_BYTES)));
+                self.report(|| StrictError::Duplicate(limits::display(&Within(path, &key), MAX_PATH_BYTES)));
             }
             let step = Path::Field {
                 before: path,
@@ -151,7 +151,7 @@ impl<'b> Decoder<'b> {
         while let Some(key) = self.lexer.key(first)? {
             first = false;
             if seen.contains_key(&*key) {
-                self.tell(|| StrictError::Duplicate(limits::display(&Within(path, &key), MAX_PATH_BYTES)));
+                self.report(|| StrictError::Duplicate(limits::display(&Within(path, &key), MAX_PATH_BYTES)));
             }
             let step = Path::Key {
                 before: path,
@@ -239,9 +239,9 @@ impl<'b> Decoder<'b> {
         })
     }
 
-    /// A JSON schema, or what may stand in its place.
+    /// A JSON schema, or what may stand instead of it.
     fn schema_or(&mut self, ty: &Type, start: Start, path: &Path<'_>) -> Result<Value, DecodeError> {
-        let telling = std::mem::replace(&mut self.telling, false);
+        let reporting = std::mem::replace(&mut self.reporting, false);
         let value = match (ty, start) {
             (_, Start::Object) => {
                 Value::Object(self.object(schema().json_schema().get(), path, Map::new())?)
@@ -258,7 +258,7 @@ impl<'b> Decoder<'b> {
                 Value::Null
             }
         };
-        self.telling = telling;
+        self.reporting = reporting;
         // A list of nothing is nothing.
         Ok(if value.as_array().is_some_and(Vec::is_empty) {
             Value::Null
@@ -283,7 +283,7 @@ impl<'b> Decoder<'b> {
                 Ok(number::any(literal).unwrap_or_else(|| {
                     let text = format!(
                         "json: cannot unmarshal number {literal} into {} of type float64",
-                        path.place()
+                        path.go_location()
                     );
                     self.wrong.get_or_insert(text);
                     Value::Null
@@ -311,7 +311,7 @@ impl<'b> Decoder<'b> {
                     }
                     first = false;
                     if object.contains_key(&*key) {
-                        self.tell(|| {
+                        self.report(|| {
                             StrictError::Duplicate(limits::display(&Within(path, &key), MAX_PATH_BYTES))
                         });
                     }
@@ -343,14 +343,14 @@ impl<'b> Decoder<'b> {
         slot.get_or_insert_with(|| {
             format!(
                 "json: cannot unmarshal {found} into {} of type {wanted}",
-                path.place()
+                path.go_location()
             )
         });
     }
 
-    fn tell(&mut self, fault: impl FnOnce() -> StrictError) {
-        if self.telling && !self.strict_errors.is_full() {
-            self.strict_errors.add(fault());
+    fn report(&mut self, error: impl FnOnce() -> StrictError) {
+        if self.reporting && !self.strict_errors.is_full() {
+            self.strict_errors.add(error());
         }
     }
 

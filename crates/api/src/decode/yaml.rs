@@ -72,21 +72,21 @@ fn read(text: &str, depth: usize) -> Option<Result<Decoded, DecodeError>> {
         })),
         Err(_) if notes.levels.get() == 0 => None,
         Err(_) if notes.objects.get() == 0 => Some(Err(DecodeError::TooMany)),
-        Err(error) => Some(Err(DecodeError::Yaml(words(&error)))),
+        Err(error) => Some(Err(DecodeError::Yaml(error_message(&error)))),
     }
 }
 
-/// What is wrong, as far as it can be told in the words clients know.
-fn words(error: &serde_saphyr::Error) -> String {
+/// What is wrong, as far as it can be reported in the wording clients know.
+fn error_message(error: &serde_saphyr::Error) -> String {
     let line = error.location().map_or(0, |location| location.line());
     let text = error.to_string();
     let first = text.lines().next().unwrap_or_default();
-    let told = if first.starts_with("unclosed") {
+    let message = if first.starts_with("unclosed") {
         "did not find expected node content"
     } else {
         first
     };
-    format!("line {line}: {told}")
+    format!("line {line}: {message}")
 }
 
 /// What is noticed on the way.
@@ -193,8 +193,8 @@ impl<'de> Visitor<'de> for Node<'_> {
                 let value = entries.next_value_seed(self)?;
                 let line = key.referenced.line();
                 if map.insert(key.value.clone(), value).is_some() {
-                    let fault = StrictError::YamlDuplicate { line, key: key.value };
-                    self.0.strict_errors.borrow_mut().add(fault);
+                    let error = StrictError::YamlDuplicate { line, key: key.value };
+                    self.0.strict_errors.borrow_mut().add(error);
                 }
             }
             Ok(Value::Object(map))

@@ -1,6 +1,6 @@
 //! Objects to JSON bytes, and stored bytes to answers without reading them again.
 //!
-//! Promises: `kind` comes first, then `apiVersion`, then `metadata`, then the rest by name. An object is
+//! Promises: `kind` is first, then `apiVersion`, then `metadata`, then the rest by name. An object is
 //! stored without its resourceVersion, which is known only when the store has taken it; a [`StoredObject`] knows
 //! where it belongs, and an answer is a copy with a few bytes put in.
 
@@ -20,7 +20,7 @@ pub struct StoredObject<'b> {
     /// JSON without a resourceVersion.
     bytes: &'b [u8],
     /// Where the first field of its metadata begins, or their end.
-    place: usize,
+    offset: usize,
 }
 
 /// Writes an object.
@@ -46,7 +46,7 @@ fn write_ordered(bytes: &mut Vec<u8>, object: &Map<String, Value>, without: Opti
     let empty = Value::Object(Map::new());
     for name in FIRST {
         let value = match object.get(name) {
-            // What is stored has a place for its resourceVersion.
+            // Stored bytes need metadata, where the resourceVersion is inserted.
             None | Some(Value::Null) if name == "metadata" && without.is_some() => &empty,
             None => continue,
             Some(value) => value,
@@ -102,102 +102,102 @@ pub fn write_value(bytes: &mut Vec<u8>, value: &Value) {
 // --- StoredObject ---
 
 impl<'b> StoredObject<'b> {
-    /// Finds the place in bytes that [`encode_stored`] wrote; `None` in others. Looks at the first fields
+    /// Finds the offset of the metadata in bytes that [`encode_stored`] wrote; `None` in others. Looks at the first fields
     /// only: kind and apiVersion are short.
     pub fn find(bytes: &'b [u8]) -> Option<Self> {
-        let mut place = 1;
+        let mut offset = 1;
         for name in [&b"\"kind\":\""[..], b"\"apiVersion\":\""] {
-            if bytes.get(place..)?.starts_with(name) {
-                let text = bytes.get(place + name.len()..)?;
+            if bytes.get(offset..)?.starts_with(name) {
+                let text = bytes.get(offset + name.len()..)?;
                 // Names of kinds and versions have no quotes to escape.
-                place += name.len() + text.iter().position(|byte| *byte == b'"')? + 1;
-                if bytes.get(place) == Some(&b',') {
-                    place += 1;
+                offset += name.len() + text.iter().position(|byte| *byte == b'"')? + 1;
+                if bytes.get(offset) == Some(&b',') {
+                    offset += 1;
                 }
             }
         }
-        Self::at(bytes, place + METADATA.len())
+        Self::at(bytes, offset + METADATA.len())
     }
 
-    /// Takes a place that was found before; `None` if it is not one.
-    pub fn at(bytes: &'b [u8], place: usize) -> Option<Self> {
+    /// Takes an offset that was found before; `None` if it is not one.
+    pub fn at(bytes: &'b [u8], offset: usize) -> Option<Self> {
         bytes
-            .get(..place)?
+            .get(..offset)?
             .ends_with(METADATA)
-            .then_some(Self { bytes, place })
+            .then_some(Self { bytes, offset })
     }
 
     /// Where the metadata begin, to be kept beside the bytes.
-    pub fn place(&self) -> usize {
-        self.place
+    pub fn metadata_offset(&self) -> usize {
+        self.offset
     }
 
     /// Appends the object with its resourceVersion.
-    pub fn write(&self, answer: &mut Vec<u8>, revision: u64) {
-        answer.reserve(self.bytes.len() + 48);
-        answer.extend_from_slice(&self.bytes[..self.place]);
-        self.write_rest(answer, revision);
+    pub fn write(&self, out: &mut Vec<u8>, revision: u64) {
+        out.reserve(self.bytes.len() + 48);
+        out.extend_from_slice(&self.bytes[..self.offset]);
+        self.write_rest(out, revision);
     }
 
     /// Appends the object with its resourceVersion as an item of a list: without kind and apiVersion, which
-    /// the list says for all.
-    pub fn write_item(&self, answer: &mut Vec<u8>, revision: u64) {
-        answer.reserve(self.bytes.len() + 48);
-        answer.push(b'{');
-        answer.extend_from_slice(METADATA);
-        self.write_rest(answer, revision);
+    /// the list has for all.
+    pub fn write_item(&self, out: &mut Vec<u8>, revision: u64) {
+        out.reserve(self.bytes.len() + 48);
+        out.push(b'{');
+        out.extend_from_slice(METADATA);
+        self.write_rest(out, revision);
     }
 
     /// The metadata as they are stored, without their brackets.
     pub fn metadata(&self) -> &'b [u8] {
-        let rest = &self.bytes[self.place..];
+        let rest = &self.bytes[self.offset..];
         &rest[..end_of_object(rest)]
     }
 
     /// Appends the metadata alone, with the resourceVersion.
-    pub fn write_metadata(&self, answer: &mut Vec<u8>, revision: u64) {
+    pub fn write_metadata(&self, out: &mut Vec<u8>, revision: u64) {
         let metadata = self.metadata();
-        answer.reserve(metadata.len() + 48);
-        answer.push(b'{');
-        write_version(answer, revision);
+        out.reserve(metadata.len() + 48);
+        out.push(b'{');
+        write_version(out, revision);
         if !metadata.is_empty() {
-            answer.push(b',');
-            answer.extend_from_slice(metadata);
+            out.push(b',');
+            out.extend_from_slice(metadata);
         }
-        answer.push(b'}');
+        out.push(b'}');
     }
 
-    fn write_rest(&self, answer: &mut Vec<u8>, revision: u64) {
-        write_version(answer, revision);
-        let rest = &self.bytes[self.place..];
+    fn write_rest(&self, out: &mut Vec<u8>, revision: u64) {
+        write_version(out, revision);
+        let rest = &self.bytes[self.offset..];
         if rest.first() != Some(&b'}') {
-            answer.push(b',');
+            out.push(b',');
         }
-        answer.extend_from_slice(rest);
+        out.extend_from_slice(rest);
     }
 }
 
-fn write_version(answer: &mut Vec<u8>, revision: u64) {
-    answer.extend_from_slice(b"\"resourceVersion\":\"");
-    push_number(answer, revision);
-    answer.push(b'"');
+fn write_version(out: &mut Vec<u8>, revision: u64) {
+    out.extend_from_slice(b"\"resourceVersion\":\"");
+    push_number(out, revision);
+    out.push(b'"');
 }
 
 /// Where the object ends whose first field begins here: at its bracket, or at the end of what is no JSON.
 fn end_of_object(bytes: &[u8]) -> usize {
     let mut depth = 0_usize;
-    let mut place = 0;
-    while let Some(byte) = bytes.get(place) {
+    let mut offset = 0;
+    while let Some(byte) = bytes.get(offset) {
         match byte {
-            b'"' => place += end_of_text(&bytes[place + 1..]) + 1,
+            b'"' => offset += end_of_text(&bytes[offset + 1..]) + 1,
             b'{' => depth += 1,
             b'}' if depth == 0 => break,
             b'}' => depth -= 1,
             _ => {}
         }
-        place += 1;
+        offset += 1;
     }
-    place.min(bytes.len())
+    offset.min(bytes.len())
 }
 
 /// Where the text ends whose first letter is here.
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn kind_comes_first_then_version_then_metadata() {
+    fn writes_kind_then_api_version_then_metadata_first() {
         let text = String::from_utf8(encode(&pod())).unwrap();
         assert!(
             text.starts_with(r#"{"kind":"Pod","apiVersion":"v1","metadata":{"annotations""#),
@@ -241,18 +241,18 @@ mod tests {
         let bytes = encode_stored(pod().as_object().unwrap());
         assert!(!String::from_utf8_lossy(&bytes).contains(r#""5""#));
         let stored = StoredObject::find(&bytes).unwrap();
-        let mut answer = Vec::new();
-        stored.write(&mut answer, 5);
-        assert_eq!(serde_json::from_slice::<Value>(&answer).unwrap(), pod());
-        assert_eq!(StoredObject::at(&bytes, stored.place()), Some(stored));
+        let mut out = Vec::new();
+        stored.write(&mut out, 5);
+        assert_eq!(serde_json::from_slice::<Value>(&out).unwrap(), pod());
+        assert_eq!(StoredObject::at(&bytes, stored.metadata_offset()), Some(stored));
     }
 
     #[test]
     fn items_of_lists_do_not_say_their_kind() {
         let bytes = encode_stored(pod().as_object().unwrap());
-        let mut answer = Vec::new();
-        StoredObject::find(&bytes).unwrap().write_item(&mut answer, 7);
-        let text = String::from_utf8(answer).unwrap();
+        let mut out = Vec::new();
+        StoredObject::find(&bytes).unwrap().write_item(&mut out, 7);
+        let text = String::from_utf8(out).unwrap();
         assert!(
             text.starts_with(r#"{"metadata":{"resourceVersion":"7","annotations""#),
             "{text}"
@@ -269,15 +269,15 @@ mod tests {
             json!({"metadata": null}),
         ] {
             let bytes = encode_stored(object.as_object().unwrap());
-            let mut answer = Vec::new();
-            StoredObject::find(&bytes).unwrap().write(&mut answer, 1);
-            let read: Value = serde_json::from_slice(&answer).unwrap();
+            let mut out = Vec::new();
+            StoredObject::find(&bytes).unwrap().write(&mut out, 1);
+            let read: Value = serde_json::from_slice(&out).unwrap();
             assert_eq!(read["metadata"], json!({"resourceVersion": "1"}), "{object}");
         }
     }
 
     #[test]
-    fn other_bytes_have_no_place() {
+    fn finds_no_metadata_in_other_bytes() {
         for bytes in [
             &b""[..],
             b"{",
@@ -298,26 +298,26 @@ mod tests {
             }
             value["metadata"]["annotations"] = json!({"odd": odd});
             let bytes = encode_stored(value.as_object().unwrap());
-            let mut answer = Vec::new();
-            StoredObject::find(&bytes).unwrap().write_metadata(&mut answer, revision);
+            let mut out = Vec::new();
+            StoredObject::find(&bytes).unwrap().write_metadata(&mut out, revision);
             value["metadata"]["resourceVersion"] = json!(revision.to_string());
-            prop_assert_eq!(&serde_json::from_slice::<Value>(&answer).unwrap(), &value["metadata"]);
+            prop_assert_eq!(&serde_json::from_slice::<Value>(&out).unwrap(), &value["metadata"]);
         }
 
         #[test]
         fn an_answer_is_the_object_with_its_resource_version((_, mut value) in object(), revision: u64) {
             let bytes = encode_stored(value.as_object().unwrap());
-            let mut answer = Vec::new();
-            StoredObject::find(&bytes).unwrap().write(&mut answer, revision);
+            let mut out = Vec::new();
+            StoredObject::find(&bytes).unwrap().write(&mut out, revision);
             if !value["metadata"].is_object() {
                 value["metadata"] = json!({});
             }
             value["metadata"]["resourceVersion"] = json!(revision.to_string());
-            prop_assert_eq!(serde_json::from_slice::<Value>(&answer).unwrap(), value);
+            prop_assert_eq!(serde_json::from_slice::<Value>(&out).unwrap(), value);
         }
 
         #[test]
-        fn any_bytes_have_a_place_or_none(bytes: Vec<u8>) {
+        fn never_panics_on_arbitrary_bytes(bytes: Vec<u8>) {
             let _ = StoredObject::find(&bytes);
         }
     }

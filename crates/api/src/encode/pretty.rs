@@ -1,10 +1,12 @@
 //! JSON for people: a field to a line.
 
 /// Spreads compact JSON over lines, two spaces a level, as Go's indenter does. The order of fields is kept, and
-/// what is empty stays on its line. Bytes that are not JSON come out somehow, but do not panic.
+/// what is empty stays on its line. Bytes that are not JSON give some output, and do not panic.
 pub fn pretty(compact: &[u8]) -> Vec<u8> {
     let mut lines = Vec::with_capacity(compact.len() * 2);
-    let (mut depth, mut in_text, mut escaped) = (0usize, false, false);
+    let mut depth = 0usize;
+    let mut in_text = false;
+    let mut escaped = false;
     for (at, &byte) in compact.iter().enumerate() {
         if in_text {
             lines.push(byte);
@@ -76,7 +78,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_come_out_somehow(bytes: Vec<u8>) {
+        fn never_panics_on_arbitrary_bytes(bytes: Vec<u8>) {
             let _ = pretty(&bytes);
         }
     }

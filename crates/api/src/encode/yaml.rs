@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 /// Words that a YAML reader may take for something else than text.
-const WORDS: [&str; 12] = [
+const RESERVED_SCALARS: [&str; 12] = [
     "true", "false", "null", "yes", "no", "on", "off", "y", "n", "~", "<<", "=",
 ];
 
@@ -144,7 +144,7 @@ fn is_plain(string: &str) -> bool {
                 || (*byte == b':' && bytes.get(at + 1) != Some(&b' '))
                 || b"@=,()+;".contains(byte)
         })
-        && !WORDS.contains(&string.to_ascii_lowercase().as_str())
+        && !RESERVED_SCALARS.contains(&string.to_ascii_lowercase().as_str())
 }
 
 /// Whether a text of several lines can stand as lines.

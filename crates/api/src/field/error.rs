@@ -1,4 +1,4 @@
-//! One thing that is wrong with a field, and the text of many.
+//! One validation error of a field (`field.Error`), and the text of many.
 
 use std::{collections::HashSet, fmt};
 
@@ -13,9 +13,9 @@ use crate::{
 /// Something that is wrong with a field. Its texts are bounded.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Error {
-    /// What sort of fault it is.
+    /// What sort of error it is.
     pub kind: ErrorKind,
-    /// The place of the field.
+    /// The location of the field.
     pub field: String,
     /// The value found there.
     pub value: BadValue,
@@ -23,7 +23,7 @@ pub struct Error {
     pub detail: String,
 }
 
-/// The sorts of faults.
+/// The sorts of errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// A value that is looked up does not exist.
@@ -48,7 +48,7 @@ pub enum ErrorKind {
     TooFew,
     /// A value is of another type than the schema asks for.
     TypeInvalid,
-    /// Not the fault of the object.
+    /// Not caused by the object.
     Internal,
 }
 
@@ -195,12 +195,12 @@ impl Error {
         Self::new(ErrorKind::TooFew, at, actual, detail)
     }
 
-    /// Something went wrong that the object is not at fault for.
+    /// An error that the object did not cause.
     pub fn internal(at: &Path<'_>, detail: impl Into<String>) -> Self {
         Self::new(ErrorKind::Internal, at, "", detail)
     }
 
-    /// The text without the place.
+    /// The text without the location.
     pub fn body(&self) -> String {
         let mut text = self.kind.label().to_owned();
         if self.kind.shows_value()
@@ -227,7 +227,7 @@ impl Error {
 
     /// About how many bytes its text takes.
     pub(crate) fn size(&self) -> usize {
-        // The words around the value.
+        // The text around the value.
         const FRAME: usize = 32;
         FRAME + self.field.len() + self.value.size() + self.detail.len()
     }
@@ -290,7 +290,7 @@ impl ErrorKind {
     }
 }
 
-// --- Shown ---
+// --- BadValue ---
 
 impl BadValue {
     /// The same value if its text is short enough, else its beginning.

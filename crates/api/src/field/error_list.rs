@@ -16,7 +16,7 @@ pub struct ErrorList {
     omitted: usize,
 }
 
-// --- Errors ---
+// --- ErrorList ---
 
 impl ErrorList {
     /// No errors.

@@ -1,7 +1,7 @@
 //! What is wrong with which field of an object.
 //!
 //! Promises: the texts are those clients of the API know, for the one error and for the whole list; naming the
-//! place of a field costs nothing until something is wrong with it.
+//! location of a field costs nothing until something is wrong with it.
 
 mod error;
 mod error_list;

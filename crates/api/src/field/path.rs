@@ -1,11 +1,11 @@
-//! The place of a field: `spec.containers[0].name`.
+//! The location of a field: `spec.containers[0].name`.
 
 use std::fmt;
 
 /// The way from the root of an object to one of its fields.
 ///
-/// A chain of borrowed steps, so that rules can pass places along without making strings of them: most objects
-/// are valid, and then nobody reads the place.
+/// A chain of borrowed steps, so that rules can pass locations along without making strings of them: most objects
+/// are valid, and then no one reads the location.
 #[derive(Clone, Copy, Debug)]
 pub struct Path<'p> {
     /// `None` at the root.
@@ -15,7 +15,7 @@ pub struct Path<'p> {
 
 #[derive(Clone, Copy, Debug)]
 enum Step<'p> {
-    /// No place at all; what is below it begins anew.
+    /// No location at all; what is below it starts a new path.
     Nowhere,
     Name(&'p str),
     Index(usize),
@@ -25,7 +25,7 @@ enum Step<'p> {
 // --- Path ---
 
 impl Path<'_> {
-    /// No place: reads `<nil>`, and its children are roots.
+    /// No location: reads `<nil>`, and its children are roots.
     pub const NIL: Path<'static> = Path {
         parent: None,
         step: Step::Nowhere,
@@ -41,7 +41,7 @@ impl<'p> Path<'p> {
         }
     }
 
-    /// A field of the object at this place.
+    /// A field of the object at this location.
     pub fn child<'c>(&'c self, name: &'c str) -> Path<'c> {
         Path {
             parent: Some(self),
@@ -49,7 +49,7 @@ impl<'p> Path<'p> {
         }
     }
 
-    /// An item of the list at this place.
+    /// An item of the list at this location.
     pub fn index(&self, index: usize) -> Path<'_> {
         Path {
             parent: Some(self),
@@ -57,7 +57,7 @@ impl<'p> Path<'p> {
         }
     }
 
-    /// An entry of the map at this place.
+    /// An entry of the map at this location.
     pub fn key<'c>(&'c self, key: &'c str) -> Path<'c> {
         Path {
             parent: Some(self),
@@ -65,7 +65,7 @@ impl<'p> Path<'p> {
         }
     }
 
-    /// The place above, unless that is nowhere.
+    /// The location above, unless that is nowhere.
     fn above(&self) -> Option<&Path<'p>> {
         self.parent.filter(|parent| !matches!(parent.step, Step::Nowhere))
     }
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_without_a_name_is_shown_as_one() {
+    fn prints_an_empty_field_name() {
         assert_eq!(Path::new("").to_string(), "[]");
         assert_eq!(Path::new("a").child("").child("b").to_string(), "a[].b");
     }

@@ -138,7 +138,8 @@ pub fn cidr_warnings(at: &Path<'_>, value: &str) -> Vec<String> {
     let Some(subnet) = parse_cidr_sloppy(value) else {
         return Vec::new();
     };
-    let (shown, network) = (go::quote(value), go::quote(&subnet.network_text()));
+    let shown = go::quote(value);
+    let network = go::quote(&subnet.network_text());
     let mut warnings = Vec::new();
     if subnet.address != subnet.network {
         let single = go::quote(&format!("{}/{}", subnet.address, written_width(value)));

@@ -29,17 +29,17 @@ macro_rules! underscored_pattern {
 
 /// A label of a domain name: lower case letters, digits, and dashes inside.
 pub fn validate_dns1123_label(value: &str) -> ErrorMessages {
-    label_faults(value.as_bytes())
+    label_messages(value.as_bytes())
 }
 
 /// A domain name.
 pub fn validate_dns1123_subdomain(value: &str) -> ErrorMessages {
-    subdomain_faults(value.as_bytes())
+    subdomain_messages(value.as_bytes())
 }
 
 /// A label that begins with a letter.
 pub fn validate_dns1035_label(value: &str) -> ErrorMessages {
-    label1035_faults(value.as_bytes())
+    label1035_messages(value.as_bytes())
 }
 
 /// A domain name whose labels may have underscores.
@@ -53,7 +53,7 @@ pub fn validate_dns1123_subdomain_with_underscore(value: &str) -> ErrorMessages 
             lower_or_digit,
         )
     };
-    faults(
+    messages(
         value.len(),
         SUBDOMAIN_LENGTH,
         value.as_bytes().split(|b| *b == b'.').all(label),
@@ -73,7 +73,7 @@ pub fn validate_wildcard_dns1123_subdomain(value: &str) -> ErrorMessages {
     let fits = value
         .strip_prefix("*.")
         .is_some_and(|rest| is_subdomain(rest.as_bytes()));
-    faults(value.len(), SUBDOMAIN_LENGTH, fits, || {
+    messages(value.len(), SUBDOMAIN_LENGTH, fits, || {
         form(
             "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must \
              consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character",
@@ -88,9 +88,9 @@ pub fn validate_fully_qualified_name(at: &Path<'_>, name: &str) -> Vec<Error> {
     if name.is_empty() {
         return vec![Error::required(at, "")];
     }
-    let faults = validate_dns1123_subdomain(name);
-    if !faults.is_empty() {
-        return vec![Error::invalid(at, name, faults.join(","))];
+    let messages = validate_dns1123_subdomain(name);
+    if !messages.is_empty() {
+        return vec![Error::invalid(at, name, messages.join(","))];
     }
     if name.split('.').count() < 3 {
         return vec![Error::invalid(
@@ -108,9 +108,9 @@ pub fn validate_fully_qualified_domain(at: &Path<'_>, name: &str) -> Vec<Error> 
         return vec![Error::required(at, "")];
     }
     let name = name.strip_suffix('.').unwrap_or(name);
-    let faults = validate_dns1123_subdomain(name);
-    if !faults.is_empty() {
-        return vec![Error::invalid(at, name, faults.join(","))];
+    let messages = validate_dns1123_subdomain(name);
+    if !messages.is_empty() {
+        return vec![Error::invalid(at, name, messages.join(","))];
     }
     if name.split('.').count() < 2 {
         return vec![Error::invalid(
@@ -120,16 +120,16 @@ pub fn validate_fully_qualified_domain(at: &Path<'_>, name: &str) -> Vec<Error> 
         )];
     }
     for label in name.split('.') {
-        let faults = validate_dns1123_label(label);
-        if !faults.is_empty() {
-            return vec![Error::invalid(at, label, faults.join(","))];
+        let messages = validate_dns1123_label(label);
+        if !messages.is_empty() {
+            return vec![Error::invalid(at, label, messages.join(","))];
         }
     }
     Vec::new()
 }
 
-pub(super) fn label_faults(value: &[u8]) -> ErrorMessages {
-    faults(value.len(), LABEL_LENGTH, is_label(value), || {
+pub(super) fn label_messages(value: &[u8]) -> ErrorMessages {
+    messages(value.len(), LABEL_LENGTH, is_label(value), || {
         if is_subdomain(value) {
             return "must not contain dots".to_owned();
         }
@@ -142,8 +142,8 @@ pub(super) fn label_faults(value: &[u8]) -> ErrorMessages {
     })
 }
 
-pub(super) fn subdomain_faults(value: &[u8]) -> ErrorMessages {
-    faults(value.len(), SUBDOMAIN_LENGTH, is_subdomain(value), || {
+pub(super) fn subdomain_messages(value: &[u8]) -> ErrorMessages {
+    messages(value.len(), SUBDOMAIN_LENGTH, is_subdomain(value), || {
         form(
             "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and \
              must start and end with an alphanumeric character",
@@ -153,14 +153,14 @@ pub(super) fn subdomain_faults(value: &[u8]) -> ErrorMessages {
     })
 }
 
-pub(super) fn label1035_faults(value: &[u8]) -> ErrorMessages {
+pub(super) fn label1035_messages(value: &[u8]) -> ErrorMessages {
     let fits = framed(
         value,
         |b| b.is_ascii_lowercase(),
         |b| lower_or_digit(b) || b == b'-',
         lower_or_digit,
     );
-    faults(value.len(), LABEL_LENGTH, fits, || {
+    messages(value.len(), LABEL_LENGTH, fits, || {
         form(
             "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic \
              character, and end with an alphanumeric character",
@@ -172,22 +172,22 @@ pub(super) fn label1035_faults(value: &[u8]) -> ErrorMessages {
 
 /// The prefix of a key is measured in bytes where a name is measured in characters.
 pub(super) fn prefix_faults(value: &str) -> ErrorMessages {
-    let mut faults = subdomain_faults(value.as_bytes());
+    let mut messages = subdomain_messages(value.as_bytes());
     if value.len() > SUBDOMAIN_LENGTH {
-        faults[0] = super::text::at_most_bytes(SUBDOMAIN_LENGTH);
+        messages[0] = super::text::at_most_bytes(SUBDOMAIN_LENGTH);
     }
-    faults
+    messages
 }
 
-fn faults(length: usize, most: usize, fits: bool, form: impl FnOnce() -> String) -> ErrorMessages {
-    let mut faults = Vec::new();
+fn messages(length: usize, most: usize, fits: bool, form: impl FnOnce() -> String) -> ErrorMessages {
+    let mut messages = Vec::new();
     if length > most {
-        faults.push(at_most_characters(most));
+        messages.push(at_most_characters(most));
     }
     if !fits {
-        faults.push(form());
+        messages.push(form());
     }
-    faults
+    messages
 }
 
 fn is_label(value: &[u8]) -> bool {
@@ -212,7 +212,7 @@ mod tests {
         validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 
     #[test]
-    fn labels_are_short_lower_case_and_dashed_inside() {
+    fn validates_dns1123_labels() {
         for good in ["a", "0", "a-b", "a--b", &"x".repeat(63)] {
             assert_eq!(validate_dns1123_label(good), [""; 0], "{good}");
         }
@@ -236,9 +236,9 @@ mod tests {
             assert_eq!(validate_dns1123_subdomain(good), [""; 0], "{good}");
         }
         for bad in ["", ".", "a.", ".a", "a..b", "a.-b", "A.b", "a/b"] {
-            let faults = validate_dns1123_subdomain(bad);
-            assert_eq!(faults.len(), 1, "{bad}");
-            assert!(faults[0].ends_with(
+            let messages = validate_dns1123_subdomain(bad);
+            assert_eq!(messages.len(), 1, "{bad}");
+            assert!(messages[0].ends_with(
                 "(e.g. 'example.com', regex used for validation is \
                  '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
             ));

@@ -5,7 +5,7 @@ pub const MAX_BASE: usize = 58;
 
 const ADDED: usize = 5;
 
-/// No vowels, so that no words appear; no digits that look like letters.
+/// No vowels, so that no offensive terms appear; no digits that look like letters.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// The base, cut to [`MAX_BASE`] bytes, with five letters and digits after it.

@@ -23,7 +23,7 @@ const NAME_RULE: &str = "must consist of alphanumeric characters, '-', '_' or '.
 /// A key of a label, also called a qualified name: a name, with or without a domain and a slash before it.
 pub fn validate_label_key(value: &str) -> ErrorMessages {
     let name_form = || form(NAME_RULE, name_pattern!(), &["MyName", "my.name", "123-abc"]);
-    let mut faults = Vec::new();
+    let mut messages = Vec::new();
     let name = match value.split_once('/') {
         None => value,
         Some((_, name)) if name.contains('/') => {
@@ -33,70 +33,70 @@ pub fn validate_label_key(value: &str) -> ErrorMessages {
             )];
         }
         Some(("", name)) => {
-            faults.push("prefix part must be non-empty".to_owned());
+            messages.push("prefix part must be non-empty".to_owned());
             name
         }
         Some((prefix, name)) => {
-            faults.extend(
+            messages.extend(
                 prefix_faults(prefix)
                     .into_iter()
-                    .map(|fault| format!("prefix part {fault}")),
+                    .map(|message| format!("prefix part {message}")),
             );
             name
         }
     };
     if name.is_empty() {
-        faults.push("name part must be non-empty".to_owned());
+        messages.push("name part must be non-empty".to_owned());
     } else if name.len() > NAME_LENGTH {
-        faults.push(format!("name part {}", at_most_bytes(NAME_LENGTH)));
+        messages.push(format!("name part {}", at_most_bytes(NAME_LENGTH)));
     }
     if !is_name(name.as_bytes()) {
-        faults.push(format!("name part {}", name_form()));
+        messages.push(format!("name part {}", name_form()));
     }
-    faults
+    messages
 }
 
 /// A key of a label that must have a domain before it.
 pub fn validate_prefixed_label_key(value: &str) -> ErrorMessages {
-    let faults = validate_label_key(value);
-    if faults.is_empty() && !value.contains('/') {
+    let messages = validate_label_key(value);
+    if messages.is_empty() && !value.contains('/') {
         return vec!["must include a prefix (e.g. 'example.com/key')".to_owned()];
     }
-    faults
+    messages
 }
 
 /// The value of a label.
 pub fn validate_label_value(value: &str) -> ErrorMessages {
-    let mut faults = Vec::new();
+    let mut messages = Vec::new();
     if value.len() > VALUE_LENGTH {
-        faults.push(at_most_bytes(VALUE_LENGTH));
+        messages.push(at_most_bytes(VALUE_LENGTH));
     }
     if !value.is_empty() && !is_name(value.as_bytes()) {
-        faults.push(form(
+        messages.push(form(
             "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and \
              must start and end with an alphanumeric character",
             concat!("(", name_pattern!(), ")?"),
             &["MyValue", "my_value", "12345"],
         ));
     }
-    faults
+    messages
 }
 
 /// A key of the data of a config map or secret.
 pub fn validate_config_key(value: &str) -> ErrorMessages {
-    let mut faults = Vec::new();
+    let mut messages = Vec::new();
     if value.len() > CONFIG_KEY_LENGTH {
-        faults.push(at_most_characters(CONFIG_KEY_LENGTH));
+        messages.push(at_most_characters(CONFIG_KEY_LENGTH));
     }
     if !all(value.as_bytes(), is_name_byte) {
-        faults.push(form(
+        messages.push(form(
             "a valid config key must consist of alphanumeric characters, '-', '_' or '.'",
             "[-._a-zA-Z0-9]+",
             &["key.name", "KEY_NAME", "key-name"],
         ));
     }
-    faults.extend(climbs(value));
-    faults
+    messages.extend(climbs(value));
+    messages
 }
 
 /// A name that can stand in a path.
@@ -133,12 +133,12 @@ pub fn validate_domain_prefixed_path(at: &Path<'_>, value: &str) -> Vec<Error> {
     };
     let mut errors: Vec<_> = validate_dns1123_subdomain(host)
         .into_iter()
-        .map(|fault| Error::invalid(at, host, fault))
+        .map(|message| Error::invalid(at, host, message))
         .collect();
     let fits = |b: u8| b.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&b);
     if !all(path.as_bytes(), fits) {
-        let fault = form("Invalid path", "[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+", &[]);
-        errors.push(Error::invalid(at, path, fault));
+        let message = form("Invalid path", "[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+", &[]);
+        errors.push(Error::invalid(at, path, message));
     }
     errors
 }
@@ -150,7 +150,7 @@ pub fn validate_domain_prefixed_key(at: &Path<'_>, value: &str) -> Vec<Error> {
     }
     let errors: Vec<_> = validate_label_key(value)
         .into_iter()
-        .map(|fault| Error::invalid(at, value, fault))
+        .map(|message| Error::invalid(at, value, message))
         .collect();
     if errors.is_empty() && !value.contains('/') {
         return vec![Error::invalid(
@@ -288,7 +288,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_judged_without_a_panic(text in ".{0,80}") {
+        fn validates_arbitrary_text_without_panic(text in ".{0,80}") {
             let _ = (validate_label_key(&text), validate_label_value(&text), validate_config_key(&text), validate_path_segment_name(&text));
         }
 

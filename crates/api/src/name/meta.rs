@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::{
     ErrorMessages,
     address::validate_ip,
-    dns::{label_faults, label1035_faults, subdomain_faults},
+    dns::{label_messages, label1035_messages, subdomain_messages},
     key::{
         validate_label_key, validate_label_value, validate_path_segment_name, validate_path_segment_prefix,
     },
@@ -25,7 +25,7 @@ pub enum NameFormat {
     PathSegment,
     /// An address of the Internet Protocol in its one form.
     Address,
-    /// Anything: the kind judges names itself, or not at all.
+    /// Anything: the kind validates names itself, or not at all.
     Any,
 }
 
@@ -41,13 +41,13 @@ pub fn validate_labels(at: &Path<'_>, labels: &Map<String, Value>) -> Vec<Error>
         errors.extend(
             validate_label_key(key)
                 .into_iter()
-                .map(|fault| Error::invalid(at, key, fault)),
+                .map(|message| Error::invalid(at, key, message)),
         );
         if let Some(value) = value.as_str() {
             errors.extend(
                 validate_label_value(value)
                     .into_iter()
-                    .map(|fault| Error::invalid(at, value, fault)),
+                    .map(|message| Error::invalid(at, value, message)),
             );
         }
     }
@@ -62,7 +62,7 @@ pub fn validate_annotations(at: &Path<'_>, annotations: &Map<String, Value>) -> 
         errors.extend(
             validate_label_key(&key.to_lowercase())
                 .into_iter()
-                .map(|fault| Error::invalid(at, key, fault)),
+                .map(|message| Error::invalid(at, key, message)),
         );
         bytes += key.len() + value.as_str().map_or(0, str::len);
     }
@@ -79,7 +79,7 @@ pub fn validate_finalizers(at: &Path<'_>, finalizers: &[&str]) -> Vec<Error> {
         errors.extend(
             validate_label_key(name)
                 .into_iter()
-                .map(|fault| Error::invalid(at, *name, fault)),
+                .map(|message| Error::invalid(at, *name, message)),
         );
     }
     if finalizers.contains(&ORPHAN) && finalizers.contains(&FOREGROUND) {
@@ -111,8 +111,8 @@ impl NameFormat {
             NameFormat::Subdomain | NameFormat::Label | NameFormat::Label1035 => {}
         }
         match prefix.as_bytes() {
-            // A dash at the end is fine, something follows it. The character before it goes unjudged here, as
-            // clients are used to; the complete name is judged again.
+            // A dash at the end is fine, something follows it. The character before it is not validated here, as
+            // clients are used to; the complete name is validated again.
             [head @ .., _, b'-'] => self.dns(&[head, b"a"].concat()),
             other => self.dns(other),
         }
@@ -120,9 +120,9 @@ impl NameFormat {
 
     fn dns(self, name: &[u8]) -> ErrorMessages {
         match self {
-            NameFormat::Label => label_faults(name),
-            NameFormat::Label1035 => label1035_faults(name),
-            _ => subdomain_faults(name),
+            NameFormat::Label => label_messages(name),
+            NameFormat::Label1035 => label1035_messages(name),
+            _ => subdomain_messages(name),
         }
     }
 }
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_and_values_of_labels_are_judged() {
+    fn validates_label_keys_and_values() {
         let at = Path::new("l");
         let errors = validate_labels(&at, &map(&json!({"a": "b", "c d": "e", "f": "-"})));
         let shown: Vec<_> = errors.iter().map(|e| e.value.clone()).collect();

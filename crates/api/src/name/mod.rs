@@ -1,6 +1,6 @@
 //! What names of all sorts may look like.
 //!
-//! Each rule gives what is wrong with a name, in the words clients of the API know; nothing means it is valid.
+//! Each rule gives what is wrong with a name, with the messages clients of the API know; nothing means it is valid.
 //! Promises: linear in the length of the name, and nothing is allocated for a valid one.
 
 mod address;

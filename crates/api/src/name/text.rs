@@ -1,4 +1,4 @@
-//! The words shared by the rules.
+//! Messages shared by the validations.
 
 /// A name that is too long, counted in characters.
 pub(super) fn at_most_characters(length: usize) -> String {

@@ -14,7 +14,7 @@ pub fn validate_c_identifier(value: &str) -> ErrorMessages {
         |b| b.is_ascii_alphabetic() || b == b'_',
         |b| b.is_ascii_alphanumeric() || b == b'_',
     );
-    fault_unless(fits, || {
+    message_unless(fits, || {
         form(
             "a valid C identifier must start with alphabetic character or '_', followed by a string of \
              alphanumeric characters or '_'",
@@ -28,7 +28,7 @@ pub fn validate_c_identifier(value: &str) -> ErrorMessages {
 pub fn validate_env_var_name(value: &str) -> ErrorMessages {
     let first = |b: u8| b.is_ascii_alphabetic() || b"-._".contains(&b);
     let fits = starts_then(value, first, |b| first(b) || b.is_ascii_digit());
-    let mut faults = fault_unless(fits, || {
+    let mut messages = message_unless(fits, || {
         form(
             "a valid environment variable name must consist of alphabetic characters, digits, '_', '-', or '.', \
              and must not start with a digit",
@@ -36,8 +36,8 @@ pub fn validate_env_var_name(value: &str) -> ErrorMessages {
             &["my.env-name", "MY_ENV.NAME", "MyEnvName1"],
         )
     });
-    faults.extend(climbs(value));
-    faults
+    messages.extend(climbs(value));
+    messages
 }
 
 /// The name of an environment variable, by the rule that holds now: printable ASCII without `=`.
@@ -46,7 +46,7 @@ pub fn validate_relaxed_env_var_name(value: &str) -> ErrorMessages {
         return vec!["environment variable name must be non-empty".to_owned()];
     }
     let fits = value.bytes().all(|b| matches!(b, b' '..=b'~') && b != b'=');
-    fault_unless(fits, || {
+    message_unless(fits, || {
         "a valid environment variable name must consist only of printable ASCII characters other than '='"
             .to_owned()
     })
@@ -54,23 +54,23 @@ pub fn validate_relaxed_env_var_name(value: &str) -> ErrorMessages {
 
 /// The name of a port: short, lower case, with a letter.
 pub fn validate_port_name(value: &str) -> ErrorMessages {
-    let mut faults = Vec::new();
+    let mut messages = Vec::new();
     if value.len() > PORT_NAME_LENGTH {
-        faults.push(at_most_characters(PORT_NAME_LENGTH));
+        messages.push(at_most_characters(PORT_NAME_LENGTH));
     }
     if !all(value.as_bytes(), |b| lower_or_digit(b) || b == b'-') {
-        faults.push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)".to_owned());
+        messages.push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)".to_owned());
     }
     if !value.bytes().any(|b| b.is_ascii_lowercase()) {
-        faults.push("must contain at least one letter (a-z)".to_owned());
+        messages.push("must contain at least one letter (a-z)".to_owned());
     }
     if value.contains("--") {
-        faults.push("must not contain consecutive hyphens".to_owned());
+        messages.push("must not contain consecutive hyphens".to_owned());
     }
     if value.starts_with('-') || value.ends_with('-') {
-        faults.push("must not begin or end with a hyphen".to_owned());
+        messages.push("must not begin or end with a hyphen".to_owned());
     }
-    faults
+    messages
 }
 
 /// The number of a port.
@@ -80,7 +80,7 @@ pub fn validate_port_number(number: i64) -> ErrorMessages {
 
 /// A number between two others, both included.
 pub fn validate_in_range(number: i64, low: i64, high: i64) -> ErrorMessages {
-    fault_unless((low..=high).contains(&number), || between(low, high))
+    message_unless((low..=high).contains(&number), || between(low, high))
 }
 
 /// A percentage: digits and `%`.
@@ -88,7 +88,7 @@ pub fn validate_percent(value: &str) -> ErrorMessages {
     let fits = value
         .strip_suffix('%')
         .is_some_and(|digits| all(digits.as_bytes(), |b| b.is_ascii_digit()));
-    fault_unless(fits, || {
+    message_unless(fits, || {
         form(
             "a valid percent string must be a numeric string followed by an ending '%'",
             "[0-9]+%",
@@ -100,7 +100,7 @@ pub fn validate_percent(value: &str) -> ErrorMessages {
 /// The name of an HTTP header.
 pub fn validate_http_header_name(value: &str) -> ErrorMessages {
     let fits = all(value.as_bytes(), |b| b.is_ascii_alphanumeric() || b == b'-');
-    fault_unless(fits, || {
+    message_unless(fits, || {
         form(
             "a valid HTTP header must consist of alphanumeric characters or '-'",
             "[-A-Za-z0-9]+",
@@ -116,7 +116,7 @@ pub fn validate_decimal_integer(value: &str) -> ErrorMessages {
     }
     let digits = value.strip_prefix('-').unwrap_or(value);
     let fits = value == "0" || starts_then(digits, |b| matches!(b, b'1'..=b'9'), |b| b.is_ascii_digit());
-    fault_unless(fits, || {
+    message_unless(fits, || {
         "must be a valid decimal integer in canonical form".to_owned()
     })
 }
@@ -128,8 +128,8 @@ fn starts_then(value: &str, first: impl Fn(u8) -> bool, rest: impl Fn(u8) -> boo
     }
 }
 
-fn fault_unless(fits: bool, fault: impl FnOnce() -> String) -> ErrorMessages {
-    if fits { Vec::new() } else { vec![fault()] }
+fn message_unless(fits: bool, message: impl FnOnce() -> String) -> ErrorMessages {
+    if fits { Vec::new() } else { vec![message()] }
 }
 
 #[cfg(test)]
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_are_judged_by_the_rule_asked_for() {
+    fn validates_env_var_names_by_policy() {
         assert_eq!(validate_env_var_name("-my.ENV_1"), [""; 0]);
         assert_eq!(validate_env_var_name("1a").len(), 1);
         assert_eq!(validate_env_var_name(".."), ["must not be '..'"]);

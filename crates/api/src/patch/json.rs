@@ -31,7 +31,7 @@ pub enum Error {
     /// More operations than are allowed.
     #[error("The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {0}")]
     TooManyOperations(usize),
-    /// An operation does not apply. What it says is for logs: the answer does not carry it.
+    /// An operation does not apply. The text is for logs: the answer does not carry it.
     #[error("{0}")]
     Operation(String),
     /// Copies make the document grow too much.
@@ -223,7 +223,7 @@ impl<'o> Operation<'o> {
         Err(Error::Operation(format!("testing value {path} failed")))
     }
 
-    /// The value at a place; `None` if its object has no such field.
+    /// The value at a location; `None` if its object has no such field.
     fn get(&mut self, field: &str) -> Result<Option<&mut Part>, Error> {
         let path = self.path(field)?;
         let holder = self.document.holder(path).ok_or_else(|| missing(path))?;

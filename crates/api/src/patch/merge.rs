@@ -28,7 +28,7 @@ fn merge(document: &mut Map<String, Value>, patch: Map<String, Value>) {
                 document.remove(&key);
             }
             (Some(Value::Object(current)), Value::Object(value)) => merge(current, value),
-            // A list in the place of an object is taken as it is.
+            // A list instead of an object is taken as it is.
             (Some(current @ Value::Object(_)), value) => *current = value,
             (_, value) => {
                 document.insert(key, without_nulls(value));

@@ -33,7 +33,7 @@ fn json_kind(value: &Value) -> &'static str {
     }
 }
 
-/// Fields that are null mean that there is no such field. Items of lists stay: they have a place.
+/// Fields that are null mean that there is no such field. Items of lists stay: they have a position.
 fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(map) => {

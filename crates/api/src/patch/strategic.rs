@@ -1,4 +1,4 @@
-//! Patches by example with a plan: lists are merged item by item where their type says how, and directives
+//! Patches by example with a plan: lists are merged item by item where their type declares how, and directives
 //! (`$patch`, `$retainKeys`, `$setElementOrder/..`, `$deleteFromPrimitiveList/..`) say the rest.
 
 mod error;

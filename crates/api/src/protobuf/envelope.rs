@@ -16,9 +16,9 @@ const RAW: u32 = 2;
 /// An envelope, opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unknown<'b> {
-    /// The group and version the object says it has; empty if it does not say.
+    /// The group and version of the object; empty if it has none.
     pub api_version: String,
-    /// The kind the object says it has; empty if it does not say.
+    /// The kind of the object; empty if it has none.
     pub kind: String,
     /// Its message.
     pub message: &'b [u8],

@@ -57,7 +57,8 @@ pub(super) fn read_time(
         return Ok(Value::Null);
     }
     let mut reader = Reader::new(bytes);
-    let (mut seconds, mut nanos) = (0i64, 0i64);
+    let mut seconds = 0i64;
+    let mut nanos = 0i64;
     while let Some(tag) = reader.tag(field)? {
         match tag.number {
             1 => {
@@ -71,7 +72,7 @@ pub(super) fn read_time(
             _ => reader.skip(tag.wire)?,
         }
     }
-    // Times to the second carry no fraction, whatever the message says.
+    // Times to the second carry no fraction, whatever the message contains.
     let nanos = if precision == Precision::Second { 0 } else { nanos };
     let bad = || ProtobufDecodeError::Value {
         field,
@@ -95,7 +96,9 @@ pub(super) fn read_time(
 
 pub(super) fn read_int_or_string(bytes: &[u8], field: &'static str) -> Result<Value, ProtobufDecodeError> {
     let mut reader = Reader::new(bytes);
-    let (mut kind, mut number, mut text) = (0, 0, String::new());
+    let mut kind = 0;
+    let mut number = 0;
+    let mut text = String::new();
     while let Some(tag) = reader.tag(field)? {
         match tag.number {
             1 => {

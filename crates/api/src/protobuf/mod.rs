@@ -2,7 +2,7 @@
 //!
 //! Promises: every built-in kind is read and written, driven by [`crate::schema`], with no generated code; an
 //! object in normal form (see [`crate::decode`]) that is written and read again is the same, but for what
-//! messages cannot tell: an empty list or map from none, and `kind` and `apiVersion` of objects within
+//! messages cannot represent: an empty list or map from none, and `kind` and `apiVersion` of objects within
 //! objects. Bytes are laid out as Go's generated code lays them out: fields in the order of their numbers,
 //! map keys sorted, numbers not packed, values that are not pointers written even if they are zero. Fields
 //! that are not known are skipped. Nothing in a hostile message makes reading panic, recurse without end, or

@@ -7,7 +7,7 @@ use crate::decode::Precision;
 use crate::schema::{Field, Struct, StructRef, Type, schema};
 use serde_json::{Map, Value};
 
-/// Messages within messages. No built-in type but JSON schemas comes near.
+/// Messages within messages. No built-in type but JSON schemas is nested that deep.
 const MAX_DEPTH: usize = 128;
 
 /// Objects with fields in one request: a message of two bytes becomes an object of hundreds.
@@ -111,7 +111,7 @@ fn read_field(
         Type::Struct(of) => {
             tag.is(BYTES, field.name)?;
             let bytes = reader.bytes()?;
-            // A message that comes in pieces is merged.
+            // A message in several pieces is merged.
             if let Some(Value::Object(inner)) = object.get_mut(field.name) {
                 return read_object(bytes, of.get(), inner, limits);
             }
@@ -139,7 +139,7 @@ fn read_items(
     list: &mut Vec<Value>,
     limits: &mut Limits,
 ) -> Result<(), ProtobufDecodeError> {
-    // Numbers may come packed, though nobody who speaks this dialect packs them.
+    // Numbers may be packed, though no Kubernetes client packs them.
     if tag.wire == BYTES && matches!(items, Type::Int32(_) | Type::Int64(_)) {
         let mut packed = Reader::new(reader.bytes()?);
         let one = Tag {
@@ -162,7 +162,8 @@ fn read_entry(
     limits: &mut Limits,
 ) -> Result<(String, Value), ProtobufDecodeError> {
     let mut reader = Reader::new(bytes);
-    let (mut key, mut value) = (String::new(), None);
+    let mut key = String::new();
+    let mut value = None;
     while let Some(tag) = reader.tag(field.name)? {
         match tag.number {
             1 => {
@@ -245,7 +246,7 @@ fn read_known(
     }
 }
 
-/// Reads a JSON schema, or what may stand in its place.
+/// Reads a JSON schema, or what may stand instead of it.
 fn read_schema_or(
     bytes: &[u8],
     name: &'static str,
@@ -253,7 +254,9 @@ fn read_schema_or(
     limits: &mut Limits,
 ) -> Result<Value, ProtobufDecodeError> {
     let mut reader = Reader::new(bytes);
-    let (mut allows, mut schema_value, mut list) = (false, None, Vec::new());
+    let mut allows = false;
+    let mut schema_value = None;
+    let mut list = Vec::new();
     while let Some(tag) = reader.tag(name)? {
         match (ty, tag.number) {
             (Type::SchemaOrBool, 1) => {
@@ -322,7 +325,7 @@ impl Limits {
         Ok(())
     }
 
-    /// Counts the objects of a tree that came as text.
+    /// Counts the objects of a tree decoded from text.
     pub(super) fn count(&mut self, value: &Value) -> Result<(), ProtobufDecodeError> {
         match value {
             Value::Array(list) => list.iter().try_for_each(|item| self.count(item)),

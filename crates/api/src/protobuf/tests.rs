@@ -130,7 +130,7 @@ fn inline_structs_are_messages_of_their_own() {
 }
 
 #[test]
-fn schemas_or_something_else_are_told_apart() {
+fn distinguishes_schemas_from_alternatives() {
     for (name, value) in [
         ("additionalProperties", json!(true)),
         ("additionalProperties", json!(false)),
@@ -150,7 +150,7 @@ fn schemas_or_something_else_are_told_apart() {
 }
 
 #[test]
-fn an_envelope_says_the_kind_and_keeps_the_rest_empty() {
+fn envelope_has_type_meta_and_empty_encoding() {
     let object = json!({"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "metadata": {}, "spec": {}});
     let written = encode(&object, of("coordination", "Lease")).unwrap();
     assert!(written.starts_with(b"k8s\0\x0a\x1f\x0a\x16coordination.k8s.io/v1\x12\x05Lease\x12"));
@@ -194,11 +194,11 @@ fn every_list_has_its_metadata_first_and_its_items_second() {
 }
 
 #[test]
-fn what_is_no_envelope_is_refused_in_known_words() {
+fn rejects_bytes_without_envelope_with_upstream_message() {
     assert_eq!(unwrap(b"").unwrap_err().to_string(), "empty data");
     assert_eq!(unwrap(b"k8s\0").unwrap_err().to_string(), "empty body");
-    let words = "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]";
-    assert_eq!(unwrap(b"{}").unwrap_err().to_string(), words);
+    let expected = "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]";
+    assert_eq!(unwrap(b"{}").unwrap_err().to_string(), expected);
 }
 
 #[test]
@@ -313,10 +313,10 @@ proptest! {
     #[test]
     fn any_bytes_are_read_or_refused((ty, value) in object(), flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4)) {
         let mut written = encode_message(&value, ty).unwrap();
-        for (place, byte) in flips {
+        for (position, byte) in flips {
             if !written.is_empty() {
-                let place = place.index(written.len());
-                written[place] = byte;
+                let position = position.index(written.len());
+                written[position] = byte;
             }
         }
         let _ = decode_message(&written, ty);

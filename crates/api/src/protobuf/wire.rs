@@ -94,7 +94,8 @@ impl<'b> Reader<'b> {
             return Ok(None);
         }
         let key = self.varint()?;
-        let (number, wire) = (key >> 3, (key & 7) as u8);
+        let number = key >> 3;
+        let wire = (key & 7) as u8;
         match u32::try_from(number) {
             Ok(known) if known != 0 && known < 1 << 29 => Ok(Some(Tag { number: known, wire })),
             _ => Err(ProtobufDecodeError::Tag { message, number }),
@@ -103,14 +104,14 @@ impl<'b> Reader<'b> {
 
     pub(super) fn varint(&mut self) -> Result<u64, ProtobufDecodeError> {
         let mut value = 0u64;
-        for (place, &byte) in self.rest.iter().enumerate().take(10) {
+        for (position, &byte) in self.rest.iter().enumerate().take(10) {
             // The tenth byte holds the last bit of 64; more would not fit.
-            if place == 9 && byte > 1 {
+            if position == 9 && byte > 1 {
                 return Err(ProtobufDecodeError::Overflow);
             }
-            value |= u64::from(byte & 0x7f) << (7 * place);
+            value |= u64::from(byte & 0x7f) << (7 * position);
             if byte < 0x80 {
-                self.rest = &self.rest[place + 1..];
+                self.rest = &self.rest[position + 1..];
                 return Ok(value);
             }
         }
@@ -159,7 +160,7 @@ impl<'b> Reader<'b> {
                 self.rest = rest;
                 Ok(())
             }
-            // Groups (3, 4) are of an age before these messages; nobody writes them.
+            // Groups (3, 4) are deprecated; no client writes them.
             _ => Err(ProtobufDecodeError::UnknownWireType(wire)),
         }
     }
@@ -235,12 +236,12 @@ impl Writer {
         self.tag(number, BYTES);
         // The length is known only behind the message. One byte is kept free for it, which is enough for
         // most; a longer length moves the message by the few bytes it needs.
-        let place = self.bytes.len();
+        let position = self.bytes.len();
         self.bytes.push(0);
         write(self)?;
-        let mut length = (self.bytes.len() - place - 1) as u64;
+        let mut length = (self.bytes.len() - position - 1) as u64;
         if length < 0x80 {
-            self.bytes[place] = (length & 0x7f) as u8;
+            self.bytes[position] = (length & 0x7f) as u8;
             return Ok(());
         }
         let mut head = [0u8; 10];
@@ -251,7 +252,8 @@ impl Writer {
             used += 1;
         }
         head[used] = (length & 0x7f) as u8;
-        self.bytes.splice(place..=place, head[..=used].iter().copied());
+        self.bytes
+            .splice(position..=position, head[..=used].iter().copied());
         Ok(())
     }
 }

@@ -13,7 +13,7 @@ use crate::{kinds::pod_amounts::Totals, strategy::Tree, time::Time};
 const COUNT: &str = "count/resourceclaims.resource.k8s.io";
 /// What follows the name of a class.
 const OF_CLASS: &str = ".deviceclass.resource.k8s.io/devices";
-/// What goes before it when it is asked for like any other resource.
+/// The prefix of a class that is requested like any other resource.
 const AS_RESOURCE: &str = "deviceclass.resource.kubernetes.io/";
 /// Marks the claim that was made for the extended resources of a pod.
 const EXTENDED: &str = "resource.kubernetes.io/extended-resource-claim";

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_has_ended_uses_its_place_alone() {
+    fn terminated_pod_uses_object_count_only() {
         let mut pod = json!({
             "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "200m"}}}]},
             "status": {"phase": "Running"},

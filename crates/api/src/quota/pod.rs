@@ -53,7 +53,7 @@ pub(super) fn is_extended(name: &str) -> bool {
     name.starts_with(DEVICE_CLASS) || (name.contains('/') && !name.contains("kubernetes.io/"))
 }
 
-/// A pod that has ended, or should have, uses nothing but its place in the store.
+/// A pod that has ended, or should have, uses nothing but its object count.
 pub(super) fn usage(pod: &Value, now: Time) -> Totals {
     let mut usage = Totals::from([(COUNT.to_owned(), pieces(1))]);
     if is_live(pod, now) {
@@ -95,7 +95,7 @@ fn compute(requests: &Totals, limits: &Totals) -> Totals {
     usage
 }
 
-/// What the containers of a pod do not say and quotas demand. A pod that says something itself speaks for them.
+/// What the containers of a pod do not set and quotas demand. Pod-level values count for all containers.
 pub(super) fn missing(pod: &Value) -> MissingConstraints {
     let spec = pod.at("spec");
     let own = |of: &str| spec.at("resources").entries(of).keys();
@@ -160,13 +160,13 @@ fn limits(pod: &Value) -> Totals {
     total
 }
 
-/// What a pod says itself goes before what its containers say.
+/// Pod-level resources take precedence over those of containers.
 fn speak_for(total: &mut Totals, spec: &Value, of: &str) {
     let own = pod_amounts::amounts(spec.at("resources").entries(of));
     total.extend(own.into_iter().filter(|(name, _)| suits_pod(name)));
 }
 
-/// Where the status of a container says what it has.
+/// Where the status of a container has its allocated resources.
 type Given = fn(&Value) -> Option<&Value>;
 
 /// What the containers of a pod ask for in all, or have, whichever is more: a pod that shrinks still has what it had. What cannot

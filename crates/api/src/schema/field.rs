@@ -1,4 +1,4 @@
-//! What the table says of a type and of a field.
+//! What the table declares for a type and for a field.
 
 use super::table::schema;
 use crate::type_schema::Patch;
@@ -54,9 +54,9 @@ pub enum Type {
 /// A struct of the table, and how it is merged where it is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StructRef {
-    /// The place in the table.
+    /// The index in the table.
     pub(super) index: u32,
-    /// Whether it is merged otherwise here than its type says.
+    /// Whether it is merged otherwise here than its type declares.
     pub(super) atomic: Option<bool>,
 }
 
@@ -97,7 +97,7 @@ pub struct Field {
     pub ty: Type,
     /// Whether it may be absent where its zero value is not.
     pub pointer: bool,
-    /// Whether its zero value is written. Structs are, whatever this says, unless `omit_zero`.
+    /// Whether its zero value is written. Structs are, whatever this is, unless `omit_zero`.
     pub shown: bool,
     /// Whether the zero value of a struct-like type is left out.
     pub omit_zero: bool,
@@ -121,7 +121,7 @@ pub enum Listing {
     Atomic,
     /// Scalars, each at most once.
     Set,
-    /// Objects, told apart by these fields.
+    /// Objects, identified by these fields.
     Keys(Vec<String>),
 }
 

@@ -10,7 +10,7 @@
 //! package apps v1                 name and version of the package, as protobuf and Go error texts have them
 //! group apps                      the API group; `-` is the core group
 //!
-//! Deployment kind                 a type; `kind` says that it carries kind and apiVersion,
+//! Deployment kind                 a type; `kind` states that it carries kind and apiVersion,
 //!                                 `atomic` that it is replaced as a whole
 //!  1 metadata meta.v1.ObjectMeta  a field: protobuf number, JSON name, type, marks
 //!  2 spec DeploymentSpec required
@@ -22,12 +22,12 @@
 //! its zero value is not. What follows a `/`, or stands between the braces of a map, is the name that
 //! error texts use. Marks:
 //!
-//! | mark | says |
+//! | mark | meaning |
 //! | --- | --- |
 //! | `shown` | the zero value is written out, too |
 //! | `omitzero` | the zero value of this struct-like type is left out |
 //! | `required` | validation wants it |
-//! | `keys=a,b` | a list of objects told apart by these fields |
+//! | `keys=a,b` | a list of objects identified by these fields |
 //! | `set` | a list of scalars, each at most once |
 //! | `atomic` | a list, map or object that apply replaces as a whole |
 //! | `granular` | an object that apply merges here although its type is atomic |

@@ -15,11 +15,11 @@ use crate::{
 pub enum ObjectType {
     /// A struct of the table.
     Builtin(StructRef),
-    /// What a definition says.
+    /// A custom resource definition.
     Custom(Arc<dyn CustomType>),
 }
 
-/// A type that a definition tells.
+/// A type that a definition declares.
 pub trait CustomType: Send + Sync {
     /// What patches and apply see of it.
     fn typed(&self) -> &dyn TypeSchema;
@@ -56,7 +56,7 @@ impl ObjectType {
         }
     }
 
-    /// Brings a tree into normal form, as if it had come as a body.
+    /// Brings a tree into normal form, as if it were a request body.
     pub fn normalize(&self, value: &Value) -> Result<Decoded, DecodeError> {
         match self {
             ObjectType::Builtin(of) => decode::normalize(value, *of),

@@ -8,21 +8,21 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 /// A random object of a random kind, with its type. Lists and maps that are there are not empty, and objects
-/// within objects have no `kind`: messages could not tell.
+/// within objects have no `kind`: protobuf carries no kind.
 pub(crate) fn object() -> impl Strategy<Value = (StructRef, Value)> {
     let kinds: Vec<StructRef> = schema().structs().filter(|of| of.get().is_kind).collect();
     (0..kinds.len(), any::<u64>()).prop_map(move |(choice, seed)| {
-        let mut dice = Dice(seed | 1);
-        (kinds[choice], Value::Object(dice.object(kinds[choice].get(), 5)))
+        let mut rng = Rng(seed | 1);
+        (kinds[choice], Value::Object(rng.object(kinds[choice].get(), 5)))
     })
 }
 
 /// Small random numbers from a seed.
-struct Dice(u64);
+struct Rng(u64);
 
-// --- Dice ---
+// --- Rng ---
 
-impl Dice {
+impl Rng {
     fn roll(&mut self, sides: u32) -> u32 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;

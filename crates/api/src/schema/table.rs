@@ -156,7 +156,8 @@ impl Schema {
             if index as usize == self.structs.len() {
                 break;
             }
-            let (mut names, mut shown) = (Vec::new(), Vec::new());
+            let mut names = Vec::new();
+            let mut shown = Vec::new();
             self.gather(index, &mut names, &mut shown);
             names.sort_unstable();
             let of = &mut self.structs[index as usize];

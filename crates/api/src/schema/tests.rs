@@ -44,7 +44,7 @@ fn inline_structs_lend_their_fields() {
 }
 
 #[test]
-fn merging_is_as_the_table_says() {
+fn merges_as_the_table_declares() {
     let Shape::List { kind, .. } = field("core", "Container", "ports").shape() else {
         panic!()
     };

@@ -1,7 +1,7 @@
 //! Reading the table's text.
 //!
 //! The text is part of the program: a mistake in it is a bug, caught by the first test that touches the
-//! table, so reading panics with the line rather than returning an error nobody could act upon.
+//! table, so reading panics with the line rather than returning an error no caller could act upon.
 
 use super::field::{Field, Listing, Type};
 use crate::type_schema::Patch;
@@ -27,7 +27,7 @@ pub(super) struct Entry {
     pub(super) lines: Vec<&'static str>,
 }
 
-/// Where a type's name leads: the name as written, to the place in the table.
+/// Where a type's name leads: the name as written, to the index in the table.
 pub(super) type Lookup<'l> = &'l dyn Fn(&str) -> Option<super::field::StructRef>;
 
 // --- Package ---
@@ -63,15 +63,15 @@ impl Package {
 
 impl Entry {
     fn read(line: &'static str) -> Self {
-        let mut words = line.split(' ');
-        let name = words.next().expect("split yields at least one word");
+        let mut tokens = line.split(' ');
+        let name = tokens.next().expect("split yields at least one word");
         let mut entry = Self {
             name,
             is_kind: false,
             atomic: false,
             lines: Vec::new(),
         };
-        for word in words {
+        for word in tokens {
             match word {
                 "kind" => entry.is_kind = true,
                 "atomic" => entry.atomic = true,
@@ -92,9 +92,9 @@ impl Field {
 
     /// Reads a line.
     pub(super) fn read(line: &'static str, lookup: Lookup<'_>) -> Self {
-        let mut words = line.split(' ');
+        let mut tokens = line.split(' ');
         let mut word = || {
-            words
+            tokens
                 .next()
                 .unwrap_or_else(|| panic!("type table: too short: {line:?}"))
         };
@@ -111,7 +111,7 @@ impl Field {
                 .unwrap_or_else(|| panic!("type table: unknown type: {line:?}")),
         );
         field.pointer = base.is_some();
-        for mark in words {
+        for mark in tokens {
             field.mark(mark, line);
         }
         // A scalar that is written even if it is zero has its zero value when it is left out.

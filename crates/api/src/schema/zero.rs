@@ -1,4 +1,4 @@
-//! Zero values: what a field that is always written says when nobody set it.
+//! Zero values: what a field that that is always written has when it is unset.
 
 use super::field::{Field, Struct, Type};
 use serde_json::{Map, Value};
@@ -90,7 +90,7 @@ impl Struct {
         object
     }
 
-    /// Adds the fields that are always written, as far as they are missing. Tells how many objects that made.
+    /// Adds the fields that are always written, as far as they are missing. Returns how many objects that made.
     pub fn complete(&self, object: &mut Map<String, Value>) -> usize {
         let mut added = 0;
         for field in self.always() {

@@ -52,12 +52,12 @@ pub enum ParseError {
     Unescaped(char),
 }
 
-/// Says that a kind knows no such field to select by.
+/// The error for a kind that knows no such field to select by.
 pub fn not_supported(field: &str) -> String {
     format!("field label not supported: {field}")
 }
 
-/// Says that a kind can only be selected by its name and namespace, which a field is not.
+/// The error for a kind that can only be selected by its name and namespace, which a field is not.
 pub fn not_known(field: &str) -> String {
     format!(
         "{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",

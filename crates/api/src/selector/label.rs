@@ -49,7 +49,7 @@ pub struct Requirement {
     lookup: HashSet<String>,
 }
 
-/// From so many values on they are looked up rather than gone through.
+/// From so many values on they are looked up rather than scanned.
 const MANY_VALUES: usize = 16;
 
 /// How a label is compared.
@@ -120,7 +120,7 @@ impl Selector {
         }
     }
 
-    /// Reads a selector. Errors name no place; see [`Selector::parse_at`].
+    /// Reads a selector. Errors name no location; see [`Selector::parse_at`].
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         Self::parse_at(text, &Path::NIL)
     }
@@ -187,8 +187,8 @@ impl Requirement {
             errors.push(Error::invalid(&at.child("key"), &key, faults.join("; ")));
         }
         let values_at = at.child("values");
-        if let Some(fault) = operator.miscounted(values.len()) {
-            errors.push(Error::invalid(&values_at, Value::from(values.clone()), fault));
+        if let Some(detail) = operator.miscounted(values.len()) {
+            errors.push(Error::invalid(&values_at, Value::from(values.clone()), detail));
         }
         let mut bound = 0;
         if matches!(operator, Operator::GreaterThan | Operator::LessThan) {
@@ -196,8 +196,8 @@ impl Requirement {
                 if let Ok(number) = value.parse() {
                     bound = number;
                 } else {
-                    let fault = "for 'Gt', 'Lt' operators, the value must be an integer";
-                    errors.push(Error::invalid(&values_at.index(i), value, fault));
+                    let detail = "for 'Gt', 'Lt' operators, the value must be an integer";
+                    errors.push(Error::invalid(&values_at.index(i), value, detail));
                 }
             }
         }
@@ -312,7 +312,7 @@ impl Operator {
     }
 
     fn miscounted(self, count: usize) -> Option<&'static str> {
-        let (fits, fault) = match self {
+        let (fits, detail) = match self {
             Operator::In | Operator::NotIn => (
                 count > 0,
                 "for 'in', 'notin' operators, values set can't be empty",
@@ -329,7 +329,7 @@ impl Operator {
                 "for 'Gt', 'Lt' operators, exactly one value is required",
             ),
         };
-        (!fits).then_some(fault)
+        (!fits).then_some(detail)
     }
 }
 

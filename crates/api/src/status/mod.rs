@@ -1,4 +1,4 @@
-//! The answer to a request that is not an object: what went wrong, for people and for programs.
+//! The answer to a request that is not an object: `metav1.Status`.
 //!
 //! Promises: each constructor gives the code, reason, details and message clients of the API know; the fields
 //! are written in the order they are known in, and those without content are left out.
@@ -21,7 +21,7 @@ pub struct Status {
     pub code: u16,
     /// The word programs look for; `Unknown` is left out.
     pub reason: StatusReason,
-    /// The word of somebody else's making that stands for the reason; empty if there is none.
+    /// A reason defined by another component; empty if there is none.
     pub word: Box<str>,
     /// What people read.
     pub message: String,
@@ -29,9 +29,9 @@ pub struct Status {
     pub details: Option<Box<StatusDetails>>,
     /// Whether it reports a success.
     pub success: bool,
-    /// Where a list went on: the token that a `410` offers to continue with.
+    /// Where a list continues: the token that a `410` offers to continue with.
     pub continue_token: String,
-    /// What the client is told besides, in headers.
+    /// Warnings for the client, sent in headers.
     pub warnings: Box<[String]>,
 }
 
@@ -46,20 +46,20 @@ pub struct StatusDetails {
     pub kind: String,
     /// The UID of the object.
     pub uid: String,
-    /// What it comes from, one by one.
+    /// The causes.
     pub causes: Vec<StatusCause>,
     /// After how many seconds to try again; 0 is left out.
     pub retry_after_seconds: u32,
 }
 
-/// One of the things a status comes from.
+/// One cause of a status (`metav1.StatusCause`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StatusCause {
     /// The word programs look for.
     pub reason: String,
     /// What people read.
     pub message: String,
-    /// The place of the field.
+    /// The location of the field.
     pub field: String,
 }
 
@@ -159,7 +159,7 @@ impl Status {
         Self::about(409, StatusReason::AlreadyExists, message, details)
     }
 
-    /// Nobody knows who asks.
+    /// The client is not authenticated.
     pub fn unauthorized(message: &str) -> Self {
         let message = if message.is_empty() {
             "not authorized"
@@ -262,7 +262,7 @@ impl Status {
         Self::about(429, StatusReason::TooManyRequests, message, details)
     }
 
-    /// The one who asks should slow down; nobody knows for how long.
+    /// The client should slow down; there is no Retry-After.
     pub fn too_many(message: impl fmt::Display) -> Self {
         Self::bare(
             429,
@@ -323,7 +323,7 @@ impl Status {
         Self::about(504, StatusReason::Timeout, format!("Timeout: {message}"), details)
     }
 
-    /// The server is at fault.
+    /// Internal server error.
     pub fn internal_error(why: impl fmt::Display) -> Self {
         let cause = StatusCause {
             message: why.to_string(),
@@ -346,7 +346,7 @@ impl Status {
         Self::bare(500, StatusReason::Unknown, message)
     }
 
-    /// What an HTTP code says by itself, with details that are there and empty.
+    /// The status of an HTTP code alone, with details that are there and empty.
     pub fn generic(code: u16, server_message: &str) -> Self {
         let (reason, message) = reason::of_code(code, server_message);
         Self::about(code, reason, message, StatusDetails::default())

@@ -1,13 +1,13 @@
-//! The words programs look for in a status.
+//! The reasons of a status (`metav1.StatusReason`).
 
 use crate::go;
 
 /// Why a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StatusReason {
-    /// Nobody can tell; left out of the answer.
+    /// Unknown; left out of the answer.
     Unknown,
-    /// Nobody knows who asks.
+    /// The client is not authenticated.
     Unauthorized,
     /// The one who asks may not.
     Forbidden,
@@ -39,7 +39,7 @@ pub enum StatusReason {
     RequestEntityTooLarge,
     /// The body is of a form that is not read here.
     UnsupportedMediaType,
-    /// The server is at fault.
+    /// Internal server error.
     InternalError,
     /// The revision asked for is forgotten.
     Expired,

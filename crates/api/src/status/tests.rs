@@ -127,7 +127,7 @@ fn each_constructor_has_its_code_reason_and_message() {
 }
 
 #[test]
-fn faults_of_the_server_and_of_the_form_have_their_words() {
+fn reports_server_and_media_type_errors() {
     let retried = |name: &str| StatusDetails {
         name: name.to_owned(),
         retry_after_seconds: 2,

@@ -18,16 +18,16 @@ pub struct Column {
     pub format: Cow<'static, str>,
     /// 0: always shown; 1: when the user asks for more.
     pub priority: i32,
-    /// What it tells.
+    /// Its content.
     pub description: Description,
 }
 
-/// What a column tells.
+/// What a column shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Description {
-    /// In these words.
+    /// This text.
     Text(Cow<'static, str>),
-    /// In the words that describe this field of the objects, as in `spec.replicas`.
+    /// The description of this field of the objects, as in `spec.replicas`.
     Field(&'static str),
 }
 
@@ -74,9 +74,9 @@ pub fn named_row(object: &Value, now: Time, between: impl IntoIterator<Item = Va
 // --- Description ---
 
 impl Description {
-    /// In these words.
-    pub const fn text(words: &'static str) -> Self {
-        Description::Text(Cow::Borrowed(words))
+    /// This text.
+    pub const fn text(text: &'static str) -> Self {
+        Description::Text(Cow::Borrowed(text))
     }
 }
 
@@ -94,12 +94,12 @@ impl Column {
         }
     }
 
-    /// A column of text in the words that describe a field.
+    /// A column of text with the description of a field.
     pub const fn field(name: &'static str, field: &'static str) -> Self {
         Self::new(name, "string", Description::Field(field))
     }
 
-    /// A column of text in words of its own.
+    /// A column of text with its own description.
     pub const fn text(name: &'static str, description: &'static str) -> Self {
         Self::new(name, "string", Description::text(description))
     }
@@ -114,7 +114,7 @@ impl Column {
         Self::names("Name", "metadata.name")
     }
 
-    /// A column of names in the words that describe a field.
+    /// A column of names with the description of a field.
     pub const fn names(name: &'static str, field: &'static str) -> Self {
         Column {
             name: Cow::Borrowed(name),

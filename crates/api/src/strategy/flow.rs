@@ -22,7 +22,7 @@ pub enum Part<'p> {
 }
 
 /// Takes a new object from "decoded, defaulted, admitted" to "may be stored": what a client cannot set is dropped,
-/// and what is wrong is told. Name, uid and creation time must be set. Gives the warnings.
+/// and what is wrong is reported. Name, uid and creation time must be set. Gives the warnings.
 pub fn create(object: &mut Value, at: &StrategyContext<'_>) -> Result<Vec<String>, Status> {
     let rules = for_kind(at.kind);
     let metadata = object.ensure_object("metadata");
@@ -32,22 +32,23 @@ pub fn create(object: &mut Value, at: &StrategyContext<'_>) -> Result<Vec<String
     if rules.has_generation() {
         object.ensure_object("metadata").set("generation", 1);
     }
-    let place = Path::new("metadata");
-    let judge = |names| meta::object_meta(object.at("metadata"), &place, names, at.kind.is_namespaced());
+    let path = Path::new("metadata");
+    let validate_meta =
+        |names| meta::object_meta(object.at("metadata"), &path, names, at.kind.is_namespaced());
     let mut errors = if rules.metadata_first() {
-        judge(rules.name_format())
+        validate_meta(rules.name_format())
     } else {
         ErrorList::new()
     };
-    if asks_for_standard_finalizers(at.kind) {
-        meta::standard_finalizers(object.at("metadata"), &place, &mut errors);
+    if validates_standard_finalizers(at.kind) {
+        meta::standard_finalizers(object.at("metadata"), &path, &mut errors);
     }
     rules.validate(object, at, &mut errors);
     if !errors.is_empty() {
         return Err(invalid(at.kind, object, &errors));
     }
-    // Once more, as for kinds that judge no names themselves: a name must fit into a path.
-    let errors = judge(NameFormat::PathSegment);
+    // Once more, as for kinds that validate no names themselves: a name must fit into a path.
+    let errors = validate_meta(NameFormat::PathSegment);
     if !errors.is_empty() {
         return Err(invalid(at.kind, object, &errors));
     }
@@ -73,22 +74,22 @@ pub fn update(
         Part::Object | Part::Other(_) => rules.prepare_for_update(new, old, at),
     }
     keep_identity(new.ensure_object("metadata"), before);
-    // A status is no wish of the user, and what else its writer changed is no reason to look at the object anew.
+    // A status is no wish of the user, and what else its writer changed is no reason to look at the object again.
     if part != Part::Status && whole.has_generation() && whole.raises_generation(new, old) {
         let generation = before.int("generation").unwrap_or_default() + 1;
         new.ensure_object("metadata").set("generation", generation);
     }
-    let place = Path::new("metadata");
+    let path = Path::new("metadata");
     let after = new.at("metadata");
-    let mut errors = meta::object_meta(after, &place, NameFormat::PathSegment, at.kind.is_namespaced());
-    let changed = meta::object_meta_update(after, before, &place);
+    let mut errors = meta::object_meta(after, &path, NameFormat::PathSegment, at.kind.is_namespaced());
+    let changed = meta::object_meta_update(after, before, &path);
     errors.append(&mut changed.clone());
-    if !tells_once(at.kind) {
+    if !reports_errors_once(at.kind) {
         // Once more, as the kind's own rules do.
         errors.append(&mut changed.without_repetitions());
     }
-    if asks_for_standard_finalizers(at.kind) {
-        meta::standard_finalizers(after, &place, &mut errors);
+    if validates_standard_finalizers(at.kind) {
+        meta::standard_finalizers(after, &path, &mut errors);
     }
     match part {
         Part::Status => rules.validate_status_update(new, old, at, &mut errors),
@@ -104,7 +105,7 @@ pub fn update(
     })
 }
 
-/// Judges a question that is answered and forgotten. Its metadata is the kind's own business, and the answer names
+/// Validates a review, which is answered and not stored. Its metadata is validated by the kind, and the error names
 /// neither kind nor object.
 pub fn review(object: &Value, at: &StrategyContext<'_>) -> Result<(), Status> {
     let mut errors = ErrorList::new();
@@ -120,8 +121,8 @@ pub fn review(object: &Value, at: &StrategyContext<'_>) -> Result<(), Status> {
     ))
 }
 
-/// Whether the finalizers of a kind are judged by more than their form. Most are; kinds of some groups never were.
-fn asks_for_standard_finalizers(kind: &Kind) -> bool {
+/// Whether the finalizers of a kind are validated by more than their form. Most are; kinds of some groups never were.
+fn validates_standard_finalizers(kind: &Kind) -> bool {
     // Custom kinds warn instead.
     if kind.strategy.is_some() {
         return false;
@@ -140,16 +141,16 @@ fn asks_for_standard_finalizers(kind: &Kind) -> bool {
     )
 }
 
-/// Whether what several rules of a kind say alike is told once. It is where rules are declared along with the types: there
+/// Whether what several rules of a kind report alike is reported once. It is where rules are declared along with the types: there
 /// they are brought together. Kinds that users define, definitions, and API services have no such types.
-fn tells_once(kind: &Kind) -> bool {
+fn reports_errors_once(kind: &Kind) -> bool {
     let group = kind.group.as_str();
     kind.strategy.is_none() && !matches!(group, "apiextensions.k8s.io" | "apiregistration.k8s.io")
 }
 
 /// The answer to an object with errors.
 fn invalid(kind: &Kind, object: &Value, errors: &ErrorList) -> Status {
-    let told = if tells_once(kind) {
+    let reported = if reports_errors_once(kind) {
         errors.without_repetitions()
     } else {
         errors.clone()
@@ -160,12 +161,17 @@ fn invalid(kind: &Kind, object: &Value, errors: &ErrorList) -> Status {
         "events.k8s.io" => "",
         group => group,
     };
-    // A custom object is called what it says it is.
-    let said = match object.text("kind") {
-        said if kind.strategy.is_some() && !said.is_empty() => said,
+    // A custom object is named by the kind in its body.
+    let kind_name = match object.text("kind") {
+        kind_name if kind.strategy.is_some() && !kind_name.is_empty() => kind_name,
         _ => &kind.kind,
     };
-    Status::invalid_with_omitted(GroupResource::new(group, said), name, &told, told.omitted())
+    Status::invalid_with_omitted(
+        GroupResource::new(group, kind_name),
+        name,
+        &reported,
+        reported.omitted(),
+    )
 }
 
 /// What an update may leave out, or cannot change, is taken from the old metadata.
@@ -216,7 +222,7 @@ pub(super) fn keep_all_but_status(new: &mut Value, old: &Value) {
 }
 
 /// Whether two objects differ in anything but status and metadata.
-pub(super) fn differs_beside_status(new: &Value, old: &Value) -> bool {
+pub(super) fn differs_outside_status(new: &Value, old: &Value) -> bool {
     let relevant = |object: &'_ Map<String, Value>| -> usize {
         object
             .keys()

@@ -29,34 +29,34 @@ pub fn object_meta(metadata: &Value, at: &Path<'_>, names: NameFormat, namespace
     let mut errors = ErrorList::new();
     let prefix = metadata.text("generateName");
     if !prefix.is_empty() {
-        let place = at.child("generateName");
+        let path = at.child("generateName");
         errors.extend(
             names
                 .prefix(prefix)
                 .into_iter()
-                .map(|fault| Error::invalid(&place, prefix, fault)),
+                .map(|message| Error::invalid(&path, prefix, message)),
         );
     }
-    let place = at.child("name");
+    let path = at.child("name");
     match metadata.text("name") {
-        "" => errors.push(Error::required(&place, "name or generateName is required")),
+        "" => errors.push(Error::required(&path, "name or generateName is required")),
         name => errors.extend(
             names
                 .name(name)
                 .into_iter()
-                .map(|fault| Error::invalid(&place, name, fault)),
+                .map(|message| Error::invalid(&path, name, message)),
         ),
     }
-    let place = at.child("namespace");
+    let path = at.child("namespace");
     match metadata.text("namespace") {
-        "" if namespaced => errors.push(Error::required(&place, "")),
+        "" if namespaced => errors.push(Error::required(&path, "")),
         "" => {}
-        _ if !namespaced => errors.push(Error::forbidden(&place, "not allowed on this type")),
+        _ if !namespaced => errors.push(Error::forbidden(&path, "not allowed on this type")),
         namespace => errors.extend(
             NameFormat::Label
                 .name(namespace)
                 .into_iter()
-                .map(|fault| Error::invalid(&place, namespace, fault)),
+                .map(|message| Error::invalid(&path, namespace, message)),
         ),
     }
     if let Some(generation) = metadata.int("generation").filter(|generation| *generation < 0) {
@@ -90,9 +90,9 @@ pub fn object_meta_update(new: &Value, old: &Value, at: &Path<'_>) -> ErrorList 
         }
     }
     if new.text("resourceVersion").is_empty() {
-        let place = at.child("resourceVersion");
+        let path = at.child("resourceVersion");
         errors.push(Error::invalid(
-            &place,
+            &path,
             new.text("resourceVersion"),
             "must be specified for an update",
         ));
@@ -141,9 +141,9 @@ pub fn standard_finalizer(name: &str, at: &Path<'_>, errors: &mut ErrorList) {
 
 /// The same for all finalizers of an object.
 pub(super) fn standard_finalizers(metadata: &Value, at: &Path<'_>, errors: &mut ErrorList) {
-    let place = at.child("finalizers");
+    let path = at.child("finalizers");
     for (index, name) in metadata.texts("finalizers").enumerate() {
-        standard_finalizer(name, &place.index(index), errors);
+        standard_finalizer(name, &path.index(index), errors);
     }
 }
 
@@ -169,22 +169,22 @@ fn owners(owners: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
     // Every error of a second controller shows all owners: they are printed once.
     let all = LazyCell::new(|| printed_within(owners, MAX_VALUE_BYTES));
     for (index, owner) in owners.iter().enumerate() {
-        let place = at.index(index);
+        let path = at.index(index);
         let version = owner.text("apiVersion");
         if version.is_empty() {
-            errors.push(Error::required(&place.child("apiVersion"), "must not be empty"));
+            errors.push(Error::required(&path.child("apiVersion"), "must not be empty"));
         } else if version.matches('/').count() > 1 || version.ends_with('/') {
             let detail = "must be <group>/<version> or <version>";
-            errors.push(Error::invalid(&place.child("apiVersion"), version, detail));
+            errors.push(Error::invalid(&path.child("apiVersion"), version, detail));
         }
         for name in ["kind", "name", "uid"] {
             if owner.text(name).is_empty() {
-                errors.push(Error::required(&place.child(name), "must not be empty"));
+                errors.push(Error::required(&path.child(name), "must not be empty"));
             }
         }
         if version == "v1" && owner.text("kind") == "Event" {
             let detail = "/v1, Kind=Event is disallowed from being an owner";
-            errors.push(Error::invalid(&place, BadValue::Printed(printed(owner)), detail));
+            errors.push(Error::invalid(&path, BadValue::Printed(printed(owner)), detail));
         }
         if owner.flag("controller") {
             let name = format!("{}/{}", owner.text("kind"), owner.text("name"));

@@ -3,7 +3,7 @@
 //!
 //! Every kind has a [`RestStrategy`]; [`of`] finds it. The functions of this module bring them into the order that
 //! all kinds share: [`create`] and [`update`] take an object from "decoded" to "may be stored", and [`review`]
-//! judges a question, which is not stored. All are pure; time and the user come with the [`StrategyContext`].
+//! validates a review, which is not stored. All are pure; time and the user are in the [`StrategyContext`].
 //!
 //! Objects are trees in the normal form of their type, as `decode` makes them: what is empty is left out, and
 //! what is always written is there. Rules keep that form.
@@ -43,7 +43,7 @@ pub struct StrategyContext<'r> {
 pub struct User {
     /// The name.
     pub name: String,
-    /// What tells users of one name apart; may be empty.
+    /// The UID of the user; may be empty.
     pub uid: String,
     /// The groups.
     pub groups: Vec<String>,
@@ -77,7 +77,7 @@ pub enum GarbageCollectionPolicy {
     OrphanDependents,
 }
 
-/// How an object goes that is given time to end.
+/// How an object with a grace period is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GracefulDeletion {
     /// It is removed at once.
@@ -96,7 +96,7 @@ pub trait RestStrategy: Send + Sync {
         NameFormat::Subdomain
     }
 
-    /// Whether the metadata of a new object is judged before the rest of it, and not only when nothing else is wrong.
+    /// Whether the metadata of a new object is validated before the rest of it, and not only when nothing else is wrong.
     fn metadata_first(&self) -> bool {
         true
     }
@@ -122,12 +122,12 @@ pub trait RestStrategy: Send + Sync {
         flow::keep_all_but_status(new, old);
     }
 
-    /// What is wrong with a new object, beside its metadata, which [`create`] judges first.
+    /// What is wrong with a new object, beside its metadata, which [`create`] validates first.
     fn validate(&self, object: &Value, at: &StrategyContext<'_>, errors: &mut ErrorList) {
         let _ = (object, at, errors);
     }
 
-    /// What is wrong with a change, beside the metadata, which [`update`] judges first.
+    /// What is wrong with a change, beside the metadata, which [`update`] validates first.
     fn validate_update(&self, new: &Value, old: &Value, at: &StrategyContext<'_>, errors: &mut ErrorList) {
         let _ = old;
         self.validate(new, at, errors);
@@ -151,7 +151,7 @@ pub trait RestStrategy: Send + Sync {
         None
     }
 
-    /// What the user should be told about an object that is valid. `old` is there if it is an update.
+    /// Warnings about an object that is valid. `old` is there if it is an update.
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         let _ = (new, old);
         Vec::new()
@@ -171,7 +171,7 @@ pub trait RestStrategy: Send + Sync {
     /// Whether the change from `old` to `new` (both prepared) is one of what the user asks for, and so raises the
     /// generation. Most kinds: anything but metadata and status.
     fn raises_generation(&self, new: &Value, old: &Value) -> bool {
-        flow::differs_beside_status(new, old)
+        flow::differs_outside_status(new, old)
     }
 
     /// Whether a PUT of an object that does not exist creates it.
@@ -184,7 +184,7 @@ pub trait RestStrategy: Send + Sync {
         true
     }
 
-    /// Which fields a write cannot set, so that nobody comes to own them; `subresource` is empty for the object
+    /// Which fields a write cannot set, so that no manager becomes their owner; `subresource` is empty for the object
     /// itself. `None`: the status for the object itself, all but the status for the status.
     fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
         let _ = subresource;
@@ -201,7 +201,7 @@ pub trait RestStrategy: Send + Sync {
         true
     }
 
-    /// What is told to who selects by another field.
+    /// The error for selecting by another field.
     fn unsupported_field_label(&self, field: &str) -> String {
         if self.selectable_fields().is_empty() {
             crate::selector::field::not_known(field)
@@ -260,7 +260,7 @@ impl SelectableField {
         }
     }
 
-    /// A field that is found where its path says: a text, a number, or yes or no.
+    /// A field at a path: a text, a number, or yes or no.
     pub fn at(way: Vec<String>) -> Self {
         SelectableField {
             field: Cow::Owned(way.join(".")),

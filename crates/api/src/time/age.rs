@@ -1,4 +1,4 @@
-//! How long ago, in two or three figures.
+//! How long ago, in two or three digits.
 
 use super::Duration;
 
@@ -8,8 +8,10 @@ pub fn age(duration: Duration) -> String {
     if let Some(text) = about_now(seconds) {
         return text;
     }
-    let (minutes, hours) = (seconds / 60, seconds / 3600);
-    let (days, years) = (hours / 24, hours / 24 / 365);
+    let minutes = seconds / 60;
+    let hours = seconds / 3600;
+    let days = hours / 24;
+    let years = hours / 24 / 365;
     if seconds < 120 {
         format!("{seconds}s")
     } else if minutes < 10 {
@@ -37,7 +39,8 @@ pub fn short_age(duration: Duration) -> String {
     if let Some(text) = about_now(seconds) {
         return text;
     }
-    let (minutes, hours) = (seconds / 60, seconds / 3600);
+    let minutes = seconds / 60;
+    let hours = seconds / 3600;
     if seconds < 60 {
         format!("{seconds}s")
     } else if minutes < 60 {

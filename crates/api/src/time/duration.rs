@@ -19,7 +19,7 @@ pub enum ParseDurationError {
     /// A number without a unit.
     #[error("time: missing unit in duration {}", quote(.0))]
     NoUnit(String),
-    /// A unit nobody knows.
+    /// An unknown unit.
     #[error("time: unknown unit {} in duration {}", quote(.unit), quote(.text))]
     Unit {
         /// The unit.
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_duration_is_refused_in_known_words() {
+    fn rejects_invalid_durations_with_messages_of_go() {
         for (text, error) in [
             ("", "time: invalid duration \"\""),
             ("-", "time: invalid duration \"-\""),

@@ -1,6 +1,6 @@
 //! Points in time and durations, as objects carry them and as people read them.
 //!
-//! Promises: texts are read, refused and written as clients of the API know it. Nobody asks a clock here.
+//! Promises: texts are read, refused and written as clients of the API know it. No clock is read here.
 
 mod age;
 mod duration;

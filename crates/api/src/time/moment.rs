@@ -89,7 +89,9 @@ impl Time {
     fn unzoned(self) -> String {
         let Date { year, month, day } = Date::from_days(self.seconds.div_euclid(DAY));
         let second = self.seconds.rem_euclid(DAY);
-        let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+        let hour = second / 3600;
+        let minute = second / 60 % 60;
+        let second = second % 60;
         format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")
     }
 }
@@ -172,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_refused_in_known_words() {
+    fn rejects_invalid_times_with_messages_of_go() {
         const AS: &str = "as \"2006-01-02T15:04:05Z07:00\": cannot parse";
         for (text, error) in [
             ("", format!("\"\" {AS} \"\" as \"2006\"")),
@@ -238,7 +240,8 @@ mod tests {
 
     #[test]
     fn times_are_compared_and_subtracted() {
-        let (a, b) = (Time::from_unix(10, 500_000_000), Time::from_unix(12, 0));
+        let a = Time::from_unix(10, 500_000_000);
+        let b = Time::from_unix(12, 0);
         assert!(a < b);
         assert_eq!(b.since(a).to_string(), "1.5s");
         assert_eq!(a.since(b).to_string(), "-1.5s");

@@ -32,12 +32,12 @@ pub enum ParseTimeError {
         /// The number.
         what: &'static str,
     },
-    /// The text goes on after the time.
+    /// The text continues after the time.
     #[error("parsing time {}: extra text: {}", quote(.text), quote(.rest))]
     Extra {
         /// The whole text.
         text: String,
-        /// What comes after.
+        /// The rest of the text.
         rest: String,
     },
 }
@@ -168,7 +168,8 @@ impl Reader<'_> {
             return Err(self.not("Z07:00"));
         }
         let number = |tens: &u8, ones: &u8| i64::from(tens - b'0') * 10 + i64::from(ones - b'0');
-        let (hours, minutes) = (number(h1, h2), number(m1, m2));
+        let hours = number(h1, h2);
+        let minutes = number(m1, m2);
         self.within("time zone offset hour", hours, 0, 24)?;
         self.within("time zone offset minute", minutes, 0, 60)?;
         let offset = (hours * 60 + minutes) * 60;

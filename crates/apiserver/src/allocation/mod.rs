@@ -27,7 +27,7 @@ mod reservation;
 use std::sync::Arc;
 
 use k3_api::{
-    kinds::service::{self, Family, Ranges},
+    kinds::service::{self, IpFamily, ServiceIpFamilies},
     name::Subnet,
     status::Status,
     time::Time,
@@ -43,7 +43,7 @@ use crate::{cache::Caches, registry::Resource};
 pub(crate) struct Allocation {
     caches: Arc<Caches>,
     clock: Arc<dyn Clock>,
-    families: Ranges,
+    families: ServiceIpFamilies,
 }
 
 // --- Allocation ---
@@ -52,14 +52,14 @@ impl Allocation {
     /// Addresses are of the family of `range`.
     pub(crate) fn new(caches: Arc<Caches>, clock: Arc<dyn Clock>, range: &Subnet) -> Arc<Self> {
         let primary = if range.network.is_ipv4() {
-            Family::V4
+            IpFamily::V4
         } else {
-            Family::V6
+            IpFamily::V6
         };
         Arc::new(Allocation {
             caches,
             clock,
-            families: Ranges { primary, dual: false },
+            families: ServiceIpFamilies { primary, dual: false },
         })
     }
 
@@ -78,10 +78,10 @@ impl Allocation {
         }
         let mut old = old.cloned();
         match &mut old {
-            None => service::settle_new(object, self.families)?,
+            None => service::default_on_create(object, self.families)?,
             Some(old) => {
-                service::complete(old, self.families);
-                service::settle_change(object, old, self.families)?;
+                service::default_on_read(old, self.families);
+                service::default_on_update(object, old, self.families)?;
             }
         }
         let mut request = Request::new(self, Owner::of(object), now, dry_run);

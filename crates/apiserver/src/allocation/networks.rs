@@ -1,7 +1,7 @@
 //! Where addresses come from: the networks of the service ranges.
 
 use k3_api::{
-    kinds::{builtin, service::Family},
+    kinds::{builtin, service::IpFamily},
     name::{Subnet, parse_cidr_sloppy},
     strategy::Tree,
 };
@@ -18,7 +18,7 @@ pub(super) struct Network {
 }
 
 /// The networks of a family that give addresses now.
-pub(super) fn networks(family: Family, caches: &Caches) -> Vec<Network> {
+pub(super) fn networks(family: IpFamily, caches: &Caches) -> Vec<Network> {
     let kind = builtin().kind("networking.k8s.io", "v1", "ServiceCIDR");
     let ranges = Resource::of(kind.expect("the kind is built in"), caches);
     let snapshot = ranges.cache.snapshot(caches.applied());
@@ -29,7 +29,7 @@ pub(super) fn networks(family: Family, caches: &Caches) -> Vec<Network> {
             continue;
         }
         for subnet in range.at("spec").texts("cidrs").filter_map(parse_cidr_sloppy) {
-            if subnet.network.is_ipv4() == (family == Family::V4)
+            if subnet.network.is_ipv4() == (family == IpFamily::V4)
                 && let Some(bands) = Bands::of_network(&subnet)
             {
                 networks.push(Network { subnet, bands });

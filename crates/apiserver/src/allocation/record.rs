@@ -10,7 +10,7 @@ use bytes::Bytes;
 use k3_api::{
     kinds::{
         builtin,
-        service::{self, Family},
+        service::{self, IpFamily},
     },
     name::parse_ip_sloppy,
     strategy::Tree,
@@ -125,7 +125,11 @@ impl Records {
         let Owner { namespace, name } = owner;
         match item {
             Item::Address(address) => {
-                let family = if address.is_ipv4() { Family::V4 } else { Family::V6 };
+                let family = if address.is_ipv4() {
+                    IpFamily::V4
+                } else {
+                    IpFamily::V6
+                };
                 let object = json!({
                     "apiVersion": "networking.k8s.io/v1",
                     "kind": "IPAddress",
@@ -173,8 +177,8 @@ impl Records {
 
 /// Everything a service has.
 pub(super) fn held_by(service: &Value) -> Vec<Item> {
-    let addresses = service::addresses(None, Some(service)).release;
-    let ports = service::node_ports(None, Some(service)).map(|ports| ports.release);
+    let addresses = service::cluster_ip_changes(None, Some(service)).release;
+    let ports = service::node_port_changes(None, Some(service)).map(|ports| ports.release);
     items(&addresses, &ports.unwrap_or_default())
 }
 

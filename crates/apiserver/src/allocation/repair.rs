@@ -111,7 +111,7 @@ impl Allocation {
                 return None;
             }
             let mut tree = service.tree();
-            k3_api::kinds::service::complete(&mut tree, self.families);
+            k3_api::kinds::service::default_on_read(&mut tree, self.families);
             for item in held_by(&tree) {
                 holders.entry(item).or_default().push(Owner::of(&tree));
             }

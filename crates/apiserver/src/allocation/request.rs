@@ -7,8 +7,9 @@ use std::{
 
 use k3_api::{
     kinds::service::{
-        self, Address, AddressFault, PortFault, Want, put_address, put_health_port, put_node_port,
-        refused_address, refused_health_port, refused_node_port,
+        self, ClusterIpRequest, IpAllocationError, NodePortAllocationError, NodePortRequest,
+        health_check_node_port_status, ip_allocation_status, node_port_allocation_status, set_cluster_ip,
+        set_health_check_node_port, set_node_port,
     },
     name::parse_ip_sloppy,
     status::Status,
@@ -68,47 +69,52 @@ impl<'a> Request<'a> {
 
     /// Takes what a settled service asks for, and writes it into the service.
     pub(super) async fn fill(&mut self, service: &mut Value, old: Option<&Value>) -> Result<(), Status> {
-        let addresses = service::addresses(Some(service), old);
+        let addresses = service::cluster_ip_changes(Some(service), old);
         let mut got = Vec::new();
         for address in &addresses.take {
             match self.address(address).await {
                 Ok(text) => got.push((address.index, text)),
-                Err(Refusal::Fault(fault)) => return Err(refused_address(service, address, &fault)),
+                Err(Refusal::Fault(fault)) => return Err(ip_allocation_status(service, address, &fault)),
                 Err(Refusal::Failed(status)) => return Err(status),
             }
         }
         for (index, text) in got {
-            put_address(service, index, &text);
+            set_cluster_ip(service, index, &text);
         }
-        let ports = service::node_ports(Some(service), old)?;
+        let ports = service::node_port_changes(Some(service), old)?;
         let mut numbers = HashMap::new();
         // More than there are would take all of them first, one by one.
         let mut asked = ports
             .take
             .iter()
-            .filter(|(_, want)| !matches!(want, Want::SameAs(_)));
+            .filter(|(_, want)| !matches!(want, NodePortRequest::SameAs(_)));
         if let Some((index, want)) = asked.nth(PORTS.len())
             && !self.dry_run
         {
-            return Err(refused_node_port(service, *index, *want, &PortFault::Full));
+            return Err(node_port_allocation_status(
+                service,
+                *index,
+                *want,
+                &NodePortAllocationError::Full,
+            ));
         }
         for (index, want) in ports.take {
             let number = match want {
-                Want::SameAs(other) => numbers.get(&other).copied().unwrap_or_default(),
+                NodePortRequest::SameAs(other) => numbers.get(&other).copied().unwrap_or_default(),
                 want => self.port(want).await.map_err(|refusal| match refusal {
-                    Refusal::Fault(fault) => refused_node_port(service, index, want, &fault),
+                    Refusal::Fault(fault) => node_port_allocation_status(service, index, want, &fault),
                     Refusal::Failed(status) => status,
                 })?,
             };
             numbers.insert(index, number);
-            put_node_port(service, index, number);
+            set_node_port(service, index, number);
         }
         if let Some(want) = ports.health {
             let number = self.port(want).await.map_err(|refusal| match refusal {
-                Refusal::Fault(fault) => refused_health_port(want, &fault),
+                Refusal::Fault(fault) => health_check_node_port_status(want, &fault),
                 Refusal::Failed(status) => status,
             })?;
-            put_health_port(service, number);
+            set_health_check_node_port(service, number);
         }
         if !self.dry_run {
             self.reservation.given_up = items(&addresses.release, &ports.release);
@@ -116,11 +122,11 @@ impl<'a> Request<'a> {
         Ok(())
     }
 
-    async fn address(&mut self, address: &Address) -> Result<String, Refusal<AddressFault>> {
+    async fn address(&mut self, address: &ClusterIpRequest) -> Result<String, Refusal<IpAllocationError>> {
         let networks = networks(address.family, &self.from.caches);
-        if let Some(text) = &address.wanted {
+        if let Some(text) = &address.requested {
             // That it can be read was judged when the service was settled.
-            let wanted = parse_ip_sloppy(text).ok_or(AddressFault::NoSuchNetwork)?;
+            let wanted = parse_ip_sloppy(text).ok_or(IpAllocationError::NoSuchNetwork)?;
             let number = number_of(wanted);
             let fits = |network: &super::networks::Network| {
                 network.subnet.contains(wanted) && network.bands.contains(number)
@@ -128,7 +134,7 @@ impl<'a> Request<'a> {
             if self.dry_run {
                 // A dry run asks the first network alone.
                 return match networks.first() {
-                    Some(network) if !fits(network) => Err(AddressFault::OutOfRange {
+                    Some(network) if !fits(network) => Err(IpAllocationError::OutOfRange {
                         address: wanted.to_string(),
                         range: network.subnet.network_text(),
                     }
@@ -137,16 +143,16 @@ impl<'a> Request<'a> {
                 };
             }
             if !networks.iter().any(fits) {
-                return Err(AddressFault::NoSuchNetwork.into());
+                return Err(IpAllocationError::NoSuchNetwork.into());
             }
             return match self.take(Item::Address(wanted)).await {
                 Ok(true) => Ok(text.clone()),
-                Ok(false) => Err(AddressFault::Taken.into()),
+                Ok(false) => Err(IpAllocationError::Taken.into()),
                 Err(status) => Err(Refusal::Failed(status)),
             };
         }
         if self.dry_run {
-            let network = networks.first().ok_or(AddressFault::Full)?;
+            let network = networks.first().ok_or(IpAllocationError::Full)?;
             return Ok(network.subnet.network.to_string());
         }
         let choices: Vec<(IpAddr, Bands)> = networks
@@ -160,16 +166,16 @@ impl<'a> Request<'a> {
             .await;
         match chosen {
             Ok(Some((number, network))) => Ok(address_of(number, network).to_string()),
-            Ok(None) => Err(AddressFault::Full.into()),
+            Ok(None) => Err(IpAllocationError::Full.into()),
             Err(status) => Err(Refusal::Failed(status)),
         }
     }
 
-    async fn port(&mut self, want: Want) -> Result<i64, Refusal<PortFault>> {
+    async fn port(&mut self, want: NodePortRequest) -> Result<i64, Refusal<NodePortAllocationError>> {
         if self.dry_run {
             return self.dry_port(want).map_err(Refusal::Fault);
         }
-        let Want::Number(number) = want else {
+        let NodePortRequest::Number(number) = want else {
             let chosen = self
                 .choose(&[((), Bands::of_ports())], |number, ()| {
                     Item::Port(u16::try_from(number).unwrap_or_default())
@@ -177,32 +183,34 @@ impl<'a> Request<'a> {
                 .await;
             return match chosen {
                 Ok(Some((number, ()))) => Ok(i64::try_from(number).unwrap_or_default()),
-                Ok(None) => Err(PortFault::Full.into()),
+                Ok(None) => Err(NodePortAllocationError::Full.into()),
                 Err(status) => Err(Refusal::Failed(status)),
             };
         };
         let port = u16::try_from(number).ok().filter(|port| PORTS.contains(port));
-        let port = port.ok_or_else(|| PortFault::OutOfRange {
+        let port = port.ok_or_else(|| NodePortAllocationError::OutOfRange {
             range: format!("{}-{}", PORTS.start(), PORTS.end()),
         })?;
         match self.take(Item::Port(port)).await {
             Ok(true) => Ok(number),
-            Ok(false) => Err(PortFault::Taken.into()),
+            Ok(false) => Err(NodePortAllocationError::Taken.into()),
             Err(status) => Err(Refusal::Failed(status)),
         }
     }
 
-    fn dry_port(&mut self, want: Want) -> Result<i64, PortFault> {
+    fn dry_port(&mut self, want: NodePortRequest) -> Result<i64, NodePortAllocationError> {
         let number = match want {
-            Want::Number(number) => {
+            NodePortRequest::Number(number) => {
                 let port = u16::try_from(number).ok();
                 let is_taken = port.is_some_and(|port| self.records.find(Item::Port(port)).is_some());
                 if is_taken || self.dry_ports.contains(&number) {
-                    return Err(PortFault::Taken);
+                    return Err(NodePortAllocationError::Taken);
                 }
                 number
             }
-            Want::Any | Want::SameAs(_) => self.dry_ports.last().map_or(FIRST_DRY_PORT, |number| number + 1),
+            NodePortRequest::Any | NodePortRequest::SameAs(_) => {
+                self.dry_ports.last().map_or(FIRST_DRY_PORT, |number| number + 1)
+            }
         };
         self.dry_ports.insert(number);
         Ok(number)
@@ -258,14 +266,14 @@ impl<'a> Request<'a> {
 
 // --- Refusal ---
 
-impl From<AddressFault> for Refusal<AddressFault> {
-    fn from(fault: AddressFault) -> Self {
+impl From<IpAllocationError> for Refusal<IpAllocationError> {
+    fn from(fault: IpAllocationError) -> Self {
         Refusal::Fault(fault)
     }
 }
 
-impl From<PortFault> for Refusal<PortFault> {
-    fn from(fault: PortFault) -> Self {
+impl From<NodePortAllocationError> for Refusal<NodePortAllocationError> {
+    fn from(fault: NodePortAllocationError) -> Self {
         Refusal::Fault(fault)
     }
 }

@@ -42,7 +42,7 @@ pub(crate) struct ObjectLabels<'o>(&'o [(Box<str>, Box<str>)]);
 impl Object {
     /// An object as it was stored by a commit.
     pub(crate) fn new(key: Key, bytes: Bytes, revision: u64) -> Self {
-        let place = StoredObject::find(&bytes).map_or(0, |stored| stored.place());
+        let place = StoredObject::find(&bytes).map_or(0, |stored| stored.metadata_offset());
         Object {
             key,
             revision,

@@ -381,7 +381,7 @@ impl Registry {
         self.step(VALIDATE_CHANGE, validated).await?;
         strategy::for_kind(judged).set_defaults(new);
         judged.ty.forget_empty(new);
-        managed::settle(old, new);
+        managed::ignore_managed_fields_timestamps(old, new);
         ask.check_wanted()
     }
 }

@@ -1,5 +1,7 @@
 //! Lists, maps, messages, and loops over them.
 
+// upstream: vendor/github.com/google/cel-go/checker/checker.go checkCreateList, checkCreateMap, checkCreateStruct, checkComprehension
+
 use std::sync::Arc;
 
 use super::{Checker, infer::most_general, type_named};
@@ -38,7 +40,8 @@ impl Checker<'_> {
         let Kind::List { items, optional } = self.ast.kind(id) else {
             return Type::Error;
         };
-        let (items, optional) = (items.clone(), optional.clone());
+        let items = items.clone();
+        let optional = optional.clone();
         let mut joined = None;
         for (at, item) in items.into_iter().enumerate() {
             self.node(item);
@@ -121,8 +124,14 @@ impl Checker<'_> {
         let Kind::Comprehension(it) = self.ast.kind(id) else {
             return Type::Error;
         };
-        let (range, init, condition, step, result) = (it.range, it.init, it.condition, it.step, it.result);
-        let (var, var2, accu) = (Arc::clone(&it.var), it.var2.clone(), Arc::clone(&it.accu));
+        let range = it.range;
+        let init = it.init;
+        let condition = it.condition;
+        let step = it.step;
+        let result = it.result;
+        let var = Arc::clone(&it.var);
+        let var2 = it.var2.clone();
+        let accu = Arc::clone(&it.accu);
         self.node(range);
         self.node(init);
         let range_type = self.known.resolve(&self.ty(range), false);

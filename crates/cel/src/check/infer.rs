@@ -1,5 +1,7 @@
 //! What unknown types turn out to be.
 
+// upstream: vendor/github.com/google/cel-go/checker/types.go internalIsAssignable, isValidTypeSubstitution, substitute
+
 use std::{collections::HashMap, sync::Arc};
 
 use crate::types::Type;
@@ -11,7 +13,7 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Whether one type can be given where another is wanted; what that says of unknown types is kept.
+    /// Whether one type can be given where another is wanted; what that implies for type parameters is kept.
     pub(super) fn assign(&mut self, wanted: &Type, given: &Type) -> bool {
         self.assign_all(std::slice::from_ref(wanted), std::slice::from_ref(given))
     }
@@ -146,7 +148,7 @@ fn is_general(a: &Type, b: &Type) -> bool {
     }
 }
 
-/// An overload's type with its unknown types numbered anew.
+/// An overload's type with its unknown types renumbered.
 pub(super) fn instantiate(ty: &Type, first: u32) -> Type {
     let inner = |ty: &Arc<Type>| Arc::new(instantiate(ty, first));
     match ty {

@@ -1,5 +1,7 @@
 //! What can be said of constants before anything runs.
 
+// upstream: vendor/github.com/google/cel-go/cel/validator.go ValidateDurationLiterals, ValidateTimestampLiterals, ValidateRegexLiterals, ValidateHomogeneousAggregateLiterals
+
 use super::Checked;
 use crate::{
     function::{
@@ -28,7 +30,7 @@ pub(super) fn check(checked: &Checked) -> Vec<Issue> {
                 inner |= &**function == "format";
                 call(checked, function, args, &mut issues);
                 if let ("format", Some(target), [arg]) = (&**function, target, &args[..]) {
-                    places(checked, node.offset, *target, *arg, &mut issues);
+                    check_format_arguments(checked, node.offset, *target, *arg, &mut issues);
                 }
             }
             Kind::List { items, optional } if !formatted => list(checked, items, optional, &mut issues),
@@ -66,8 +68,8 @@ fn call(checked: &Checked, function: &str, args: &[Id], issues: &mut Vec<Issue>)
     }
 }
 
-/// Whether the values of a constant list can stand in the places of a constant format.
-fn places(checked: &Checked, offset: u32, format: Id, values: Id, issues: &mut Vec<Issue>) {
+/// Whether the values of a constant list can stand in the verbs of a constant format.
+fn check_format_arguments(checked: &Checked, offset: u32, format: Id, values: Id, issues: &mut Vec<Issue>) {
     let (Kind::Literal(Literal::String(format)), Kind::List { items, .. }) =
         (checked.ast.kind(format), checked.ast.kind(values))
     else {
@@ -84,10 +86,10 @@ fn places(checked: &Checked, offset: u32, format: Id, values: Id, issues: &mut V
                 return;
             }
             Ok(Piece::Text(_)) => {}
-            Ok(Piece::Place(clause)) => {
+            Ok(Piece::Clause(clause)) => {
                 let item = items[filled];
                 filled += 1;
-                if let Some(why) = formatting::refusal(clause, &checked.types[item as usize]) {
+                if let Some(why) = formatting::mismatch(clause, &checked.types[item as usize]) {
                     let offset = Some(checked.ast.node(item).offset);
                     issues.push(Issue {
                         offset,
@@ -120,7 +122,8 @@ fn each_like_first(checked: &Checked, ids: &[Id], optional: &[bool], once: bool,
         (other, _) => other.clone(),
     };
     for (at, id) in ids.iter().enumerate().skip(1) {
-        let (first, found) = (ty(0), ty(at));
+        let first = ty(0);
+        let found = ty(at);
         if first != found {
             let message = format!("expected type '{}' but found '{}'", first.short(), found.short());
             issues.push(Issue {

@@ -1,7 +1,9 @@
-//! Whether an expression makes sense, and what it gives.
+//! Whether an expression is valid, and what it gives.
 //!
 //! Promises: of a checked tree every name is a variable or a type, every call has its overloads, and every node its
 //! type. The work is in proportion to the tree: types that grow beyond measure are refused.
+
+// upstream: vendor/github.com/google/cel-go/checker/checker.go Check, checkIdent, checkSelect, checkCall, resolveOverload
 
 mod aggregate;
 mod infer;
@@ -22,7 +24,7 @@ use crate::{
 /// The most parts of a type.
 const LARGEST_TYPE: u32 = 4_096;
 
-/// A tree that makes sense.
+/// A tree that is valid.
 #[derive(Debug)]
 pub(crate) struct Checked {
     pub(crate) ast: Ast,
@@ -137,7 +139,9 @@ impl Checker<'_> {
                 self.ident(id, &name)
             }
             Kind::Select { operand, field, test } => {
-                let (operand, field, test) = (*operand, Arc::clone(field), *test);
+                let operand = *operand;
+                let field = Arc::clone(field);
+                let test = *test;
                 self.select(id, operand, &field, test)
             }
             Kind::Call { .. } => self.call(id),
@@ -146,8 +150,8 @@ impl Checker<'_> {
             Kind::Struct { .. } => self.message(id),
             Kind::Comprehension(_) => self.comprehension(id),
         };
-        let mut room = LARGEST_TYPE;
-        if !fits_in(&ty, &mut room) {
+        let mut remaining = LARGEST_TYPE;
+        if !fits_in(&ty, &mut remaining) {
             self.issue_at(id, "type is too large".to_owned());
             ty = Type::Error;
         }
@@ -186,7 +190,7 @@ impl Checker<'_> {
     }
 
     fn reference(&mut self, id: Id, name: &str, ty: Type) -> Type {
-        // A variable of the environment that a loop hides is told from the loop's by its dot.
+        // A variable of the environment that a loop hides differs from the loop's by its leading dot.
         let shown: Arc<str> = if self.local(name).is_some() {
             format!(".{name}").into()
         } else {
@@ -204,7 +208,7 @@ impl Checker<'_> {
         ty
     }
 
-    /// The words of a name with dots.
+    /// The parts of a qualified name.
     fn qualified(&self, id: Id) -> Option<String> {
         match self.ast.kind(id) {
             Kind::Ident(name) => Some(name.to_string()),
@@ -275,7 +279,7 @@ impl Checker<'_> {
         }
     }
 
-    /// What a field of an object is; `offset` says where it stands, if not at the node.
+    /// What a field of an object is; `offset` is where it stands, if not at the node.
     fn member(&mut self, id: Id, offset: Option<u32>, object: &Type, field: &str) -> Type {
         let found = match object {
             Type::Object(object) => object.get(field).map(crate::decl::DeclType::ty),
@@ -304,7 +308,9 @@ impl Checker<'_> {
         else {
             return Type::Error;
         };
-        let (name, target, args) = (Arc::clone(function), *target, args.clone());
+        let name = Arc::clone(function);
+        let target = *target;
+        let args = args.clone();
         if &*name == "_?._" {
             return self.optional_field(id, &args);
         }
@@ -447,14 +453,14 @@ pub(crate) fn type_named(name: &str, patch_types: bool) -> Option<Type> {
     })
 }
 
-fn fits_in(ty: &Type, room: &mut u32) -> bool {
-    if *room == 0 {
+fn fits_in(ty: &Type, remaining: &mut u32) -> bool {
+    if *remaining == 0 {
         return false;
     }
-    *room -= 1;
+    *remaining -= 1;
     match ty {
-        Type::List(inner) | Type::Optional(inner) | Type::Type(Some(inner)) => fits_in(inner, room),
-        Type::Map(keys, values) => fits_in(keys, room) && fits_in(values, room),
+        Type::List(inner) | Type::Optional(inner) | Type::Type(Some(inner)) => fits_in(inner, remaining),
+        Type::Map(keys, values) => fits_in(keys, remaining) && fits_in(values, remaining),
         _ => true,
     }
 }

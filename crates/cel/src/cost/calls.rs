@@ -1,5 +1,8 @@
 //! What a call can cost.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/library/cost.go EstimateCallCost
+// upstream: vendor/github.com/google/cel-go/checker/cost.go functionCost
+
 use super::{
     AUTHORIZER_CHECK, CostEstimate, LIST, REGEX, TEXT,
     estimate::{Arg, Estimator, traversed},
@@ -37,7 +40,7 @@ pub(super) fn call(
     standard(estimator, id, overload, target, args, given)
 }
 
-/// What a constant says, of whole numbers.
+/// The value of an integer constant.
 fn number(estimator: &Estimator<'_>, arg: &Arg, or: u64) -> u64 {
     match estimator.checked.ast.kind(arg.id) {
         Kind::Literal(Literal::Int(number)) => u64::try_from(*number).unwrap_or(0),
@@ -241,7 +244,7 @@ fn opaque(function: &str, overload: &str, args: &[Arg]) -> Option<Answer> {
     }
 }
 
-/// What going through a list costs; or through a text, of functions that both have.
+/// What traversing a list costs; or a text, of functions that both have.
 fn searched(estimator: &Estimator<'_>, target: &Arg) -> CostEstimate {
     let Type::List(items) = &target.ty else {
         if let Type::Map(..) | Type::Optional(_) | Type::Type(Some(_)) = target.ty {
@@ -268,7 +271,8 @@ fn replaced(size: CostEstimate, old: CostEstimate, new: CostEstimate) -> CostEst
         let count = (size as f64 / by as f64).ceil() as u64;
         count
     };
-    let (mut count, mut kept) = (CostEstimate::NOTHING, CostEstimate::NOTHING);
+    let mut count = CostEstimate::NOTHING;
+    let mut kept = CostEstimate::NOTHING;
     if old.min == 0 {
         count.max = size.max.saturating_add(1);
         kept.max = size.max;

@@ -1,7 +1,9 @@
 //! What an expression can cost, before it runs.
 //!
-//! Sizes come from declarations: a node that is reached from a variable by names and indexes has the size that is
+//! Sizes are taken from declarations: a node that is reached from a variable by names and indexes has the size that is
 //! declared there. What functions give has a size that follows from what they are given.
+
+// upstream: vendor/github.com/google/cel-go/checker/cost.go Cost, costSelect, costCall, costComprehension
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -148,10 +150,8 @@ impl<'c> Estimator<'c> {
             Kind::Map(entries) => {
                 let mut sum = CostEstimate::fixed(30);
                 let least = if entries.is_empty() { 0 } else { u64::MAX };
-                let (mut key, mut value) = (
-                    CostEstimate { min: least, max: 0 },
-                    CostEstimate { min: least, max: 0 },
-                );
+                let mut key = CostEstimate { min: least, max: 0 };
+                let mut value = CostEstimate { min: least, max: 0 };
                 for entry in entries {
                     sum = sum.plus(self.cost(entry.key)).plus(self.cost(entry.value));
                     key = key.union(self.size(entry.key).unwrap_or(CostEstimate::UNKNOWN));
@@ -363,7 +363,7 @@ impl<'c> Estimator<'c> {
         }
     }
 
-    /// The size that is declared for a place.
+    /// The size that is declared for a location.
     pub(super) fn declared(&self, path: &Path) -> Option<CostEstimate> {
         let decl = self.decl(path.as_deref()?)?;
         Some(CostEstimate {
@@ -444,7 +444,7 @@ fn is_scalar(ty: &Type) -> bool {
     }
 }
 
-/// What going through a text of a size costs.
+/// What traversing a text of a size costs.
 pub(super) fn traversed(size: CostEstimate) -> CostEstimate {
     size.scaled(TEXT)
 }

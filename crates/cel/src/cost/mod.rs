@@ -1,5 +1,8 @@
 //! What expressions cost: before they run, at least and at most; and while they do.
 
+// upstream: vendor/github.com/google/cel-go/checker/cost.go CostEstimate, Add, Multiply, Union
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/library/cost.go selectorCostEstimate, traversalCost
+
 mod calls;
 mod estimate;
 pub(crate) mod track;

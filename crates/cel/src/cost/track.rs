@@ -1,5 +1,8 @@
 //! What a call costs that has been made.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/library/cost.go CallCost
+// upstream: vendor/github.com/google/cel-go/interpreter/runtimecost.go CostTracker, costCall, actualSize
+
 use super::{AUTHORIZER_CHECK, CostEstimate, LIST, REGEX, TEXT, scale, selector};
 use crate::value::{List, OpaqueValue, Value};
 
@@ -134,14 +137,14 @@ fn standard(overload: &str, args: &[Value<'_>]) -> u64 {
 /// How large a value is, for costs.
 fn size(value: &Value<'_>) -> u64 {
     let size = match value {
-        Value::Opaque(thing) => thing.size(),
+        Value::Opaque(opaque) => opaque.size(),
         Value::Optional(Some(inner)) => return size(inner),
         other => other.size(),
     };
     size.and_then(|size| u64::try_from(size).ok()).unwrap_or(1)
 }
 
-/// What going through a value costs.
+/// What traversing a value costs.
 fn traversal(value: &Value<'_>) -> u64 {
     #[expect(
         clippy::cast_precision_loss,

@@ -1,5 +1,7 @@
 //! Loops: every macro over lists and maps is one.
 
+// upstream: vendor/github.com/google/cel-go/interpreter/interpretable.go evalFold
+
 use super::{Evaluation, Local};
 use crate::{
     error::{ErrorKind, EvalError},

@@ -1,14 +1,17 @@
 //! Running an expression.
 //!
-//! Promises: costs are counted as clients know them, and nothing goes on when they are above the limit. Errors are
+//! Promises: costs are counted as clients know them, and nothing continues when they are above the limit. Errors are
 //! values until something needs what is not there: `false && error` is false.
 
+// upstream: vendor/github.com/google/cel-go/interpreter/interpreter.go Interpreter
+// upstream: vendor/github.com/google/cel-go/interpreter/interpretable.go Eval
+
+mod attribute;
 mod fold;
-mod place;
 
 use std::sync::Arc;
 
-use self::place::Place;
+use self::attribute::Attribute;
 use crate::{
     bindings::Bindings,
     cost::track,
@@ -42,7 +45,7 @@ pub(crate) struct Evaluation<'p, 'b, 'a> {
 struct Local<'p, 'a> {
     name: &'p str,
     value: Option<Result<'a>>,
-    /// What it is if nobody has set it: found out when it is asked for.
+    /// What it is if no one has set it: found out when it is asked for.
     init: Option<Id>,
 }
 
@@ -82,11 +85,11 @@ impl<'p, 'b, 'a> Evaluation<'p, 'b, 'a> {
         match &self.plan.ast.node(id).kind {
             Kind::Broken | Kind::Literal(_) => Err(EvalError::no_such_overload()),
             Kind::Ident(_) => {
-                let place = self.place(id);
+                let attribute = self.attribute(id);
                 self.pay(SELECT)?;
-                place.map(Place::value)
+                attribute.map(Attribute::value)
             }
-            Kind::Select { test: true, .. } => self.place(id).map(Place::value),
+            Kind::Select { test: true, .. } => self.attribute(id).map(Attribute::value),
             Kind::Select { .. } => self.walk(id),
             Kind::Call {
                 function,
@@ -94,7 +97,7 @@ impl<'p, 'b, 'a> Evaluation<'p, 'b, 'a> {
                 args,
             } => match (&**function, target) {
                 ("_[_]" | "_[?_]" | "_?._", None) => self.walk(id),
-                ("_?_:_", None) => self.place(id).map(Place::value),
+                ("_?_:_", None) => self.attribute(id).map(Attribute::value),
                 ("_&&_", None) => self.logic(args, false),
                 ("_||_", None) => self.logic(args, true),
                 ("_==_" | "_!=_", None) => self.equality(function, args),
@@ -250,7 +253,7 @@ impl<'p, 'b, 'a> Evaluation<'p, 'b, 'a> {
         Ok(result)
     }
 
-    /// Counts what has been made. Costs do not tell of all of it: joining two lists costs the same whatever their length.
+    /// Counts what has been made. Costs do not cover all of it: joining two lists costs the same whatever their length.
     fn work(&mut self, made: &Value<'a>) -> std::result::Result<(), EvalError> {
         let size = match made {
             Value::List(list) => list.len(),

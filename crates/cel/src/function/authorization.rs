@@ -1,5 +1,7 @@
 //! Questions about what is allowed.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/library/authz.go Authz, AuthzSelectors
+
 use std::sync::Arc;
 
 use super::{Implementation, format, no_overload};

@@ -1,5 +1,7 @@
 //! From one type to another.
 
+// upstream: vendor/github.com/google/cel-go/common/stdlib/standard.go convertToType
+
 use std::sync::Arc;
 
 use super::{Implementation, time};
@@ -73,7 +75,7 @@ fn double_of<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
     }
 }
 
-/// A number as Go reads it: without space, and not too large unless it says so.
+/// A number as Go reads it: without space, and not too large unless it is marked so.
 fn parse_double(text: &str) -> Option<f64> {
     let named = text.trim_start_matches(['+', '-']).to_ascii_lowercase();
     let number: f64 = text.parse().ok()?;
@@ -152,7 +154,7 @@ pub(super) fn text<'a>(value: &Value<'a>) -> std::result::Result<Option<Value<'a
             Ok(text) => Value::text(text),
             Err(_) => return Err(EvalError::new("invalid UTF-8 in bytes, cannot convert to string")),
         },
-        Value::Opaque(thing @ (OpaqueValue::Ip(_) | OpaqueValue::Cidr(..))) => match thing.text() {
+        Value::Opaque(opaque @ (OpaqueValue::Ip(_) | OpaqueValue::Cidr(..))) => match opaque.text() {
             Some(text) => Value::text(text),
             None => return Ok(None),
         },

@@ -1,5 +1,8 @@
 //! Named formats of texts: `format.dns1123Label().validate(self)`.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/library/format.go Format, formatValidate
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/format.go Format
+
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 use super::{Implementation, no_overload, time, url::Url};
@@ -185,11 +188,11 @@ fn lower(byte: u8) -> bool {
 }
 
 /// Whether a text begins and ends with some bytes and has others inside.
-fn framed(text: &str, ends: fn(u8) -> bool, inside: fn(u8) -> bool) -> bool {
+fn framed(text: &str, ends: fn(u8) -> bool, middle: fn(u8) -> bool) -> bool {
     let bytes = text.as_bytes();
     bytes.first().is_some_and(|b| ends(*b))
         && bytes.last().is_some_and(|b| ends(*b))
-        && bytes.iter().all(|b| inside(*b))
+        && bytes.iter().all(|b| middle(*b))
 }
 
 /// Whether a text is a label of a domain name.
@@ -279,7 +282,7 @@ fn qualified_name(text: &str) -> Vec<String> {
             faults.extend(
                 subdomain(prefix)
                     .into_iter()
-                    .map(|fault| format!("prefix part {fault}")),
+                    .map(|message| format!("prefix part {message}")),
             );
             name
         }

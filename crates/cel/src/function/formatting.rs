@@ -1,4 +1,6 @@
-//! Texts with places for values: `'%s is %d'.format([a, b])`.
+//! Format strings: `'%s is %d'.format([a, b])`.
+
+// upstream: vendor/github.com/google/cel-go/ext/formatting.go parseFormatString, parseFormattingClause, stringFormatValidator
 
 use super::{convert, no_overload};
 use crate::{
@@ -15,7 +17,7 @@ const DEEPEST: u32 = 64;
 
 type Written = std::result::Result<String, String>;
 
-/// A place for a value.
+/// A formatting verb.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Clause {
     String,
@@ -30,7 +32,7 @@ pub(crate) enum Clause {
 /// A piece of a format.
 pub(crate) enum Piece<'f> {
     Text(&'f str),
-    Place(Clause),
+    Clause(Clause),
 }
 
 pub(super) fn format<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
@@ -42,7 +44,7 @@ pub(super) fn format<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
     for piece in pieces(format, list.len()) {
         match piece.map_err(EvalError::new)? {
             Piece::Text(piece) => text.push_str(piece),
-            Piece::Place(clause) => {
+            Piece::Clause(clause) => {
                 let value = list
                     .get(index)
                     .ok_or_else(|| EvalError::new(format!("index {index} out of range")))??;
@@ -84,7 +86,7 @@ pub(crate) fn pieces(
         index += 1;
         let read = clause(&rest[1..]);
         rest = read.as_ref().map_or("", |(_, after)| after);
-        Some(read.map(|(clause, _)| Piece::Place(clause)))
+        Some(read.map(|(clause, _)| Piece::Clause(clause)))
     })
 }
 
@@ -127,8 +129,8 @@ fn clause(text: &str) -> std::result::Result<(Clause, &str), String> {
     Ok((clause, &rest[1..]))
 }
 
-/// Whether values of a type can stand in a place; what is said of those that cannot.
-pub(crate) fn refusal(clause: Clause, ty: &Type) -> Option<String> {
+/// Whether values of a type can be formatted by a verb; the error otherwise.
+pub(crate) fn mismatch(clause: Clause, ty: &Type) -> Option<String> {
     let fine = match clause {
         Clause::String => matches!(
             ty,
@@ -166,7 +168,7 @@ pub(crate) fn refusal(clause: Clause, ty: &Type) -> Option<String> {
 }
 
 fn write(clause: Clause, value: &Value<'_>) -> Written {
-    if let Some(why) = refusal(clause, &value.ty()) {
+    if let Some(why) = mismatch(clause, &value.ty()) {
         return Err(why);
     }
     Ok(match (clause, value) {
@@ -282,7 +284,7 @@ fn string(value: &Value<'_>, depth: u32) -> Written {
         Value::Type(ty) => Ok(type_name(ty)),
         value => match convert::text(value) {
             Ok(Some(text)) => Ok(text.as_str().unwrap_or_default().to_owned()),
-            Ok(None) => Err(refusal(Clause::String, &value.ty()).unwrap_or_default()),
+            Ok(None) => Err(mismatch(Clause::String, &value.ty()).unwrap_or_default()),
             Err(error) => Err(error.to_string()),
         },
     }

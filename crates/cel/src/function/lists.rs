@@ -1,5 +1,7 @@
 //! Lists and sets.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/library/lists.go isSorted, sum, min, max, indexOf, lastIndexOf
+
 use super::{Implementation, no_overload, operators::same};
 use crate::{
     error::EvalError,
@@ -149,10 +151,10 @@ fn sort<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
     if keys.len() > 1 && keys.iter().any(|key| key.ty() != first.ty()) {
         return Err(EvalError::new("list elements must have the same type"));
     }
-    let mut places: Vec<usize> = (0..keys.len()).collect();
-    places.sort_by(|a, b| compare(&keys[*a], &keys[*b]).unwrap_or(std::cmp::Ordering::Equal));
+    let mut positions: Vec<usize> = (0..keys.len()).collect();
+    positions.sort_by(|a, b| compare(&keys[*a], &keys[*b]).unwrap_or(std::cmp::Ordering::Equal));
     Ok(Value::list(
-        places
+        positions
             .into_iter()
             .filter_map(|at| list.get(at))
             .collect::<std::result::Result<_, _>>()?,

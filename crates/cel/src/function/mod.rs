@@ -3,6 +3,8 @@
 //! A function looks at its arguments when it is called, since what is declared as anything turns out then. Costs are
 //! counted elsewhere, from arguments and result.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/environment/base.go MustBaseEnvSet
+
 mod authorization;
 pub(crate) mod convert;
 pub(crate) mod format;

@@ -1,5 +1,8 @@
 //! IP addresses and ranges of them.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/library/ip.go IP, isIP, ipIsCanonical
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/library/cidr.go CIDR, cidrContainsIP, cidrContainsCIDR
+
 use std::net::IpAddr;
 
 use super::{Implementation, no_overload};
@@ -80,7 +83,7 @@ fn parse_ip(text: &str) -> std::result::Result<IpAddr, String> {
     }
 }
 
-/// What Go says of a text that is no address.
+/// What Go reports for a text that is no address.
 fn why_not(text: &str) -> String {
     match text.find(['.', ':']) {
         None => return "unable to parse IP".to_owned(),

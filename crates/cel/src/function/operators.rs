@@ -1,5 +1,7 @@
 //! Operators.
 
+// upstream: vendor/github.com/google/cel-go/common/stdlib/standard.go Functions
+
 use std::cmp::Ordering;
 
 use super::Implementation;

@@ -1,5 +1,8 @@
 //! What may be absent.
 
+// upstream: vendor/github.com/google/cel-go/common/types/optional.go Optional
+// upstream: vendor/github.com/google/cel-go/cel/library.go OptionalTypes
+
 use std::sync::Arc;
 
 use super::{Implementation, no_overload};

@@ -1,5 +1,7 @@
 //! Amounts.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/library/quantity.go Quantity, isQuantity, quantityCompareTo
+
 use std::{cmp::Ordering, sync::Arc};
 
 use k3_quantity::{Format, Quantity};

@@ -3,6 +3,8 @@
 //! Promises: matching is linear in the text. What means something else here than in Go is rewritten: classes are of
 //! ASCII, a brace that repeats nothing is itself, and a bracket in a class is too.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/library/regex.go find, findAll
+
 use regex::{Regex, RegexBuilder};
 
 use super::{Implementation, no_overload};
@@ -59,7 +61,7 @@ pub(crate) fn with<'a>(name: &str, regex: &Regex, args: &[Value<'a>]) -> Result<
     })
 }
 
-/// Compiles an expression; what is wrong is told as Go begins to.
+/// Compiles an expression; errors begin as Go's do.
 pub fn compile(pattern: &str) -> std::result::Result<Regex, String> {
     let failed = |why: &str| format!("error parsing regexp: {why}: `{pattern}`");
     let rewritten = Rewrite {
@@ -74,11 +76,11 @@ pub fn compile(pattern: &str) -> std::result::Result<Regex, String> {
         .dfa_size_limit(LARGEST)
         .nest_limit(200)
         .build()
-        .map_err(|error| failed(&told(&error.to_string())))
+        .map_err(|error| failed(&error_text(&error.to_string())))
 }
 
-/// What is wrong, in Go's words where there are any.
-fn told(text: &str) -> String {
+/// What is wrong, in Go's messages where there are any.
+fn error_text(text: &str) -> String {
     let last = text.lines().last().unwrap_or_default();
     match last.strip_prefix("error: ").unwrap_or(last) {
         "unclosed group" => "missing closing )",

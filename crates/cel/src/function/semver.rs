@@ -1,5 +1,7 @@
 //! Semantic versions.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/library/semverlib.go SemverLib, isSemver, normalizeAndParse
+
 use std::{cmp::Ordering, fmt, sync::Arc};
 
 use super::{Implementation, no_overload};
@@ -77,7 +79,7 @@ fn normalize(text: &str) -> std::result::Result<String, String> {
 }
 
 impl Semver {
-    /// Reads a version; what is wrong is told as clients know it.
+    /// Reads a version; what is wrong is reported as clients know it.
     pub(crate) fn parse(text: &str) -> std::result::Result<Self, String> {
         if text.is_empty() {
             return Err("Version string empty".to_owned());
@@ -160,7 +162,7 @@ fn identifier(text: &str) -> std::result::Result<Identifier, String> {
 }
 
 impl Ord for Semver {
-    /// What was built of it does not matter; one before a release comes before it.
+    /// What was built of it does not matter; a prerelease sorts before its release.
     fn cmp(&self, other: &Self) -> Ordering {
         self.numbers
             .cmp(&other.numbers)

@@ -1,5 +1,7 @@
 //! Which functions there are, and for what.
 
+// upstream: vendor/github.com/google/cel-go/common/stdlib/standard.go Functions
+
 use std::{
     collections::HashMap,
     sync::{Arc, LazyLock},
@@ -198,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_says_what_functions_take_and_give() {
+    fn declares_overloads_of_functions() {
         let less = find("_<_", false).expect("there");
         assert_eq!(less.overloads.len(), 14);
         let insert = &find("cel.@mapInsert", false).expect("there").overloads[0];

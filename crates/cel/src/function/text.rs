@@ -1,5 +1,7 @@
 //! Texts.
 
+// upstream: vendor/github.com/google/cel-go/ext/strings.go charAt, indexOf, replace, split, substr
+
 use super::{Implementation, formatting};
 use crate::{
     error::EvalError,

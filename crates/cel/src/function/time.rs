@@ -1,5 +1,8 @@
 //! Times and spans of time.
 
+// upstream: vendor/github.com/google/cel-go/common/types/timestamp.go Timestamp, timeZone
+// upstream: vendor/github.com/google/cel-go/common/types/duration.go Duration
+
 use std::fmt;
 
 use k3_zone::{Date, Zone, days_in, weekday_of};
@@ -48,10 +51,8 @@ fn part<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
         [Value::Timestamp(time), Value::String(zone)] => (*time, zone_offset(zone, time.seconds)?),
         _ => return super::no_overload(name, args),
     };
-    let (days, second) = (
-        (time.seconds + zone).div_euclid(DAY),
-        (time.seconds + zone).rem_euclid(DAY),
-    );
+    let days = (time.seconds + zone).div_euclid(DAY);
+    let second = (time.seconds + zone).rem_euclid(DAY);
     let date = Date::from_days(days);
     Ok(Value::Int(match name {
         "getFullYear" => date.year,
@@ -87,7 +88,8 @@ fn zone_offset(zone: &str, at: i64) -> std::result::Result<i64, EvalError> {
         let wrong = || EvalError::new(format!("strconv.Atoi: parsing \"{text}\": invalid syntax"));
         text.parse::<i32>().map(i64::from).map_err(|_| wrong())
     };
-    let (hours, minutes) = (number(hours)?, number(minutes)?);
+    let hours = number(hours)?;
+    let minutes = number(minutes)?;
     let minutes = if zone.starts_with('-') {
         hours * 60 - minutes
     } else {
@@ -160,7 +162,9 @@ impl fmt::Display for Timestamp {
         let seconds = self.seconds + i64::from(self.offset);
         let date = Date::from_days(seconds.div_euclid(DAY));
         let second = seconds.rem_euclid(DAY);
-        let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+        let hour = second / 3600;
+        let minute = second / 60 % 60;
+        let second = second % 60;
         write!(
             f,
             "{:04}-{:02}-{:02}T{hour:02}:{minute:02}:{second:02}",
@@ -201,7 +205,9 @@ pub(crate) fn parse_timestamp(text: &str) -> Option<Timestamp> {
     if clock[2] != b':' || clock[5] != b':' {
         return None;
     }
-    let (hour, minute, second) = (two(&clock[..2])?, two(&clock[3..5])?, two(&clock[6..])?);
+    let hour = two(&clock[..2])?;
+    let minute = two(&clock[3..5])?;
+    let second = two(&clock[6..])?;
     if hour > 23 || minute > 59 || second > 59 {
         return None;
     }
@@ -234,7 +240,8 @@ fn parse_days(date: &str) -> Option<i64> {
         return None;
     }
     let year = two(&bytes[..2])? * 100 + two(&bytes[2..4])?;
-    let (month, day) = (two(&bytes[5..7])?, two(&bytes[8..])?);
+    let month = two(&bytes[5..7])?;
+    let day = two(&bytes[8..])?;
     if !(1..=12).contains(&month) || day < 1 {
         return None;
     }
@@ -270,7 +277,8 @@ fn zone(text: &str) -> Option<i32> {
     if bytes.len() != 6 || bytes[3] != b':' {
         return None;
     }
-    let (hours, minutes) = (two(&bytes[1..3])?, two(&bytes[4..])?);
+    let hours = two(&bytes[1..3])?;
+    let minutes = two(&bytes[4..])?;
     if hours > 24 || minutes > 60 {
         return None;
     }
@@ -339,7 +347,7 @@ pub(crate) fn parse_duration(text: &str) -> Option<i64> {
     i64::try_from(if negative { -total } else { total }).ok()
 }
 
-/// A span of time as schemas have it: as Go writes it, or in words.
+/// A span of time as schemas have it: as Go writes it, or in English.
 pub(crate) fn parse_loose_duration(text: &str) -> Option<i64> {
     if let Some(nanos) = parse_duration(text) {
         return Some(nanos);
@@ -379,7 +387,7 @@ pub(crate) fn parse_loose_duration(text: &str) -> Option<i64> {
 pub(crate) fn duration_text(nanos: i64) -> String {
     #[expect(
         clippy::cast_precision_loss,
-        reason = "seconds are told as a number of the same precision"
+        reason = "seconds are reported as a number of the same precision"
     )]
     let seconds = (nanos / 1_000_000_000) as f64 + (nanos % 1_000_000_000) as f64 / 1e9;
     format!("{seconds}s")

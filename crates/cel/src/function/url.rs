@@ -1,5 +1,7 @@
 //! URLs, as Go reads them in requests.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/library/urls.go URLs, isURL, stringToUrl
+
 use std::fmt;
 
 use super::{Implementation, no_overload};

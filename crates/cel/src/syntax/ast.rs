@@ -3,6 +3,9 @@
 //! Nodes live in one vector and name each other by number: a program is a few allocations, and dropping one does not
 //! recurse.
 
+// upstream: vendor/github.com/google/cel-go/common/ast/ast.go AST
+// upstream: vendor/github.com/google/cel-go/common/ast/expr.go Expr, ComprehensionExpr
+
 use std::sync::Arc;
 
 /// The number of a node.
@@ -100,7 +103,7 @@ pub(crate) struct Init {
 /// A loop that folds a list or a map into one value.
 #[derive(Debug)]
 pub(crate) struct Comprehension {
-    /// What it goes over.
+    /// What it iterates over.
     pub(crate) range: Id,
     /// The name of an item or key, or of the index or key if there are two names.
     pub(crate) var: Arc<str>,
@@ -110,11 +113,11 @@ pub(crate) struct Comprehension {
     pub(crate) accu: Arc<str>,
     /// What it is at first.
     pub(crate) init: Id,
-    /// Goes on while this is true.
+    /// Continues while this is true.
     pub(crate) condition: Id,
     /// What it is after each item.
     pub(crate) step: Id,
-    /// What comes of it.
+    /// The result.
     pub(crate) result: Id,
 }
 

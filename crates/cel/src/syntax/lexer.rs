@@ -1,7 +1,9 @@
 //! Cuts a source into tokens.
 //!
-//! Promises: linear in the source. What is no token is told and skipped as clients know it: up to and with the first
+//! Promises: linear in the source. What is no token is reported and skipped as clients know it: up to and with the first
 //! character that could not follow.
+
+// upstream: vendor/github.com/google/cel-go/parser/gen/cel_lexer.go CELLexer
 
 use super::token::Token;
 

@@ -1,5 +1,8 @@
 //! What is written as a call and means more: loops, presence, names for values.
 
+// upstream: vendor/github.com/google/cel-go/parser/macro.go MakeHas, MakeAll, MakeExists, MakeExistsOne, MakeMap, MakeFilter
+// upstream: vendor/github.com/google/cel-go/ext/bindings.go celBind
+
 use std::sync::Arc;
 
 use super::{
@@ -175,7 +178,7 @@ impl Make<'_, '_> {
     }
 
     fn fold(&mut self, loops: Loop, target: Id, args: &[Id]) -> Read<Id> {
-        // With two names what is asked comes third.
+        // With two variables the predicate is third.
         let two = match loops {
             Loop::All | Loop::Exists | Loop::ExistsOne => args.len() == 3,
             Loop::Filter | Loop::Map => false,
@@ -214,7 +217,7 @@ impl Make<'_, '_> {
         })))
     }
 
-    /// What a loop begins with, how long it goes on, and what it does with each item.
+    /// What a loop begins with, how long it continues, and what it does with each item.
     fn steps(
         &mut self,
         loops: Loop,
@@ -376,7 +379,7 @@ impl Make<'_, '_> {
         self.named(INPUT.into(), target, sorted)
     }
 
-    /// The same again, at the same places.
+    /// A copy at the same offsets.
     fn copy(&mut self, id: Id) -> Read<Id> {
         let offset = self.parser.ast.node(id).offset;
         let kind = match self.parser.ast.kind(id) {
@@ -384,7 +387,9 @@ impl Make<'_, '_> {
             Kind::Literal(literal) => Kind::Literal(literal.clone()),
             Kind::Ident(name) => Kind::Ident(Arc::clone(name)),
             Kind::Select { operand, field, test } => {
-                let (operand, field, test) = (*operand, Arc::clone(field), *test);
+                let operand = *operand;
+                let field = Arc::clone(field);
+                let test = *test;
                 Kind::Select {
                     operand: self.copy(operand)?,
                     field,
@@ -396,7 +401,9 @@ impl Make<'_, '_> {
                 target,
                 args,
             } => {
-                let (function, target, args) = (Arc::clone(function), *target, args.clone());
+                let function = Arc::clone(function);
+                let target = *target;
+                let args = args.clone();
                 let target = target.map(|target| self.copy(target)).transpose()?;
                 Kind::Call {
                     function,
@@ -405,7 +412,8 @@ impl Make<'_, '_> {
                 }
             }
             Kind::List { items, optional } => {
-                let (items, optional) = (items.clone(), optional.clone());
+                let items = items.clone();
+                let optional = optional.clone();
                 Kind::List {
                     items: self.copies(&items)?,
                     optional,
@@ -450,7 +458,9 @@ impl Make<'_, '_> {
             Kind::Comprehension(it) => {
                 let (range, init, condition, step, result) =
                     (it.range, it.init, it.condition, it.step, it.result);
-                let (var, var2, accu) = (Arc::clone(&it.var), it.var2.clone(), Arc::clone(&it.accu));
+                let var = Arc::clone(&it.var);
+                let var2 = it.var2.clone();
+                let accu = Arc::clone(&it.accu);
                 Kind::Comprehension(Box::new(Comprehension {
                     range: self.copy(range)?,
                     var,

@@ -1,5 +1,7 @@
 //! Operands: names, calls, constants, lists, maps and messages.
 
+// upstream: vendor/github.com/google/cel-go/parser/parser.go VisitUnary, VisitSelect, VisitMemberCall, VisitCreateStruct
+
 use std::sync::Arc;
 
 use super::{

@@ -2,13 +2,15 @@
 //!
 //! Promises: any text is a tree or issues; the tree is no deeper than the limits below, however the text nests.
 
+// upstream: vendor/github.com/google/cel-go/parser/parser.go Parse, Visit
+
 use std::sync::Arc;
 
 use super::{
     ast::{Ast, Id, Kind, Literal},
     lexer,
     macros::{self, Macros},
-    recovery::{DEEPEST, Failure, Rule, Stop, Tokens},
+    recovery::{Failure, MAX_RECURSION_DEPTH, Rule, Stop, Tokens},
     token::{Set, Token},
 };
 use crate::source::{Issue, Source};
@@ -115,7 +117,7 @@ impl Parser<'_> {
         let height = (height.0 + weight, height.1 + 1);
         let id = self.ast.add(offset, kind);
         self.heights.push(height);
-        if height.0 > DEEPEST || height.1 > DEEPEST_TREE || self.ast.nodes.len() > MOST_NODES {
+        if height.0 > MAX_RECURSION_DEPTH || height.1 > DEEPEST_TREE || self.ast.nodes.len() > MOST_NODES {
             self.tokens.halt("max recursion depth exceeded".to_owned())?;
         }
         Ok(id)

@@ -1,8 +1,10 @@
-//! How reading goes on after a mistake.
+//! Error recovery of the parser.
 //!
-//! Clients see every mistake in the words of the parser that upstream generates from its grammar, so this one makes
+//! Clients see every mistake in the messages of the parser that upstream generates from its grammar, so this one makes
 //! the same repairs: it drops a token that should not be there, assumes one that is missing, or skips to something that
 //! can follow.
+
+// upstream: vendor/github.com/google/cel-go/parser/parser.go Recover, RecoverInline, SyntaxError
 
 use super::{
     lexer::{Lexeme, Unknown},
@@ -11,7 +13,7 @@ use super::{
 use crate::source::{Issue, Source};
 
 /// The deepest that one rule may stand in itself.
-pub(super) const DEEPEST: u32 = 250;
+pub(super) const MAX_RECURSION_DEPTH: u32 = 250;
 const MOST_REPORTS: u32 = 100;
 const MOST_RECOVERIES: u32 = 30;
 const MOST_SKIPPED: u32 = 256;
@@ -19,18 +21,18 @@ const MOST_SKIPPED: u32 = 256;
 /// Why a rule could not be read to its end.
 #[derive(Debug)]
 pub(super) enum Stop {
-    /// The rule failed; what called it goes on.
+    /// The rule failed; what called it continues.
     Failed(Failure),
-    /// Nothing goes on.
+    /// Nothing continues.
     Halt,
 }
 
 /// How a rule failed.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// Another token was expected at the current place.
+    /// Another token was expected at the current location.
     Mismatch(Set),
-    /// No alternative begins with the tokens from the current place up to this one.
+    /// No alternative begins with the tokens from the current location up to this one.
     NoAlternative(usize),
 }
 
@@ -59,7 +61,7 @@ pub(super) enum Rule {
 pub(super) struct Tokens<'s> {
     pub(super) source: &'s Source,
     pub(super) lexemes: Vec<Lexeme>,
-    /// The current place.
+    /// The current location.
     pub(super) at: usize,
     pub(super) issues: Vec<Issue>,
     /// What is no token.
@@ -106,7 +108,7 @@ impl<'s> Tokens<'s> {
         Ok(tokens)
     }
 
-    /// The token so many places on.
+    /// The token so many positions ahead.
     pub(super) fn peek(&self, ahead: usize) -> Token {
         self.lexemes
             .get(self.at + ahead)
@@ -131,13 +133,15 @@ impl<'s> Tokens<'s> {
         self.follows.push((follow, open));
         let depth = &mut self.depths[rule as usize];
         *depth += 1;
-        if *depth > DEEPEST {
-            self.halt(format!("expression recursion limit exceeded: {DEEPEST}"))?;
+        if *depth > MAX_RECURSION_DEPTH {
+            self.halt(format!(
+                "expression recursion limit exceeded: {MAX_RECURSION_DEPTH}"
+            ))?;
         }
         Ok(())
     }
 
-    /// Ends a rule. A failure of it is told and got over; then there is nothing to give back.
+    /// Ends a rule. A failure of it is reported and got over; then there is nothing to give back.
     pub(super) fn leave<T>(&mut self, rule: Rule, result: Result<T, Stop>) -> Result<Option<T>, Stop> {
         let result = match result {
             Ok(value) => Some(value),
@@ -248,7 +252,7 @@ impl<'s> Tokens<'s> {
                 let text = if self.la() == Token::Eof {
                     "<EOF>".to_owned()
                 } else {
-                    self.words(self.offset(), offending.end)
+                    self.source_text(self.offset(), offending.end)
                 };
                 let name = match text.strip_prefix(|_| true) {
                     Some(name @ ("true" | "false" | "null")) => Some(name),
@@ -264,7 +268,7 @@ impl<'s> Tokens<'s> {
     }
 
     /// A stretch of the source without what is no token.
-    fn words(&self, start: u32, end: u32) -> String {
+    fn source_text(&self, start: u32, end: u32) -> String {
         let is_unknown = |at: u32| self.unknown.iter().any(|(from, to)| (*from..*to).contains(&at));
         let chars = (start..end).zip(&self.source.chars[start as usize..end as usize]);
         chars

@@ -1,8 +1,10 @@
-//! The words of an expression.
+//! The tokens of an expression.
+
+// upstream: vendor/github.com/google/cel-go/parser/gen/cel_lexer.go CELLexer
 
 use std::fmt::Write as _;
 
-/// What a token is. The numbers are the order in which sets of them are told.
+/// What a token is. The numbers are the order in which sets of them are reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Token {

@@ -1,4 +1,6 @@
-//! What a text in quotes says.
+//! The value of a quoted string or bytes literal.
+
+// upstream: vendor/github.com/google/cel-go/parser/unescape.go unescape, unescapeChar
 
 const STUCK: &str = "unable to unescape string";
 const OCTAL: &str = "unable to unescape octal sequence in string";

@@ -1,4 +1,7 @@
-//! Which values are equal, and which comes first.
+//! Which values are equal, and which is first.
+
+// upstream: vendor/github.com/google/cel-go/common/types/compare.go compareDoubleInt, compareIntUint
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/common/valuesunstructured.go unstructuredMapList, unstructuredSetList
 
 use std::{
     cmp::Ordering,
@@ -104,7 +107,7 @@ fn by_keys(list: &List<'_>, keys: &[String]) -> Result<HashMap<Vec<String>, usiz
         .collect()
 }
 
-/// What tells an item of a set from others.
+/// The identity of an item of a set.
 fn mark(value: &Value<'_>) -> Result<String, EvalError> {
     match value {
         Value::List(_) | Value::Map(_) => Err(EvalError::new(
@@ -115,7 +118,7 @@ fn mark(value: &Value<'_>) -> Result<String, EvalError> {
     }
 }
 
-/// What tells an object of a list from others.
+/// The identity of an object of a list.
 fn marks(value: &Value<'_>, keys: &[String]) -> Result<Vec<String>, EvalError> {
     let Value::Map(map) = value else {
         return Err(EvalError::new(
@@ -149,13 +152,13 @@ pub(super) fn add_to_map<'a>(
     other: &List<'a>,
     keys: &[String],
 ) -> Result<(), EvalError> {
-    let mut places = HashMap::new();
+    let mut positions = HashMap::new();
     for (at, item) in items.iter().enumerate() {
-        places.insert(marks(item, keys)?, at);
+        positions.insert(marks(item, keys)?, at);
     }
     for item in other.iter() {
         let item = item?;
-        match places.get(&marks(&item, keys)?) {
+        match positions.get(&marks(&item, keys)?) {
             Some(at) => items[*at] = item,
             None => items.push(item),
         }
@@ -189,7 +192,7 @@ fn maps(a: &Map<'_>, b: &Map<'_>) -> Result<bool, EvalError> {
     Ok(true)
 }
 
-/// Which of two values comes first.
+/// Which of two values is first.
 pub(crate) fn compare(a: &Value<'_>, b: &Value<'_>) -> Result<Ordering, EvalError> {
     Ok(match (a, b) {
         (Value::Bool(a), Value::Bool(b)) => a.cmp(b),

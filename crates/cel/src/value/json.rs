@@ -1,5 +1,7 @@
 //! JSON as values, and values as JSON.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/common/valuesunstructured.go UnstructuredToVal
+
 use std::sync::Arc;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -16,7 +18,7 @@ use crate::{
 const DEEPEST: u32 = 128;
 
 impl<'a> Value<'a> {
-    /// Reads a place in a tree as what it is declared to be.
+    /// Reads a value of a tree as what it is declared to be.
     pub fn read(json: &'a Json, decl: &DeclType) -> Result<Value<'a>, EvalError> {
         let wrong = |what: &str| {
             Err(EvalError::new(format!(
@@ -103,7 +105,7 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// Reads a place in a tree as it comes.
+    /// Reads a value of a tree without a schema.
     pub fn dynamic(json: &'a Json) -> Value<'a> {
         let decl = || Arc::new(DeclType::from(Shape::Dyn));
         match json {
@@ -182,7 +184,7 @@ impl<'a> Value<'a> {
                 }
                 Json::Object(object)
             }
-            Value::Opaque(thing) => thing.text().map(Json::String).ok_or_else(none)?,
+            Value::Opaque(opaque) => opaque.text().map(Json::String).ok_or_else(none)?,
             Value::Type(_) => return Err(none()),
         })
     }

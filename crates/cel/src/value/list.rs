@@ -1,5 +1,8 @@
 //! Lists.
 
+// upstream: vendor/github.com/google/cel-go/common/types/list.go NewRefValList
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/common/valuesunstructured.go unstructuredList
+
 use std::sync::Arc;
 
 use serde_json::Value as Json;

@@ -1,5 +1,8 @@
 //! Maps and objects.
 
+// upstream: vendor/github.com/google/cel-go/common/types/map.go NewRefValMap
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/common/valuesunstructured.go unstructuredMap
+
 use std::{collections::HashMap, sync::Arc};
 
 use serde_json::{Map as JsonMap, Value as Json};
@@ -36,7 +39,7 @@ pub enum Map<'a> {
 #[derive(Clone, Debug, Default)]
 pub struct Entries<'a> {
     pairs: Vec<(Value<'a>, Value<'a>)>,
-    places: HashMap<Key, usize>,
+    positions: HashMap<Key, usize>,
     /// What keys that are not there have.
     default: Option<Value<'a>>,
 }
@@ -97,7 +100,7 @@ impl<'a> Map<'a> {
                 .find(name)
                 .and_then(|field| entries.get(&*field.property))
                 .is_some_and(|value| !value.is_null()),
-            Map::Owned(map) => map.places.contains_key(&Key::String(name.into())) || map.default.is_some(),
+            Map::Owned(map) => map.positions.contains_key(&Key::String(name.into())) || map.default.is_some(),
         }
     }
 
@@ -132,7 +135,7 @@ impl<'a> Map<'a> {
                 owned
             }
         };
-        if Key::of(&key).is_some_and(|key| owned.places.contains_key(&key)) {
+        if Key::of(&key).is_some_and(|key| owned.positions.contains_key(&key)) {
             return Err(EvalError::new(format!("insert failed: key {key} already exists")));
         }
         owned.insert(key, value)?;
@@ -147,10 +150,10 @@ impl<'a> Entries<'a> {
     pub fn insert(&mut self, key: Value<'a>, value: Value<'a>) -> Result<(), EvalError> {
         let name = Key::of(&key)
             .ok_or_else(|| EvalError::new(format!("unsupported key type: {}", key.type_name())))?;
-        if let Some(at) = self.places.get(&name) {
+        if let Some(at) = self.positions.get(&name) {
             self.pairs[*at].1 = value;
         } else {
-            self.places.insert(name, self.pairs.len());
+            self.positions.insert(name, self.pairs.len());
             self.pairs.push((key, value));
         }
         Ok(())
@@ -158,12 +161,12 @@ impl<'a> Entries<'a> {
 
     /// Takes an entry away.
     pub(crate) fn remove(&mut self, key: &Value<'a>) {
-        let Some(at) = Key::of(key).and_then(|key| self.places.remove(&key)) else {
+        let Some(at) = Key::of(key).and_then(|key| self.positions.remove(&key)) else {
             return;
         };
         self.pairs.remove(at);
-        for place in self.places.values_mut().filter(|place| **place > at) {
-            *place -= 1;
+        for position in self.positions.values_mut().filter(|position| **position > at) {
+            *position -= 1;
         }
     }
 
@@ -175,7 +178,7 @@ impl<'a> Entries<'a> {
     }
 
     fn find(&self, key: &Key) -> Option<&Value<'a>> {
-        self.places
+        self.positions
             .get(key)
             .map(|at| &self.pairs[*at].1)
             .or(self.default.as_ref())

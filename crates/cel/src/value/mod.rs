@@ -1,7 +1,9 @@
 //! What expressions are about, and what they give.
 //!
-//! JSON is not converted: a value is a place in a tree and how it is declared, and its parts are read when an
+//! JSON is not converted: a value is a reference into a tree and how it is declared, and its parts are read when an
 //! expression asks for them.
+
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/common/valuesunstructured.go UnstructuredToVal
 
 mod compare;
 mod json;
@@ -146,7 +148,7 @@ impl<'a> Value<'a> {
             Value::Map(_) => Type::map(Type::Dyn, Type::Dyn),
             Value::Message(name, _) => Type::Message(Arc::clone(name)),
             Value::Optional(_) => Type::Optional(Arc::new(Type::Dyn)),
-            Value::Opaque(thing) => Type::Opaque(thing.opaque()),
+            Value::Opaque(opaque) => Type::Opaque(opaque.opaque()),
         }
     }
 

@@ -1,5 +1,7 @@
 //! What is known by its functions alone.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/library/authz.go authorizerVal, pathCheckVal, groupCheckVal, resourceCheckVal, decisionVal
+
 use std::{net::IpAddr, sync::Arc};
 
 use k3_quantity::Quantity;
@@ -98,7 +100,7 @@ pub struct Decision {
     pub allowed: bool,
     /// Why.
     pub reason: String,
-    /// What went wrong with finding out.
+    /// Why the decision could not be made.
     pub error: Option<String>,
 }
 

@@ -1,8 +1,8 @@
-//! Whatever text comes in as an expression, and whatever it is about: nothing panics, overflows the stack, or takes more
+//! Whatever text is given as an expression, and whatever it is about: nothing panics, overflows the stack, or takes more
 //! than time in proportion.
 //!
-//! Runs for as many seconds as `K3_FUZZ_SECONDS` says, a second if it says nothing. Inputs are samples with random
-//! changes, the same in every run unless `K3_FUZZ_SEED` says otherwise.
+//! Runs for as many seconds as `K3_FUZZ_SECONDS` gives, one second if it is unset. Inputs are samples with random
+//! changes, the same in every run unless `K3_FUZZ_SEED` is set.
 #![expect(
     clippy::disallowed_methods,
     reason = "how long the code under test takes is what is asked"
@@ -41,7 +41,7 @@ const SAMPLES: &[&str] = &[
     "sets.contains(self.list, ['a']) && self.list.indexOf('a') == [1].sum() && [[1]].flatten(2).distinct().max() == 1",
 ];
 
-const WORDS: &[&str] = &[
+const FRAGMENTS: &[&str] = &[
     "(",
     ")",
     "[",
@@ -124,13 +124,13 @@ fn inputs() -> impl Strategy<Value = String> {
     let change = (
         any::<prop::sample::Index>(),
         0..12_usize,
-        select(WORDS),
+        select(FRAGMENTS),
         1..4_usize,
     );
     (select(SAMPLES), prop::collection::vec(change, 0..8)).prop_map(|(sample, changes)| {
         let mut chars: Vec<char> = sample.chars().collect();
-        for (place, cut, word, times) in changes {
-            let at = place.index(chars.len() + 1);
+        for (position, cut, word, times) in changes {
+            let at = position.index(chars.len() + 1);
             let end = (at + cut).min(chars.len());
             chars.splice(at..end, word.repeat(times).chars());
         }

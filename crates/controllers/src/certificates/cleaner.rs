@@ -61,7 +61,7 @@ impl Reconciler for CertificateSigningRequestCleanerController {
             None => {}
             Some(end) if now > end => {
                 if let Some(node) = reserved_node(&request, now)
-                    && !node_exists(&writer, &node).await?
+                    && !node_exists(writer, &node).await?
                 {
                     return Ok(Outcome::After(DECIDED_RETENTION));
                 }

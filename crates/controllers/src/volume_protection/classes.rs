@@ -74,7 +74,7 @@ impl Reconciler for VACProtectionController {
             _ => return Ok(Outcome::Done),
         };
         let metadata = &class.metadata;
-        write_finalizers(&writer, &VOLUME_ATTRIBUTES_CLASSES, metadata, FINALIZER, add).await?;
+        write_finalizers(writer, &VOLUME_ATTRIBUTES_CLASSES, metadata, FINALIZER, add).await?;
         Ok(Outcome::Done)
     }
 }

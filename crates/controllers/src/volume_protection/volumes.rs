@@ -50,7 +50,7 @@ impl Reconciler for PVProtectionController {
             FinalizerAction::RemoveIfUnused if volume.status.phase != VolumePhase::Bound => false,
             _ => return Ok(Outcome::Done),
         };
-        write_finalizers(&writer, &PERSISTENT_VOLUMES, &volume.metadata, FINALIZER, add).await?;
+        write_finalizers(writer, &PERSISTENT_VOLUMES, &volume.metadata, FINALIZER, add).await?;
         Ok(Outcome::Done)
     }
 }

@@ -1,5 +1,9 @@
 //! Applying a configuration.
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/fieldmanager.go Apply
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/structuredmerge.go Apply
+// upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/merge/update.go Apply
+
 use std::borrow::Cow;
 
 use serde_json::Value;
@@ -10,7 +14,7 @@ use super::{
     field_manager::{ConversionError, FieldManager},
     last_applied,
     record::{self, Record},
-    settle::same_but_record,
+    timestamps::same_but_record,
     update::{Asking, Failure, NotTracked, strip_identity},
 };
 use crate::{
@@ -93,7 +97,7 @@ impl FieldManager<'_> {
         self.check_type(configuration)?;
         let mut applied = match self.try_apply(object, configuration, record, manager, force, now) {
             Err(ApplyError::Conflicts(mut conflicts)) if manager == KUBECTL => {
-                // What the client applied before, and nobody changed since, is its own.
+                // What the client applied before, and no other manager changed since, is its own.
                 conflicts.remove(&last_applied::own_fields(self, object));
                 if !conflicts.is_empty() {
                     return Err(ApplyError::Conflicts(conflicts));

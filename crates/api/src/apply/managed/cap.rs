@@ -1,5 +1,7 @@
 //! Bounding the record: an object that everybody updates must not grow without end.
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/capmanagers.go capUpdateManagers
+
 use std::borrow::Cow;
 
 use super::{

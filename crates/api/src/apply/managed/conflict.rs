@@ -1,5 +1,8 @@
 //! What an apply cannot take without force.
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/conflict.go NewConflictError, getConflictMessage, printManager
+// upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/merge/conflict.go Conflicts, ConflictsFromManagers
+
 use std::fmt;
 
 use super::entry::{Identity, Operation};

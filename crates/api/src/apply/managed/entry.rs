@@ -1,5 +1,8 @@
 //! One entry of the record: what one manager set by one kind of write.
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/managedfields.go DecodeManagedFields, BuildManagerIdentifier, decodeVersionedSet
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/fieldmanager.go isResetManagedFields
+
 use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
@@ -58,10 +61,10 @@ pub enum ManagedFieldsError {
     /// No type of fields.
     #[error("missing fieldsType in managed fields entry {0}")]
     NoFieldsType(usize),
-    /// A type of fields that nobody knows.
+    /// A type of fields that is unknown.
     #[error("invalid fieldsType {kind} in managed fields entry {index}")]
     FieldsType {
-        /// What it says, in quotes.
+        /// The value, quoted.
         kind: String,
         /// Which entry.
         index: usize,
@@ -200,7 +203,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Whether a list asks for the record to be forgotten: it is empty, or has one entry that says nothing.
+/// Whether a list asks for the record to be forgotten: it is empty, or has one entry that is empty.
 pub(super) fn is_reset(list: &Value) -> bool {
     match list.as_array().map(Vec::as_slice) {
         Some([]) => true,

@@ -1,5 +1,8 @@
 //! What is written: the kind, its versions, and what a write cannot set.
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/fieldmanager.go FieldManager
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/versionconverter.go versionConverter, Convert
+
 use std::borrow::Cow;
 
 use serde_json::Value;
@@ -19,7 +22,7 @@ pub struct FieldManager<'t> {
     /// The type in this version.
     pub typed: &'t dyn TypeSchema,
     /// The object as it is before anybody set a field: what the encoder writes even when all is unset, such
-    /// as `"spec": {}`. What is in it belongs to nobody.
+    /// as `"spec": {}`. What is in it has no owner.
     pub blank: &'t Value,
     /// What a write cannot set in this version.
     pub reset: &'t ResetFields,
@@ -46,7 +49,7 @@ pub trait VersionConverter: Send + Sync {
 pub struct ConversionError {
     /// The version.
     pub api_version: String,
-    /// What went wrong.
+    /// Why it failed.
     pub reason: String,
 }
 
@@ -57,7 +60,7 @@ pub struct SingleVersion;
 // --- ConversionError ---
 
 impl ConversionError {
-    /// The same, told of an object: `live`, `new`.
+    /// The same, with the object it is about: `live`, `new`.
     pub(super) fn of(self, object: &str) -> Self {
         ConversionError {
             reason: format!("failed to convert {object} object: {}", self.reason),

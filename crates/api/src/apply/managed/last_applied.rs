@@ -1,6 +1,9 @@
 //! The annotation in which clients keep what they applied last, for those who move from applying on the
 //! client to applying here.
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/lastappliedmanager.go allowedConflictsFromLastApplied
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/lastappliedupdater.go buildLastApplied, hasLastApplied
+
 use serde_json::{Map, Value};
 
 use super::field_manager::FieldManager;
@@ -17,7 +20,7 @@ const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// How much all annotations of an object may hold.
 const MOST_BYTES: usize = 256 * 1024;
 
-/// What a client applied last and nobody changed since. Nothing, if that cannot be told.
+/// What a client applied last and no other manager changed since. `None` if that is unknown.
 pub(super) fn own_fields(subject: &FieldManager<'_>, live: &Value) -> FieldSet<'static> {
     find(subject, live).unwrap_or_default()
 }
@@ -38,8 +41,8 @@ fn find(subject: &FieldManager<'_>, live: &Value) -> Option<FieldSet<'static>> {
     Some(set.into_owned())
 }
 
-/// Writes what was applied here into the annotation, if the object has it: who goes back to applying on the
-/// client finds the right thing.
+/// Writes what was applied here into the annotation, if the object has it: a client that returns to applying on the
+/// client finds the right annotation.
 pub(super) fn renew(object: &mut Value, configuration: &Value) {
     if annotation(object).is_none() {
         return;

@@ -1,8 +1,8 @@
 //! The record of who set which fields, `metadata.managedFields`, and the writes that change it.
 //!
-//! Promises: every write, by whatever verb, leaves a record that says for each field who set it last, or who
+//! Promises: every write, by whatever verb, leaves a record that states for each field who set it last, or who
 //! applied it; a write that changes nothing leaves the record as it was, times included. An apply removes
-//! what its manager applied before and now left out, unless somebody else owns it too. A conflict names
+//! what its manager applied before and now left out, unless another manager owns it too. A conflict names
 //! every field and every owner.
 
 mod apply;
@@ -17,9 +17,9 @@ mod prune;
 mod record;
 mod reset_fields;
 mod scale;
-mod settle;
 #[cfg(test)]
 mod tests;
+mod timestamps;
 mod update;
 
 pub use self::{
@@ -30,5 +30,5 @@ pub use self::{
     record::check,
     reset_fields::{PathElementMatcher, ResetFields},
     scale::{ReplicasPaths, ScaleHandlerError, scale_to_parent, scale_to_subresource},
-    settle::settle,
+    timestamps::ignore_managed_fields_timestamps,
 };

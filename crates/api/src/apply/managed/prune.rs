@@ -1,5 +1,7 @@
 //! Removing what an applier applied before and now left out.
 
+// upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/merge/update.go prune, addBackOwnedItems, addBackDanglingItems
+
 use std::borrow::Cow;
 
 use serde_json::Value;
@@ -21,7 +23,7 @@ use crate::{
 // --- FieldManager ---
 
 impl FieldManager<'_> {
-    /// The merged object without the fields that were in `last`, the applier's former set, and that nobody
+    /// The merged object without the fields that were in `last`, the applier's former set, and that no one
     /// in the record owns now, the applier included.
     pub(super) fn prune(
         &self,
@@ -49,18 +51,18 @@ impl FieldManager<'_> {
         let base_fields = named_field_set(&base, typed);
         let last = with_named_fields(&last.set, typed);
         let pruned = remove_items(&base, &last, typed);
-        // The version at hand first: what others need for a conversion may have to come back before it.
+        // The version at hand first: what others need for a conversion may have to be put back before it.
         let pruned = with_owned(&base, &base_fields, &pruned, &owned_in(record, version), typed);
         let pruned = self.with_owned_elsewhere(&base, pruned, version, record)?;
-        // What was removed along with a field, but never belonged to the applier, comes back too.
+        // What was removed along with a field, but never belonged to the applier, is put back too.
         let pruned = self.convert(&pruned, version)?;
-        let mut gone = base_fields.intersection(&last);
-        gone.remove(&named_field_set(&pruned, typed));
-        let pruned = remove_items(&base, &gone, typed);
+        let mut removed = base_fields.intersection(&last);
+        removed.remove(&named_field_set(&pruned, typed));
+        let pruned = remove_items(&base, &removed, typed);
         Ok(self.convert(&pruned, self.api_version)?.into_owned())
     }
 
-    /// Puts back what somebody owns in another version.
+    /// Puts back what a manager owns in another version.
     fn with_owned_elsewhere(
         &self,
         base: &Value,
@@ -98,10 +100,10 @@ fn with_owned(
     owned: &FieldSet<'_>,
     typed: &dyn TypeSchema,
 ) -> Value {
-    let mut gone = base_fields.clone();
-    gone.remove(&named_field_set(pruned, typed));
-    gone.remove(&with_named_fields(owned, typed));
-    remove_items(base, &gone, typed)
+    let mut removed = base_fields.clone();
+    removed.remove(&named_field_set(pruned, typed));
+    removed.remove(&with_named_fields(owned, typed));
+    remove_items(base, &removed, typed)
 }
 
 fn owned_in<'a>(record: &Record<'a>, version: &str) -> FieldSet<'a> {

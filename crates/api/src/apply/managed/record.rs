@@ -1,5 +1,7 @@
 //! The whole record of an object.
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/managedfields.go EncodeObjectManagedFields, encodeManagedFields, sortEncodedManagedFields
+
 use std::collections::{HashMap, hash_map};
 
 use serde_json::Value;
@@ -64,13 +66,13 @@ impl<'a> Record<'a> {
         match list {
             Value::Null => {}
             Value::Array(entries) => {
-                let mut places = HashMap::with_capacity(entries.len());
+                let mut positions = HashMap::with_capacity(entries.len());
                 for (index, entry) in entries.iter().enumerate() {
                     let entry = Entry::decode(entry, index)?;
-                    match places.entry(entry.identity.clone()) {
-                        hash_map::Entry::Occupied(place) => record.entries[*place.get()] = entry,
-                        hash_map::Entry::Vacant(place) => {
-                            place.insert(record.entries.len());
+                    match positions.entry(entry.identity.clone()) {
+                        hash_map::Entry::Occupied(position) => record.entries[*position.get()] = entry,
+                        hash_map::Entry::Vacant(position) => {
+                            position.insert(record.entries.len());
                             record.entries.push(entry);
                         }
                     }

@@ -1,5 +1,7 @@
-//! Fields that a write cannot set, whatever it says: the status when the object is written, all else when
-//! the status is. Nobody comes to own them by such a write.
+//! Fields that a write cannot set, whatever it contains: the status when the object is written, all else when
+//! the status is. No manager becomes their owner by such a write.
+
+// upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/fieldpath/set.go MakePrefixMatcherOrDie, MatchAnyPathElement
 
 use crate::apply::{FieldSet, PathElement, set::Node};
 
@@ -24,7 +26,7 @@ pub enum PathElementMatcher {
     Any,
 }
 
-// --- Reset ---
+// --- ResetFields ---
 
 impl ResetFields {
     /// Takes the fields that cannot be set out of a set.
@@ -77,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_way_keeps_what_leads_along_it_and_beyond() {
+    fn include_filter_keeps_prefixes_and_children() {
         let record = json!({
             "f:metadata": {"f:labels": {".": {}}},
             "f:spec": {

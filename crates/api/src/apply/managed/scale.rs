@@ -2,6 +2,8 @@
 //!
 //! A scale is another kind with one field to set; who owns the replicas of the one owns those of the other.
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/scalehandler.go ToSubresource, ToParent
+
 use std::borrow::Cow;
 
 use serde_json::Value;
@@ -120,7 +122,8 @@ fn elements<'p>(path: &[&'p str]) -> Vec<PathElement<'p>> {
 
 /// VersionConverter apart, for the two sides name them differently.
 fn same_manager(left: &Entry<'_>, right: &Entry<'_>) -> bool {
-    let (left, right) = (&left.identity, &right.identity);
+    let left = &left.identity;
+    let right = &right.identity;
     left.manager == right.manager
         && left.operation == right.operation
         && left.subresource == right.subresource

@@ -1,5 +1,10 @@
 //! Writes that are not applies: the record follows what changed.
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/fieldmanager.go Update, UpdateNoErrors, emptyManagedFieldsOnErr
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/structuredmerge.go Update
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/stripmeta.go stripFields
+// upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/merge/update.go Update, reconcileManagedFieldsWithSchemaChanges
+
 use std::{borrow::Cow, sync::LazyLock};
 
 use serde_json::Value;
@@ -29,7 +34,7 @@ pub(super) enum NotTracked {
     Compare(#[from] TypeErrors),
 }
 
-/// Nobody's fields: who creates an object does not own its name.
+/// Fields without an owner: who creates an object does not own its name.
 const IDENTITY: &[&[&str]] = &[
     &["apiVersion"],
     &["kind"],
@@ -122,7 +127,7 @@ impl FieldManager<'_> {
         }
     }
 
-    /// Makes the record fit today's types; forgets what was recorded in versions that are gone.
+    /// Makes the record fit today's types; forgets what was recorded in versions that no longer exist.
     pub(super) fn reconcile(&self, record: &mut Record<'_>) {
         record
             .entries

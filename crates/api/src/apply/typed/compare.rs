@@ -1,5 +1,7 @@
 //! What is different between two objects.
 
+// upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/typed/compare.go Comparison, compareWalker
+
 use serde_json::{Map, Value};
 
 use super::{Atom, ListAtom, MANAGED_FIELDS, MapAtom, Skip, TypeErrors, TypeRef, skip_below};
@@ -26,7 +28,7 @@ pub struct Comparison<'a> {
     pub added: FieldSet<'a>,
 }
 
-/// Compares two values of one type. The order of lists whose items are told apart does not count.
+/// Compares two values of one type. The order of associative lists does not count.
 pub fn compare<'a>(
     old: &'a Value,
     new: &'a Value,
@@ -46,7 +48,7 @@ pub(crate) fn compare_objects<'a>(
     Ok(delta.into_comparison())
 }
 
-/// What is different at one place and below it.
+/// What is different at one location and below it.
 #[derive(Default)]
 struct Delta<'a> {
     removed: Mark<'a>,
@@ -132,7 +134,7 @@ fn value<'a>(
 ) -> Result<Delta<'a>, TypeErrors> {
     let mut delta = match (old, new) {
         (None, None) => Delta::default(),
-        (Some(before), Some(after)) if typed.tells_apart(before, after) => {
+        (Some(before), Some(after)) if typed.distinguishes(before, after) => {
             let mut delta = atom(old, new, typed.resolve(before), skip, depth)?;
             delta.join(atom(old, new, typed.resolve(after), skip, depth)?);
             delta
@@ -154,7 +156,8 @@ fn atom<'a>(
     match atom {
         Atom::Scalar(_) => Ok(Delta::leaf(old, new)),
         Atom::Map(atom) => {
-            let (before, after) = (old.and_then(Value::as_object), new.and_then(Value::as_object));
+            let before = old.and_then(Value::as_object);
+            let after = new.and_then(Value::as_object);
             let empty = before.is_none_or(Map::is_empty) && after.is_none_or(Map::is_empty);
             if atom.atomic || empty {
                 Ok(Delta::leaf(old, new))
@@ -163,7 +166,8 @@ fn atom<'a>(
             }
         }
         Atom::List(atom) => {
-            let (before, after) = (old.and_then(Value::as_array), new.and_then(Value::as_array));
+            let before = old.and_then(Value::as_array);
+            let after = new.and_then(Value::as_array);
             let before = before.map_or(&[][..], Vec::as_slice);
             let after = after.map_or(&[][..], Vec::as_slice);
             let empty = before.is_empty() && after.is_empty();
@@ -221,17 +225,20 @@ fn list<'a>(
     atom: ListAtom<'a>,
     depth: usize,
 ) -> Result<Delta<'a>, TypeErrors> {
-    let (old, new) = (sorted(old, atom)?, sorted(new, atom)?);
-    let (mut old, mut new) = (old.as_slice(), new.as_slice());
+    let old = sorted(old, atom)?;
+    let new = sorted(new, atom)?;
+    let mut old = old.as_slice();
+    let mut new = new.as_slice();
     let mut delta = Delta::default();
     while let Some(element) = first(old, new) {
-        let (before, after) = (take(&mut old, &element), take(&mut new, &element));
+        let before = take(&mut old, &element);
+        let after = take(&mut new, &element);
         items(&mut delta, &element, before, after, (atom, depth))?;
     }
     Ok(delta)
 }
 
-/// Compares what stands under one key. An item that is there twice is one field, its parts are nobody's.
+/// Compares what stands under one key. An item that is there twice is one field, its parts have no owner.
 fn items<'a>(
     delta: &mut Delta<'a>,
     element: &PathElement<'a>,
@@ -239,7 +246,8 @@ fn items<'a>(
     new: &[(PathElement<'a>, &'a Value)],
     (atom, depth): (ListAtom<'a>, usize),
 ) -> Result<(), TypeErrors> {
-    let (before, after) = (old.first().map(|item| item.1), new.first().map(|item| item.1));
+    let before = old.first().map(|item| item.1);
+    let after = new.first().map(|item| item.1);
     let whole = || Mark {
         member: true,
         below: FieldSetBuilder::default(),

@@ -1,10 +1,12 @@
 //! What is wrong with a value of a type.
 
+// upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/typed/helpers.go ValidationError, ValidationErrors
+
 use std::fmt;
 
 use crate::apply::PathElement;
 
-/// One thing that is wrong.
+/// One validation error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypeError {
     /// Where, in the form of field paths; empty for the whole value.

@@ -1,5 +1,8 @@
 //! Which fields a value has.
 
+// upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/typed/tofieldset.go toFieldSet
+// upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/fieldpath/set.go EnsureNamedFieldsAreMembers
+
 use serde_json::{Map, Value};
 
 use super::{Atom, ListAtom, MapAtom, TypeRef};
@@ -14,7 +17,7 @@ use crate::{
 /// The fields of a value: leaves, items of lists and maps, and what is replaced as one.
 ///
 /// Structs are not part of it, only what is in them. Items that are there more than once count as one field
-/// with nothing below it. Items that cannot be told apart are left out; [`super::validate`] finds them.
+/// with nothing below it. Items that cannot be distinguished are left out; [`super::validate`] finds them.
 pub fn field_set<'a>(value: &'a Value, typed: &'a dyn TypeSchema) -> FieldSet<'a> {
     fields(value, TypeRef::Known(typed), Structs::Unnamed).below
 }
@@ -75,7 +78,7 @@ fn items_of<'a>(items: &'a [Value], list: ListAtom<'a>, structs: Structs) -> Fie
     };
     for group in found.chunk_by(|left, right| left.0 == right.0) {
         let (element, item) = &group[0];
-        let inside = if group.len() == 1 {
+        let children = if group.len() == 1 {
             fields(item, list.items, structs).below
         } else {
             FieldSet::new()
@@ -83,7 +86,7 @@ fn items_of<'a>(items: &'a [Value], list: ListAtom<'a>, structs: Structs) -> Fie
         below.nodes.push(Node {
             element: element.clone(),
             member: true,
-            below: inside,
+            below: children,
         });
     }
     Fields { member: false, below }
@@ -106,14 +109,14 @@ fn fields_of<'a>(values: &'a Map<String, Value>, map: MapAtom<'a>, structs: Stru
         let named = map.named(name);
         let Fields {
             mut member,
-            below: inside,
+            below: children,
         } = fields(value, named.unwrap_or(map.values), structs);
-        let leads = structs == Structs::Named && !inside.is_empty();
+        let leads = structs == Structs::Named && !children.is_empty();
         member |= leads || named.is_none() || is_empty(value);
         below.push(Node {
             element,
             member,
-            below: inside,
+            below: children,
         });
     }
     Fields { member: false, below }

@@ -1,4 +1,6 @@
-//! How the item of a list is told apart from its neighbours.
+//! How the item of a list is identified in the list.
+
+// upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/typed/helpers.go listItemToPathElement, keyedAssociativeListItemToPathElement, setItemToPathElement
 
 use std::borrow::Cow;
 
@@ -11,7 +13,7 @@ use crate::{
     type_schema::{ListKind, Shape, Struct},
 };
 
-/// Why an item cannot be told apart.
+/// Why an item has no identity.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BadItem {
     #[error("invalid indexing of non-associative list")]

@@ -1,5 +1,7 @@
 //! What becomes of an object when a configuration is applied onto it.
 
+// upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/typed/merge.go mergingWalker, visitListItems
+
 use serde_json::{Map, Value};
 
 use super::{Atom, ListAtom, MANAGED_FIELDS, MapAtom, Skip, TypeErrors, TypeRef, skip_below};
@@ -36,7 +38,7 @@ enum Source {
     Both { old: usize, new: usize },
 }
 
-/// Puts the applied value onto the live one, in its place: most of an object stays as it is.
+/// Puts the applied value onto the live one, in place of it: most of an object stays as it is.
 fn put(live: &mut Value, applied: &Value, typed: TypeRef<'_>, depth: usize) -> Result<(), TypeErrors> {
     match typed.resolve(applied) {
         Atom::Map(atom) if !atom.atomic => match (live, applied) {
@@ -116,11 +118,11 @@ fn put_items(
 /// Both lists in one: an item of both stands where the applied list wants it, an item of one stands after
 /// what it stood after.
 fn plan(old: &[Value], new: &[Value], atom: ListAtom<'_>) -> Result<Vec<Source>, TypeErrors> {
-    let new_at = Places::of(new, atom)?;
+    let new_at = ItemPositions::of(new, atom)?;
     if let Some(twice) = new_at.first_duplicate() {
         return Err(TypeErrors::of(format!("duplicate entries for key {twice}")));
     }
-    let old_at = Places::of(old, atom)?;
+    let old_at = ItemPositions::of(old, atom)?;
     // Where the items of one list stand in the other.
     let in_new: Vec<Option<usize>> = old_at
         .elements
@@ -135,7 +137,7 @@ fn plan(old: &[Value], new: &[Value], atom: ListAtom<'_>) -> Result<Vec<Source>,
     let mut shared = in_old
         .iter()
         .enumerate()
-        .filter(|(_, places)| !places.is_empty())
+        .filter(|(_, positions)| !positions.is_empty())
         .map(|(at, _)| at);
     let mut next_shared = shared.next();
     let mut taken = vec![false; new.len()];
@@ -145,7 +147,8 @@ fn plan(old: &[Value], new: &[Value], atom: ListAtom<'_>) -> Result<Vec<Source>,
         [only] => Source::Both { old: *only, new },
         _ => Source::New(new),
     };
-    let (mut left, mut right) = (0, 0);
+    let mut left = 0;
+    let mut right = 0;
     while left < old.len() || right < new.len() {
         if left < old.len() && right < new.len() {
             if in_new[left] == Some(right) {
@@ -157,7 +160,7 @@ fn plan(old: &[Value], new: &[Value], atom: ListAtom<'_>) -> Result<Vec<Source>,
                 continue;
             }
             if in_new[left].is_some() && next_shared.is_some() && next_shared != in_new[left] {
-                // In both, but another one of both is to come first.
+                // In both, but another item of both must be first.
                 left += 1;
                 continue;
             }
@@ -186,15 +189,15 @@ fn plan(old: &[Value], new: &[Value], atom: ListAtom<'_>) -> Result<Vec<Source>,
 }
 
 /// Where the items of a list stand.
-struct Places<'a> {
+struct ItemPositions<'a> {
     elements: Vec<PathElement<'a>>,
     /// Positions, sorted by element, then by position.
     sorted: Vec<usize>,
 }
 
-// --- Places ---
+// --- ItemPositions ---
 
-impl<'a> Places<'a> {
+impl<'a> ItemPositions<'a> {
     fn of(items: &'a [Value], list: ListAtom<'a>) -> Result<Self, TypeErrors> {
         let mut elements = Vec::with_capacity(items.len());
         for (index, item) in items.iter().enumerate() {

@@ -3,6 +3,9 @@
 //! A type decides how two values meet: structs and granular maps field by field, lists by key or by value,
 //! atomic parts as one. Where nothing is known the value itself decides: objects are granular, lists atomic.
 
+// upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/schema/elements.go Atom, TypeRef, Resolve
+// upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/typed/helpers.go deduceAtom
+
 mod compare;
 mod error;
 mod field_set;
@@ -40,7 +43,7 @@ pub use self::{
 pub(crate) enum TypeRef<'a> {
     /// Declared.
     Known(&'a dyn TypeSchema),
-    /// Not known; the value tells.
+    /// Not known; the value decides.
     Deduced,
     /// Inside a list of which nothing is known: replaced as one.
     Atomic,
@@ -97,7 +100,7 @@ impl<'a> TypeRef<'a> {
         }
     }
 
-    /// What the type says without looking at a value; `None` if it leaves all to the value.
+    /// What the type states without looking at a value; `None` if it leaves all to the value.
     pub(crate) fn declared(self) -> Option<Atom<'a>> {
         let Self::Known(typed) = self else { return None };
         Some(match typed.shape() {
@@ -125,7 +128,7 @@ impl<'a> TypeRef<'a> {
     }
 
     /// Whether two values are taken for different types, because the type leaves it open.
-    pub(crate) fn tells_apart(self, left: &Value, right: &Value) -> bool {
+    pub(crate) fn distinguishes(self, left: &Value, right: &Value) -> bool {
         form(left) != form(right) && self.declared().is_none()
     }
 

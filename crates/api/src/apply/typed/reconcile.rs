@@ -1,5 +1,7 @@
 //! Making records fit the type they are of today.
 
+// upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/typed/reconcile_schema.go ReconcileFieldSetWithSchema
+
 use super::{Atom, TypeRef};
 use crate::{
     apply::{
@@ -10,7 +12,7 @@ use crate::{
 };
 
 /// Takes back what was recorded of the parts of something that is one by now: who owned a part owns it all.
-/// Tells whether anything changed.
+/// Returns whether anything changed.
 pub(crate) fn reconcile(set: &mut FieldSet<'_>, typed: &dyn TypeSchema) -> bool {
     let Some(atom) = TypeRef::Known(typed).declared() else {
         return false;
@@ -44,7 +46,7 @@ fn reconcile_level(set: &mut FieldSet<'_>, atom: Atom<'_>) -> bool {
 }
 
 /// The set with all structs that lead to its fields. Removing a struct's last field by hand would leave an
-/// empty struct behind; with the struct in the set it goes too.
+/// empty struct behind; with the struct in the set it is removed too.
 pub(crate) fn with_named_fields<'a>(set: &FieldSet<'a>, typed: &dyn TypeSchema) -> FieldSet<'a> {
     name_level(set, Some(TypeRef::Known(typed)))
 }

@@ -1,5 +1,8 @@
 //! Taking fields out of an object, or everything else.
 
+// upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/typed/remove.go removeItemsWithSchema
+// upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/typed/typed.go RemoveItems, ExtractItems
+
 use serde_json::{Map, Value};
 
 use super::{Atom, ListAtom, MapAtom, TypeRef};

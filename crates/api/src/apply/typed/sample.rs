@@ -1,5 +1,7 @@
 //! A small type for tests: something like a Deployment, with one of each kind of list and map.
 
+// upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/schema/elements.go Schema, TypeDef
+
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};

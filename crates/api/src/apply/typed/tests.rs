@@ -68,7 +68,7 @@ fn items_that_are_there_twice_are_one_field() {
 }
 
 #[test]
-fn what_is_wrong_is_told_as_upstream_tells_it() {
+fn reports_validation_errors_with_upstream_messages() {
     let wrong = |object: Value| {
         validate(&object, &deployment(), Duplicates::Refused)
             .unwrap_err()
@@ -173,9 +173,10 @@ fn unknown_values_meet_by_what_they_are() {
 }
 
 #[test]
-fn items_keep_their_place_unless_asked_for_another() {
+fn merge_keeps_item_order_unless_the_applied_list_reorders() {
     let order = |live: &[&str], applied: &[&str]| -> Vec<String> {
-        let (live, applied) = (json!(live), json!(applied));
+        let live = json!(live);
+        let applied = json!(applied);
         let merged = merge(&live, &applied, &Sample::Set(Box::new(text()))).unwrap();
         serde_json::from_value(merged).unwrap()
     };
@@ -241,7 +242,7 @@ fn the_order_of_items_makes_no_difference() {
 }
 
 #[test]
-fn nothing_and_emptiness_are_told_apart() {
+fn distinguishes_null_and_empty() {
     let labels = map(text());
     compared(
         &json!({}),
@@ -279,7 +280,7 @@ fn nothing_and_emptiness_are_told_apart() {
 }
 
 #[test]
-fn duplicates_come_and_go_as_one() {
+fn adds_and_removes_duplicates_together() {
     let typed = keyed(map(text()), ["name"]);
     let one = json!([{"name": "a", "x": "1"}]);
     let two = json!([{"name": "a", "x": "1"}, {"name": "a", "x": "2"}]);

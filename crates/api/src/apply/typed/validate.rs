@@ -1,5 +1,7 @@
 //! Whether a value is of a type.
 
+// upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/typed/validate.go validatingObjectWalker, validateScalar
+
 use std::{collections::BTreeSet, fmt};
 
 use serde_json::Value;
@@ -12,7 +14,7 @@ use crate::{
     type_schema::{ScalarKind, TypeSchema},
 };
 
-/// Whether the items of lists that are told apart may be there more than once.
+/// Whether the items of associative lists may be there more than once.
 ///
 /// Clients may not apply duplicates, but objects written otherwise may hold them: to refuse those would
 /// keep everybody from ever changing them again.
@@ -24,7 +26,7 @@ pub enum Duplicates {
     Refused,
 }
 
-/// Checks a value against its type; all that is wrong is told at once.
+/// Checks a value against its type; all that is wrong is reported at once.
 pub fn validate(value: &Value, typed: &dyn TypeSchema, duplicates: Duplicates) -> Result<(), TypeErrors> {
     let mut walk = Walk {
         duplicates,
@@ -112,8 +114,8 @@ impl<'a> Walk<'a> {
                     Err(bad) => return self.error(format!("element {index}: {bad}")),
                 }
             };
-            let judged = !list.is_atomic() && self.duplicates == Duplicates::Refused;
-            if judged && !seen.insert(element.clone()) {
+            let rejects_duplicates = !list.is_atomic() && self.duplicates == Duplicates::Refused;
+            if rejects_duplicates && !seen.insert(element.clone()) {
                 self.error(format!(
                     "duplicate entries for key {}",
                     limits::display(&element, MAX_PATH_BYTES)

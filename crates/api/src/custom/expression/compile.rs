@@ -26,9 +26,9 @@ pub(crate) struct Scope {
 /// A compiled rule.
 #[derive(Debug)]
 pub(crate) struct Compiled {
-    /// `None` if the rule is empty; the error is the text that tells why it cannot be compiled.
+    /// `None` if the rule is empty; the error is the text that explains why it cannot be compiled.
     pub(crate) program: Option<Result<Program, String>>,
-    /// The same of the expression that tells what is wrong.
+    /// The same of the expression that gives the message.
     pub(crate) message: Option<Result<Program, String>>,
     /// Whether it speaks of the old value.
     pub(crate) uses_old: bool,
@@ -111,7 +111,7 @@ impl Scope {
 impl Tree {
     /// The rules of a whole schema; `None` if it has none.
     pub(crate) fn of(node: &Node, root: bool) -> Option<Tree> {
-        if !node.says(Flag::Ruled) || !is_ruled(node) {
+        if !node.has_flag(Flag::Ruled) || !is_ruled(node) {
             return None;
         }
         let decl = declare(node, root).map(|declared| declared.decl);
@@ -120,7 +120,7 @@ impl Tree {
 
     /// `rules`: the schema that has the rules; `node`: the schema of the value, which is another one within `allOf`.
     fn build(rules: &Node, node: &Node, decl: Option<&DeclType>) -> Option<Tree> {
-        if !rules.says(Flag::Ruled) {
+        if !rules.has_flag(Flag::Ruled) {
             return None;
         }
         let scope = decl
@@ -146,7 +146,7 @@ impl Tree {
                     let decl = if let Some(escaped) = k3_cel::escape(name) {
                         field_of(decl?, &escaped)?
                     } else {
-                        own = declare(node, node.says(Flag::Embedded))?.decl;
+                        own = declare(node, node.has_flag(Flag::Embedded))?.decl;
                         &own
                     };
                     Some((name.into(), Tree::build(rules, node, Some(decl))?))

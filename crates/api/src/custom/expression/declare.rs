@@ -41,7 +41,7 @@ pub(crate) fn declare(node: &Node, root: bool) -> Option<Declared> {
     let bounds = node.extras().and_then(|extras| extras.bounds.as_deref());
     let size = |count: Option<i64>| count.map(|count| u64::try_from(count).unwrap_or_default());
     let longest = size(bounds.and_then(|bounds| bounds.max_length));
-    if node.says(Flag::IntOrString) {
+    if node.has_flag(Flag::IntOrString) {
         let max = longest.map_or(MAX_REQUEST - 2, |longest| longest * 4);
         return Some(Declared::new(Shape::IntOrString, max, 1));
     }
@@ -53,10 +53,10 @@ pub(crate) fn declare(node: &Node, root: bool) -> Option<Declared> {
         Kind::String => text(node.extras(), longest),
         Kind::Array => {
             let items = node.items()?;
-            let items = declare(items, items.says(Flag::Embedded))?;
+            let items = declare(items, items.has_flag(Flag::Embedded))?;
             let most = size(bounds.and_then(|bounds| bounds.max_items));
             let most = most.unwrap_or((MAX_REQUEST - 2) / (items.least + 1));
-            let kind = if node.says(Flag::Set) {
+            let kind = if node.has_flag(Flag::Set) {
                 ListKind::Set
             } else if node.keys().is_empty() {
                 ListKind::Atomic
@@ -67,7 +67,7 @@ pub(crate) fn declare(node: &Node, root: bool) -> Option<Declared> {
         }
         Kind::Object => {
             if let Additional::Node(values) = node.additional() {
-                let values = declare(values, values.says(Flag::Embedded))?;
+                let values = declare(values, values.has_flag(Flag::Embedded))?;
                 let most = size(bounds.and_then(|bounds| bounds.max_properties));
                 let most = most.unwrap_or((MAX_REQUEST - 2) / (values.least + 6));
                 let keys = DeclType::from(Shape::String);
@@ -120,7 +120,7 @@ fn object(node: &Node, root: bool) -> Declared {
     let text = |max: u64| Some(Declared::new(Shape::String, max, 2));
     let hidden = |name: &str| root && super::super::prune::is_of_all(name);
     for (name, property) in node.properties().filter(|(name, _)| !hidden(name)) {
-        let found = declare(property, property.says(Flag::Embedded));
+        let found = declare(property, property.has_flag(Flag::Embedded));
         add(name, found, property.fallback().is_some());
     }
     if root {

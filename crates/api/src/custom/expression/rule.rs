@@ -10,18 +10,18 @@ pub(crate) struct Rule {
     /// The expression that must hold.
     pub(crate) expression: Box<str>,
     message: Box<str>,
-    /// An expression that tells what is wrong; may be empty.
+    /// An expression that gives the message; may be empty.
     pub(crate) message_expression: Box<str>,
-    pub(super) reason: Reason,
-    /// The field below the value that is told to be wrong; empty if it is the value itself.
+    pub(super) reason: FieldErrorReason,
+    /// The field below the value that is reported to be wrong; empty if it is the value itself.
     pub(super) field_path: Box<str>,
     /// Whether the old value may be missing.
     pub(super) optional_old: bool,
 }
 
-/// What sort of fault it is when a rule does not hold.
+/// What sort of error it is when a rule does not hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Reason {
+pub(crate) enum FieldErrorReason {
     /// A value is out of bounds.
     #[default]
     Invalid,
@@ -49,10 +49,10 @@ impl Rule {
             message: rule.text("message").into(),
             message_expression: rule.text("messageExpression").into(),
             reason: match rule.text("reason") {
-                "FieldValueForbidden" => Reason::Forbidden,
-                "FieldValueRequired" => Reason::Required,
-                "FieldValueDuplicate" => Reason::Duplicate,
-                _ => Reason::Invalid,
+                "FieldValueForbidden" => FieldErrorReason::Forbidden,
+                "FieldValueRequired" => FieldErrorReason::Required,
+                "FieldValueDuplicate" => FieldErrorReason::Duplicate,
+                _ => FieldErrorReason::Invalid,
             },
             field_path: resolve_field_path(path, schema).unwrap_or_default().into(),
             optional_old: rule.flag("optionalOldSelf"),
@@ -67,8 +67,8 @@ impl Rule {
         }
     }
 
-    /// What is told when it does not hold.
-    pub(super) fn told(&self) -> String {
+    /// What is reported when it does not hold.
+    pub(super) fn failure_message(&self) -> String {
         if self.message.is_empty() {
             format!("failed rule: {}", self.expression.trim())
         } else {

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{
     compile::{Compiled, Tree},
-    rule::{Reason, Rule},
+    rule::{FieldErrorReason, Rule},
 };
 use crate::{
     custom::{
@@ -44,7 +44,7 @@ pub(crate) fn validate(
         current: correlated,
         nearest: None,
     };
-    // When the budget is used up, that is the last thing told.
+    // When the budget is used up, that is the last error.
     let _: Result<(), Exhausted> = run.level(tree, node, (value, old), ratchet, at);
     run.tolerated
 }
@@ -176,14 +176,14 @@ impl Run<'_> {
             if self.holds(program, rule, bindings, (at, kind))? {
                 continue;
             }
-            let place = if rule.field_path.is_empty() {
+            let path = if rule.field_path.is_empty() {
                 *at
             } else {
                 at.child(&rule.field_path)
             };
             let ratcheted = !compiled.uses_old && self.is_same(ratchet);
-            let mut told = ErrorList::new();
-            let detail = self.message(compiled, rule, &plain, (&place, kind), &mut told);
+            let mut rule_errors = ErrorList::new();
+            let detail = self.message(compiled, rule, &plain, (&path, kind), &mut rule_errors);
             if let Ok(detail) = &detail {
                 let shown = match value {
                     Value::Object(_) | Value::Array(_) if matches!(kind, "object" | "array") => {
@@ -191,19 +191,19 @@ impl Run<'_> {
                     }
                     value => BadValue::from(value),
                 };
-                told.push(rule.reason.error(&place, shown, detail));
+                rule_errors.push(rule.reason.error(&path, shown, detail));
             }
             if ratcheted {
-                self.tolerated.append(&mut told);
+                self.tolerated.append(&mut rule_errors);
             } else {
-                self.errors.append(&mut told);
+                self.errors.append(&mut rule_errors);
             }
             detail?;
         }
         Ok(())
     }
 
-    /// Whether a rule holds. What keeps it from being asked is told, and it counts as holding.
+    /// Whether a rule holds. What keeps it from being asked is reported, and it counts as holding.
     fn holds(
         &mut self,
         program: &Program,
@@ -253,23 +253,23 @@ impl Run<'_> {
         Err(Exhausted)
     }
 
-    /// What is told of a rule that does not hold.
+    /// What is reported of a rule that does not hold.
     fn message(
         &mut self,
         compiled: &Compiled,
         rule: &Rule,
         bindings: &Bindings<'_>,
-        (place, kind): (&Path<'_>, &str),
-        told: &mut ErrorList,
+        (path, kind): (&Path<'_>, &str),
+        rule_errors: &mut ErrorList,
     ) -> Result<String, Exhausted> {
         let Some(Ok(program)) = &compiled.message else {
-            return Ok(rule.told());
+            return Ok(rule.failure_message());
         };
         let outcome = program.evaluate(bindings, PER_CALL_LIMIT);
         if outcome.cost > self.budget {
             let detail = "messageExpression evaluation failed due to running out of cost budget, no further validation \
                 rules will be run";
-            told.push(Error::invalid(place, kind, detail));
+            rule_errors.push(Error::invalid(path, kind, detail));
             return Err(Exhausted);
         }
         match outcome.result {
@@ -278,7 +278,7 @@ impl Run<'_> {
                     "no further validation rules will be run due to call cost exceeds limit for messageExpression: {}",
                     crate::go::quote(&rule.message_expression)
                 );
-                told.push(Error::invalid(place, kind, detail));
+                rule_errors.push(Error::invalid(path, kind, detail));
                 Err(Exhausted)
             }
             result => {
@@ -288,7 +288,7 @@ impl Run<'_> {
                 let usable = message.filter(|message| {
                     !message.is_empty() && message.len() <= MAX_MESSAGE && !message.contains('\n')
                 });
-                Ok(usable.map_or_else(|| rule.told(), str::to_owned))
+                Ok(usable.map_or_else(|| rule.failure_message(), str::to_owned))
             }
         }
     }
@@ -329,13 +329,13 @@ impl<'v> Ratchet<'v> {
 
 // --- Reason ---
 
-impl Reason {
+impl FieldErrorReason {
     fn error(self, at: &Path<'_>, value: BadValue, detail: &str) -> Error {
         match self {
-            Reason::Invalid => Error::invalid(at, value, detail),
-            Reason::Forbidden => Error::forbidden(at, detail),
-            Reason::Required => Error::required(at, detail),
-            Reason::Duplicate => Error::duplicate(at, value),
+            FieldErrorReason::Invalid => Error::invalid(at, value, detail),
+            FieldErrorReason::Forbidden => Error::forbidden(at, detail),
+            FieldErrorReason::Required => Error::required(at, detail),
+            FieldErrorReason::Duplicate => Error::duplicate(at, value),
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::{
     time::Duration,
 };
 
-/// A format that values are judged by.
+/// A format that values are validated by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     Int32,
@@ -43,7 +43,7 @@ pub(crate) enum Format {
     LongName,
 }
 
-/// The formats of texts. Dashes are not counted when a name is looked up; the usual spelling is the one that is told.
+/// The formats of texts. Dashes are not counted when a name is looked up; the usual spelling is the one that is reported.
 const TEXTS: [(&str, Format); 27] = [
     ("bsonobjectid", Format::BsonObjectId),
     ("uri", Format::Uri),
@@ -92,7 +92,7 @@ const RGB: &str = r"^rgb\(\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*,\s*(0|[1-9]
 // --- Format ---
 
 impl Format {
-    /// The format with this name; `None` if values of this kind are not judged by it.
+    /// The format with this name; `None` if values of this kind are not validated by it.
     pub(in crate::custom) fn read(name: &str, kind: Kind) -> Option<Format> {
         if name.is_empty() {
             return None;
@@ -332,7 +332,7 @@ fn is_time(text: &str) -> bool {
     dot.is_some() && zone.len() < fraction.len() && is_zone(zone)
 }
 
-/// What Go takes, or numbers with units in words, anywhere in the text: `3 days`.
+/// What Go takes, or numbers with units in English, anywhere in the text: `3 days`.
 fn is_duration(text: &str) -> bool {
     if text.parse::<Duration>().is_ok() {
         return true;
@@ -386,7 +386,7 @@ fn is_email(text: &str) -> bool {
     is_address(text)
 }
 
-/// A name before an address: words, or one text in quotes.
+/// A name before an address: several atoms, or one text in quotes.
 fn is_phrase(name: &str) -> bool {
     if let Some(quoted) = name.strip_prefix('"') {
         return quoted.strip_suffix('"').is_some_and(|inner| !inner.contains('"'));
@@ -500,7 +500,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_text_is_judged(text in "\\PC{0,24}") {
+        fn validates_arbitrary_text_without_panic(text in "\\PC{0,24}") {
             for (_, format) in TEXTS {
                 format.fits(&text);
             }

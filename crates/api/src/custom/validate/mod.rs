@@ -1,18 +1,18 @@
-//! Judging a value by its schema, with the words and places of upstream.
+//! Validates a value against its schema, with the messages and paths of upstream.
 
-mod fault;
 mod format;
 mod number;
-mod place;
+mod schema_error;
+mod value_path;
 mod work;
 
 use serde_json::Value;
 
 pub(crate) use self::format::Format;
 use self::{
-    fault::{Fault, Judgement},
-    place::Place,
-    work::{TOO_MUCH, Work},
+    schema_error::{SchemaError, ValidationResult},
+    value_path::ValuePath,
+    work::{OBJECT_TOO_LARGE, Work},
 };
 use super::{
     correlation::{Correlated, OldItems},
@@ -25,14 +25,14 @@ use crate::{
     strategy::ErrorList,
 };
 
-/// What is wrong with a value that stands at a place.
+/// What is wrong with a value that stands at a location.
 pub(crate) fn validate(value: &Value, node: &Node, at: &Path<'_>, errors: &mut ErrorList) {
     let work = Work::new();
-    let judgement = judge(value, node, &Place::Top, None, &work);
-    finish(judgement, &work, at, errors);
+    let result = validate_value(value, node, &ValuePath::Top, None, &work);
+    finish(result, &work, at, errors);
 }
 
-/// The same for a value that was there before, if it was: what did not change is not judged. `compared` is the schema by
+/// The same for a value that was there before, if it was: what did not change is not validated. `compared` is the schema by
 /// which the two are compared.
 pub(super) fn validate_update(
     value: &Value,
@@ -42,13 +42,13 @@ pub(super) fn validate_update(
     errors: &mut ErrorList,
 ) {
     let work = Work::new();
-    let judgement = judge(value, node, &Place::Top, None, &work);
+    let result = validate_value(value, node, &ValuePath::Top, None, &work);
     // What is good stays good, unless something must not be good.
-    if judgement.is_good() && !node.says(Flag::Excludes) && !work.is_exhausted() {
+    if result.is_good() && !node.has_flag(Flag::Excludes) && !work.is_exhausted() {
         return;
     }
     let Some(old) = old else {
-        finish(judgement, &work, at, errors);
+        finish(result, &work, at, errors);
         return;
     };
     let correlated = Correlated {
@@ -57,91 +57,94 @@ pub(super) fn validate_update(
         node: compared,
     };
     let work = Work::new();
-    let judgement = ratcheted(node, &Place::Top, correlated, &work);
-    finish(judgement, &work, at, errors);
+    let result = ratcheted(node, &ValuePath::Top, correlated, &work);
+    finish(result, &work, at, errors);
 }
 
 /// Reports what was found, or that the object is too large.
-fn finish(judgement: Judgement, work: &Work<'_>, at: &Path<'_>, errors: &mut ErrorList) {
+fn finish(result: ValidationResult, work: &Work<'_>, at: &Path<'_>, errors: &mut ErrorList) {
     if work.is_exhausted() {
-        errors.push(Error::invalid(at, BadValue::Omitted, TOO_MUCH));
+        errors.push(Error::invalid(at, BadValue::Omitted, OBJECT_TOO_LARGE));
     } else {
-        judgement.into_errors(at, errors);
+        result.into_errors(at, errors);
     }
 }
 
-/// Judges a value that can be compared with what it was.
+/// Validates a value that can be compared with what it was.
 fn ratcheted<'n>(
     node: &'n Node,
-    place: &Place<'_>,
+    path: &ValuePath<'_>,
     correlated: Correlated<'_>,
     work: &Work<'n>,
-) -> Judgement {
-    let judgement = judge(correlated.new, node, place, Some(correlated), work);
-    if !judgement.is_good() && correlated.is_same_within(&mut |steps| work.take(steps)) {
-        return Judgement::passed(judgement.passed);
+) -> ValidationResult {
+    let result = validate_value(correlated.new, node, path, Some(correlated), work);
+    if !result.is_good() && correlated.is_same_within(&mut |steps| work.take(steps)) {
+        return ValidationResult::passed(result.passed);
     }
-    judgement
+    result
 }
 
-/// Judges a value. `correlated`: what the parts of it were before is compared.
-fn judge<'n>(
+/// Validates a value. `correlated`: what the parts of it were before is compared.
+fn validate_value<'n>(
     value: &Value,
     node: &'n Node,
-    place: &Place<'_>,
+    path: &ValuePath<'_>,
     correlated: Option<Correlated<'_>>,
     work: &Work<'n>,
-) -> Judgement {
-    let mut judgement = Judgement::default();
+) -> ValidationResult {
+    let mut result = ValidationResult::default();
     if !work.take(1) {
-        judgement.add(Fault::nowhere(TOO_MUCH.to_owned()));
-        return judgement;
+        result.add(SchemaError::without_path(OBJECT_TOO_LARGE.to_owned()));
+        return result;
     }
     if value.is_null() {
-        judgement.merge(judge_type(value, node, place));
-        judge_options(value, node, place, work, &mut judgement);
-        return judgement;
+        result.merge(validate_type(value, node, path));
+        validate_enum(value, node, path, work, &mut result);
+        return result;
     }
     let extras = node.extras();
-    let typed = node.kind != Kind::Any || node.says(Flag::IntOrString);
+    let typed = node.kind != Kind::Any || node.has_flag(Flag::IntOrString);
     if typed || extras.is_some_and(|extras| extras.format.is_some()) {
-        judgement.merge(judge_type(value, node, place));
-        judgement.passed += 1;
+        result.merge(validate_type(value, node, path));
+        result.passed += 1;
     }
     match extras.and_then(|extras| extras.junctors.as_deref()) {
-        Some(junctors) => judgement.merge(judge_junctors(value, junctors, place, correlated, work)),
-        None => judgement.passed += 1,
+        Some(junctors) => result.merge(validate_junctors(value, junctors, path, correlated, work)),
+        None => result.passed += 1,
     }
-    judgement.passed += 1;
+    result.passed += 1;
     match value {
-        Value::String(text) => judge_text(text, node, place, work, &mut judgement),
+        Value::String(text) => validate_string(text, node, path, work, &mut result),
         Value::Number(number) => {
-            judgement.merge(number::judge(number, node, place));
-            judgement.passed += 1;
+            result.merge(number::validate(number, node, path));
+            result.passed += 1;
         }
-        Value::Array(items) => judge_list(items, node, place, correlated, work, &mut judgement),
+        Value::Array(items) => validate_array(items, node, path, correlated, work, &mut result),
         _ => {}
     }
-    judge_options(value, node, place, work, &mut judgement);
-    judgement.passed += 1;
+    validate_enum(value, node, path, work, &mut result);
+    result.passed += 1;
     if value.is_object() {
-        judge_object(value, node, place, correlated, work, &mut judgement);
-        judgement.passed += 1;
+        validate_object(value, node, path, correlated, work, &mut result);
+        result.passed += 1;
     }
-    judgement.passed += 1;
-    judgement
+    result.passed += 1;
+    result
 }
 
-fn judge_type(value: &Value, node: &Node, place: &Place<'_>) -> Judgement {
-    let (either, kind) = (node.says(Flag::IntOrString), node.kind);
+fn validate_type(value: &Value, node: &Node, path: &ValuePath<'_>) -> ValidationResult {
+    let either = node.has_flag(Flag::IntOrString);
+    let kind = node.kind;
     let wanted = if either { "integer,string" } else { kind.name() };
     let wrong = |wanted: &str, found: &str| {
-        let mut judgement = Judgement::default();
-        judgement.add(Fault::wrong_type(place, wanted, found));
-        judgement
+        let mut result = ValidationResult::default();
+        result.add(SchemaError::wrong_type(path, wanted, found));
+        result
     };
-    let (found, held) = match value {
-        Value::Null if wanted.is_empty() || node.says(Flag::Nullable) => return Judgement::passed(1),
+    let (found, number_value) = match value {
+        Value::Null if wanted.is_empty() || node.has_flag(Flag::Nullable) => {
+            return ValidationResult::passed(1);
+        }
         Value::Null => return wrong(wanted, "null"),
         Value::Bool(_) => ("boolean", ""),
         Value::Number(number) => number::type_of(number),
@@ -162,22 +165,28 @@ fn judge_type(value: &Value, node: &Node, place: &Place<'_>) -> Judgement {
     let format = node.extras().and_then(|extras| extras.format);
     if let Some(format) = format {
         let loose = value.is_string() || value.is_array();
-        if !loose && !fits && held != format.name() {
-            return wrong(format.name(), held);
+        if !loose && !fits && number_value != format.name() {
+            return wrong(format.name(), number_value);
         }
         // Lists pass, too: that is how it always was.
         if loose && !takes("number") && !takes("integer") {
-            return Judgement::passed(1);
+            return ValidationResult::passed(1);
         }
     }
     if fits {
-        Judgement::passed(1)
+        ValidationResult::passed(1)
     } else {
         wrong(wanted, found)
     }
 }
 
-fn judge_options(value: &Value, node: &Node, place: &Place<'_>, work: &Work<'_>, judgement: &mut Judgement) {
+fn validate_enum(
+    value: &Value,
+    node: &Node,
+    path: &ValuePath<'_>,
+    work: &Work<'_>,
+    result: &mut ValidationResult,
+) {
     let options = node.extras().map_or(&[] as &[Value], |extras| &extras.options);
     if options.is_empty() {
         return;
@@ -185,18 +194,18 @@ fn judge_options(value: &Value, node: &Node, place: &Place<'_>, work: &Work<'_>,
     let found = options.iter().position(|option| is_option(value, option));
     work.take(found.unwrap_or(options.len()) / 8);
     if found.is_none() {
-        add(judgement, work, || Fault::not_an_option(place, value, options));
+        add(result, work, || SchemaError::not_an_option(path, value, options));
     }
 }
 
-/// Adds a fault. The length of its text counts.
-fn add(judgement: &mut Judgement, work: &Work<'_>, fault: impl FnOnce() -> Fault) {
-    if judgement.is_full() {
+/// Adds an error. The length of its text counts.
+fn add(result: &mut ValidationResult, work: &Work<'_>, error: impl FnOnce() -> SchemaError) {
+    if result.is_full() {
         return;
     }
-    let fault = fault();
-    work.take(fault.size() / 64);
-    judgement.add(fault);
+    let error = error();
+    work.take(error.size() / 64);
+    result.add(error);
 }
 
 /// Whether a value is an option. Numbers are compared in the form of the option.
@@ -216,33 +225,41 @@ fn is_option(value: &Value, option: &Value) -> bool {
     }
 }
 
-fn judge_text<'n>(text: &str, node: &'n Node, place: &Place<'_>, work: &Work<'n>, judgement: &mut Judgement) {
-    judgement.passed += 1;
+fn validate_string<'n>(
+    text: &str,
+    node: &'n Node,
+    path: &ValuePath<'_>,
+    work: &Work<'n>,
+    result: &mut ValidationResult,
+) {
+    result.passed += 1;
     let Some(extras) = node.extras() else {
         return;
     };
-    judge_length(text, node, place, work, judgement);
+    validate_length(text, node, path, work, result);
     if let Some(format) = extras.format {
         let of_text = !matches!(
             format,
             Format::Int32 | Format::Int64 | Format::Float | Format::Double
         );
         if of_text {
-            judgement.passed += 1;
+            result.passed += 1;
             if !format.fits(text) {
-                add(judgement, work, || Fault::wrong_type(place, format.name(), text));
+                add(result, work, || {
+                    SchemaError::wrong_type(path, format.name(), text)
+                });
             }
         }
     }
 }
 
-/// Length and pattern: of several things that are wrong the first is told.
-fn judge_length<'n>(
+/// Length and pattern: only the first error is reported.
+fn validate_length<'n>(
     text: &str,
     node: &'n Node,
-    place: &Place<'_>,
+    path: &ValuePath<'_>,
     work: &Work<'n>,
-    judgement: &mut Judgement,
+    result: &mut ValidationResult,
 ) {
     let Some(extras) = node.extras() else {
         return;
@@ -252,12 +269,12 @@ fn judge_length<'n>(
     {
         let length = i64::try_from(text.chars().count()).unwrap_or(i64::MAX);
         if let Some(most) = bounds.max_length.filter(|most| length > *most) {
-            judgement.add(Fault::too_long(place, most));
+            result.add(SchemaError::too_long(path, most));
             return;
         }
         if let Some(least) = bounds.min_length.filter(|least| length < *least) {
-            let words = format!("should be at least {least} chars long");
-            judgement.add(Fault::invalid(place, text, &words));
+            let message = format!("should be at least {least} chars long");
+            result.add(SchemaError::invalid(path, text, &message));
             return;
         }
     }
@@ -266,34 +283,34 @@ fn judge_length<'n>(
     }
     let wrong = match work.matches(&extras.pattern, text) {
         Ok(matches) => (!matches).then(|| extras.pattern.to_string()),
-        Err(fault) => Some(format!("{}, but pattern is invalid: {fault}", extras.pattern)),
+        Err(error) => Some(format!("{}, but pattern is invalid: {error}", extras.pattern)),
     };
     if let Some(pattern) = wrong {
-        add(judgement, work, || {
-            Fault::invalid(place, text, &format!("should match '{pattern}'"))
+        add(result, work, || {
+            SchemaError::invalid(path, text, &format!("should match '{pattern}'"))
         });
     }
 }
 
-fn judge_list<'n>(
+fn validate_array<'n>(
     items: &[Value],
     node: &'n Node,
-    place: &Place<'_>,
+    path: &ValuePath<'_>,
     correlated: Option<Correlated<'_>>,
     work: &Work<'n>,
-    judgement: &mut Judgement,
+    result: &mut ValidationResult,
 ) {
-    judgement.passed += 2;
+    result.passed += 2;
     if let Some(inner) = node.items() {
         let old: Option<OldItems<'_>> = correlated.and_then(Correlated::old_items);
         for (index, item) in items.iter().enumerate() {
-            let place = Place::Index(place, index);
+            let path = ValuePath::Index(path, index);
             let before = correlated
                 .zip(old.as_ref())
                 .and_then(|(correlated, old)| correlated.item(index, old));
-            judgement.merge(match before {
-                Some(correlated) => ratcheted(inner, &place, correlated, work),
-                None => judge(item, inner, &place, None, work),
+            result.merge(match before {
+                Some(correlated) => ratcheted(inner, &path, correlated, work),
+                None => validate_value(item, inner, &path, None, work),
             });
         }
     }
@@ -302,21 +319,21 @@ fn judge_list<'n>(
     };
     let count = i64::try_from(items.len()).unwrap_or(i64::MAX);
     if let Some(least) = bounds.min_items.filter(|least| count < *least) {
-        let words = format!("should have at least {least} items");
-        judgement.add(Fault::invalid(place, count, &words));
+        let message = format!("should have at least {least} items");
+        result.add(SchemaError::invalid(path, count, &message));
     }
     if let Some(most) = bounds.max_items.filter(|most| count > *most) {
-        judgement.add(Fault::too_many(place, "items", items.len(), most));
+        result.add(SchemaError::too_many(path, "items", items.len(), most));
     }
 }
 
-fn judge_object<'n>(
+fn validate_object<'n>(
     value: &Value,
     node: &'n Node,
-    place: &Place<'_>,
+    path: &ValuePath<'_>,
     correlated: Option<Correlated<'_>>,
     work: &Work<'n>,
-    judgement: &mut Judgement,
+    result: &mut ValidationResult,
 ) {
     let Value::Object(fields) = value else {
         return;
@@ -325,53 +342,53 @@ fn judge_object<'n>(
     if let Some(bounds) = extras.and_then(|extras| extras.bounds.as_deref()) {
         let count = i64::try_from(fields.len()).unwrap_or(i64::MAX);
         if let Some(least) = bounds.min_properties.filter(|least| count < *least) {
-            let words = format!("should have at least {least} properties");
-            judgement.add(Fault::invalid(place, count, &words));
+            let message = format!("should have at least {least} properties");
+            result.add(SchemaError::invalid(path, count, &message));
         }
         if let Some(most) = bounds.max_properties.filter(|most| count > *most) {
-            judgement.add(Fault::too_many(place, "properties", fields.len(), most));
+            result.add(SchemaError::too_many(path, "properties", fields.len(), most));
         }
     }
-    let field = |name: &str, value: &Value, node: &'n Node, at: &Place<'_>| {
+    let field = |name: &str, value: &Value, node: &'n Node, at: &ValuePath<'_>| {
         // What everybody sees in one version only cannot be compared.
-        let visible = !(matches!(place, Place::Top) && matches!(name, "kind" | "apiVersion"));
+        let visible = !(matches!(path, ValuePath::Top) && matches!(name, "kind" | "apiVersion"));
         let before = correlated
             .filter(|_| visible)
             .and_then(|correlated| correlated.key(name));
         match before {
             Some(correlated) => ratcheted(node, at, correlated, work),
-            None => judge(value, node, at, None, work),
+            None => validate_value(value, node, at, None, work),
         }
     };
     match node.additional() {
         Additional::Node(values) => {
             let others = fields.iter().filter(|(name, _)| node.property(name).is_none());
             for (name, value) in others {
-                judgement.merge(field(name, value, values, &Place::Key(place, name)));
+                result.merge(field(name, value, values, &ValuePath::Key(path, name)));
             }
         }
         Additional::Nothing => {
             let others = fields.keys().filter(|name| node.property(name).is_none());
             for name in others {
-                add(judgement, work, || {
-                    let shown = limits::display(&Place::Key(place, name), MAX_PATH_BYTES);
-                    Fault::said(place, name, format!("{shown} in body is a forbidden property"))
+                add(result, work, || {
+                    let shown = limits::display(&ValuePath::Key(path, name), MAX_PATH_BYTES);
+                    SchemaError::with_text(path, name, format!("{shown} in body is a forbidden property"))
                 });
             }
         }
         Additional::Unsaid | Additional::Any => {}
     }
-    // Both are sorted by name: whichever has fewer is gone through.
+    // Both are sorted by name: whichever has fewer is scanned.
     if fields.len() < node.properties().len() {
         for (name, value) in fields {
             if let Some(property) = node.property(name) {
-                judgement.merge(field(name, value, property, &Place::Field(place, name)));
+                result.merge(field(name, value, property, &ValuePath::Field(path, name)));
             }
         }
     } else {
         for (name, property) in node.properties() {
             if let Some(value) = fields.get(name) {
-                judgement.merge(field(name, value, property, &Place::Field(place, name)));
+                result.merge(field(name, value, property, &ValuePath::Field(path, name)));
             }
         }
     }
@@ -380,52 +397,54 @@ fn judge_object<'n>(
             return;
         }
         if !fields.contains_key(&**name) {
-            add(judgement, work, || Fault::required(&Place::Key(place, name)));
+            add(result, work, || {
+                SchemaError::required(&ValuePath::Key(path, name))
+            });
         }
     }
 }
 
-fn judge_junctors<'n>(
+fn validate_junctors<'n>(
     value: &Value,
     junctors: &'n Junctors,
-    place: &Place<'_>,
+    path: &ValuePath<'_>,
     correlated: Option<Correlated<'_>>,
     work: &Work<'n>,
-) -> Judgement {
-    let mut whole = Judgement::default();
-    let named = || go::quote(&limits::display(place, MAX_PATH_BYTES));
-    let one = |node: &'n Node| judge(value, node, place, correlated, work);
+) -> ValidationResult {
+    let mut whole = ValidationResult::default();
+    let named = || go::quote(&limits::display(path, MAX_PATH_BYTES));
+    let one = |node: &'n Node| validate_value(value, node, path, correlated, work);
     if !junctors.any_of.is_empty() {
-        let mut best: Option<Judgement> = None;
+        let mut best: Option<ValidationResult> = None;
         let mut good = None;
         for node in &junctors.any_of {
-            let judgement = one(node);
-            if judgement.is_good() {
-                good = Some(judgement);
+            let result = one(node);
+            if result.is_good() {
+                good = Some(result);
                 break;
             }
-            if best.as_ref().is_none_or(|best| judgement.passed > best.passed) {
-                best = Some(judgement);
+            if best.as_ref().is_none_or(|best| result.passed > best.passed) {
+                best = Some(result);
             }
         }
         if good.is_none() {
             let text = format!("{} must validate at least one schema (anyOf)", named());
-            whole.add(Fault::nowhere(text));
+            whole.add(SchemaError::without_path(text));
         }
         whole.merge(good.or(best).unwrap_or_default());
     }
     if !junctors.one_of.is_empty() {
-        let mut best: Option<Judgement> = None;
-        let mut good: Option<Judgement> = None;
+        let mut best: Option<ValidationResult> = None;
+        let mut good: Option<ValidationResult> = None;
         let mut count = 0;
         for node in &junctors.one_of {
-            let judgement = one(node);
-            if judgement.is_good() {
+            let result = one(node);
+            if result.is_good() {
                 count += 1;
                 best = None;
-                good.get_or_insert(judgement);
-            } else if count == 0 && best.as_ref().is_none_or(|best| judgement.passed > best.passed) {
-                best = Some(judgement);
+                good.get_or_insert(result);
+            } else if count == 0 && best.as_ref().is_none_or(|best| result.passed > best.passed) {
+                best = Some(result);
             }
         }
         if count == 1 {
@@ -439,26 +458,26 @@ fn judge_junctors<'n>(
                 "{} must validate one and only one schema (oneOf). {found}",
                 named()
             );
-            whole.add(Fault::nowhere(text));
+            whole.add(SchemaError::without_path(text));
             whole.merge(best.unwrap_or_default());
         }
     }
     if !junctors.all_of.is_empty() {
         let judgements: Vec<_> = junctors.all_of.iter().map(one).collect();
-        let good = judgements.iter().filter(|judgement| judgement.is_good()).count();
+        let good = judgements.iter().filter(|result| result.is_good()).count();
         let all = judgements.len();
-        for judgement in judgements {
-            whole.merge(judgement);
+        for result in judgements {
+            whole.merge(result);
         }
         if good != all {
             let none = if good == 0 { ". None validated" } else { "" };
             let text = format!("{} must validate all the schemas (allOf){none}", named());
-            whole.add(Fault::nowhere(text));
+            whole.add(SchemaError::without_path(text));
         }
     }
     if junctors.not.as_ref().is_some_and(|node| one(node).is_good()) {
         let text = format!("{} must not validate the schema (not)", named());
-        whole.add(Fault::nowhere(text));
+        whole.add(SchemaError::without_path(text));
     }
     whole.passed += 1;
     whole

@@ -4,9 +4,9 @@ use serde_json::{Number, Value};
 
 use super::{
     super::node::{Bounds, Flag, Kind, Node},
-    fault::{Fault, Judgement},
     format::Format,
-    place::Place,
+    schema_error::{SchemaError, ValidationResult},
+    value_path::ValuePath,
 };
 use crate::{field::BadValue, go};
 
@@ -15,7 +15,7 @@ const SAFE: f64 = 9_007_199_254_740_991.0;
 
 /// A number as programs hold it.
 #[derive(Clone, Copy, Debug)]
-enum Held {
+enum NumberValue {
     Whole(i64),
     Float(f64),
 }
@@ -29,7 +29,8 @@ pub(super) fn is_whole(number: f64) -> bool {
     if number.fract() == 0.0 {
         return true;
     }
-    let (size, other) = (number.abs(), nearest.abs());
+    let size = number.abs();
+    let other = nearest.abs();
     other != 0.0 && (number - nearest).abs() / (size + other) < 1e-9
 }
 
@@ -42,10 +43,10 @@ pub(super) fn type_of(number: &Number) -> (&'static str, &'static str) {
     }
 }
 
-/// Judges a number.
-pub(super) fn judge(number: &Number, node: &Node, place: &Place<'_>) -> Judgement {
-    let mut judgement = Judgement::passed(1);
-    let held = Held::of(number);
+/// Validates a number.
+pub(super) fn validate(number: &Number, node: &Node, path: &ValuePath<'_>) -> ValidationResult {
+    let mut result = ValidationResult::passed(1);
+    let number_value = NumberValue::of(number);
     let extras = node.extras();
     let format = extras
         .and_then(|extras| extras.format)
@@ -59,61 +60,67 @@ pub(super) fn judge(number: &Number, node: &Node, place: &Place<'_>) -> Judgemen
         format,
     };
     let shown = Value::Number(number.clone());
-    if let Some(text) = range.fault(held, "Checked", place) {
-        judgement.add(Fault::nowhere(text));
+    if let Some(text) = range.range_error(number_value, "Checked", path) {
+        result.add(SchemaError::without_path(text));
     }
     let Some(bounds) = extras.and_then(|extras| extras.bounds.as_deref()) else {
-        return judgement;
+        return result;
     };
-    multiple(held, bounds, &range, place, &mut judgement);
-    let exclusive = node.says(Flag::ExclusiveMinimum);
+    multiple(number_value, bounds, &range, path, &mut result);
+    let exclusive = node.has_flag(Flag::ExclusiveMinimum);
     if let Some(minimum) = bounds.minimum {
-        let (below, bound) = range.bound(held, minimum, "Minimum boundary", place, &mut judgement);
+        let (below, bound) = range.bound(number_value, minimum, "Minimum boundary", path, &mut result);
         let wrong = below.is_lt() || (exclusive && below.is_eq());
         if wrong {
-            let words = if exclusive {
+            let message = if exclusive {
                 "greater than"
             } else {
                 "greater than or equal to"
             };
-            let words = format!("should be {words} {bound}");
-            judgement.add(Fault::invalid(place, &shown, &words));
+            let message = format!("should be {message} {bound}");
+            result.add(SchemaError::invalid(path, &shown, &message));
         }
     }
-    let exclusive = node.says(Flag::ExclusiveMaximum);
+    let exclusive = node.has_flag(Flag::ExclusiveMaximum);
     if let Some(maximum) = bounds.maximum {
-        let (above, bound) = range.bound(held, maximum, "Maximum boundary", place, &mut judgement);
+        let (above, bound) = range.bound(number_value, maximum, "Maximum boundary", path, &mut result);
         let wrong = above.is_gt() || (exclusive && above.is_eq());
         if wrong {
-            let words = if exclusive {
+            let message = if exclusive {
                 "less than"
             } else {
                 "less than or equal to"
             };
-            let words = format!("should be {words} {bound}");
-            judgement.add(Fault::invalid(place, &shown, &words));
+            let message = format!("should be {message} {bound}");
+            result.add(SchemaError::invalid(path, &shown, &message));
         }
     }
-    judgement
+    result
 }
 
-fn multiple(held: Held, bounds: &Bounds, range: &Range, place: &Place<'_>, judgement: &mut Judgement) {
+fn multiple(
+    number_value: NumberValue,
+    bounds: &Bounds,
+    range: &Range,
+    path: &ValuePath<'_>,
+    result: &mut ValidationResult,
+) {
     let Some(factor) = bounds.multiple_of else {
         return;
     };
-    let fits = range.fault(Held::Float(factor), "MultipleOf", place);
-    let whole = match (held, fits) {
-        (Held::Whole(number), None) => Some((number, truncated(factor))),
+    let fits = range.range_error(NumberValue::Float(factor), "MultipleOf", path);
+    let whole = match (number_value, fits) {
+        (NumberValue::Whole(number), None) => Some((number, truncated(factor))),
         (_, None) => None,
         (_, Some(text)) => {
-            judgement.add(Fault::nowhere(text));
+            result.add(SchemaError::without_path(text));
             None
         }
     };
     let (good, shown, value) = match whole {
         Some((_, divisor)) if divisor <= 0 => {
-            let text = format!("factor MultipleOf declared for {place} must be positive: {divisor}");
-            judgement.add(Fault::said(place, divisor, text));
+            let text = format!("factor MultipleOf declared for {path} must be positive: {divisor}");
+            result.add(SchemaError::with_text(path, divisor, text));
             return;
         }
         Some((number, divisor)) => (
@@ -123,12 +130,12 @@ fn multiple(held: Held, bounds: &Bounds, range: &Range, place: &Place<'_>, judge
         ),
         None if factor <= 0.0 => {
             let shown = go::float(factor);
-            let text = format!("factor MultipleOf declared for {place} must be positive: {shown}");
-            judgement.add(Fault::said(place, Value::from(factor), text));
+            let text = format!("factor MultipleOf declared for {path} must be positive: {shown}");
+            result.add(SchemaError::with_text(path, Value::from(factor), text));
             return;
         }
         None => {
-            let number = held.float();
+            let number = number_value.float();
             let times = if factor < 1.0 {
                 1.0 / factor * number
             } else {
@@ -142,8 +149,8 @@ fn multiple(held: Held, bounds: &Bounds, range: &Range, place: &Place<'_>, judge
         }
     };
     if !good {
-        judgement.add(Fault::invalid(
-            place,
+        result.add(SchemaError::invalid(
+            path,
             value,
             &format!("should be a multiple of {shown}"),
         ));
@@ -158,17 +165,17 @@ struct Range {
 
 impl Range {
     /// Why a number does not fit, if it does not.
-    fn fault(&self, held: Held, what: &str, place: &Place<'_>) -> Option<String> {
+    fn range_error(&self, number_value: NumberValue, what: &str, path: &ValuePath<'_>) -> Option<String> {
         let fits = match (self.kind, self.format) {
-            (Kind::Integer, Some(Format::Int32)) => {
-                held.whole().is_some_and(|number| i32::try_from(number).is_ok())
-            }
-            (Kind::Integer, _) => held.whole().is_some(),
+            (Kind::Integer, Some(Format::Int32)) => number_value
+                .whole()
+                .is_some_and(|number| i32::try_from(number).is_ok()),
+            (Kind::Integer, _) => number_value.whole().is_some(),
             #[expect(
                 clippy::cast_possible_truncation,
                 reason = "that it becomes infinite is what is asked"
             )]
-            (_, Some(Format::Float)) => (held.float() as f32).is_finite(),
+            (_, Some(Format::Float)) => (number_value.float() as f32).is_finite(),
             _ => true,
         };
         if fits {
@@ -177,31 +184,31 @@ impl Range {
         let kind = self.kind.name();
         Some(match self.format {
             Some(format) => format!(
-                "{what} value must be of type {kind} with format {} in {place}",
+                "{what} value must be of type {kind} with format {} in {path}",
                 format.name()
             ),
-            None => format!("{what} value must be of type {kind} (default format) in {place}"),
+            None => format!("{what} value must be of type {kind} (default format) in {path}"),
         })
     }
 
-    /// How a number compares to a bound, and the bound as it is told.
+    /// How a number compares to a bound, and the bound as it is reported.
     fn bound(
         &self,
-        held: Held,
+        number_value: NumberValue,
         bound: f64,
         what: &str,
-        place: &Place<'_>,
-        judgement: &mut Judgement,
+        path: &ValuePath<'_>,
+        result: &mut ValidationResult,
     ) -> (std::cmp::Ordering, String) {
-        let fault = self.fault(Held::Float(bound), what, place);
-        if let (Held::Whole(number), None) = (held, &fault) {
+        let error = self.range_error(NumberValue::Float(bound), what, path);
+        if let (NumberValue::Whole(number), None) = (number_value, &error) {
             let bound = truncated(bound);
             return (number.cmp(&bound), bound.to_string());
         }
-        if let Some(text) = fault {
-            judgement.add(Fault::nowhere(text));
+        if let Some(text) = error {
+            result.add(SchemaError::without_path(text));
         }
-        let order = held
+        let order = number_value
             .float()
             .partial_cmp(&bound)
             .unwrap_or(std::cmp::Ordering::Equal);
@@ -211,27 +218,27 @@ impl Range {
 
 // --- Held ---
 
-impl Held {
-    fn of(number: &Number) -> Held {
+impl NumberValue {
+    fn of(number: &Number) -> NumberValue {
         match number.as_i64() {
-            Some(whole) => Held::Whole(whole),
-            None => Held::Float(number.as_f64().unwrap_or_default()),
+            Some(whole) => NumberValue::Whole(whole),
+            None => NumberValue::Float(number.as_f64().unwrap_or_default()),
         }
     }
 
     #[expect(clippy::cast_precision_loss, reason = "bounds are floats for everybody")]
     fn float(self) -> f64 {
         match self {
-            Held::Whole(number) => number as f64,
-            Held::Float(number) => number,
+            NumberValue::Whole(number) => number as f64,
+            NumberValue::Float(number) => number,
         }
     }
 
     /// The number, if it is whole and fits into 64 bits.
     fn whole(self) -> Option<i64> {
         match self {
-            Held::Whole(number) => Some(number),
-            Held::Float(number) => {
+            NumberValue::Whole(number) => Some(number),
+            NumberValue::Float(number) => {
                 (number.fract() == 0.0 && number.abs() < 9.3e18).then(|| truncated(number))
             }
         }

@@ -1,6 +1,6 @@
 //! What validating one object may cost.
 //!
-//! The cost is the size of the object times the size of the schemas that each of its values is judged by. Objects and
+//! The cost is the size of the object times the size of the schemas that each of its values is validated by. Objects and
 //! schemas that people write stay far below the limit; beyond it the object is refused.
 
 use std::{
@@ -10,12 +10,12 @@ use std::{
 
 use super::super::pattern::Pattern;
 
-/// Steps that validating one object may take: a value judged by a schema, a required field looked up, or 64 bytes of
-/// the text of a fault.
+/// Steps that validating one object may take: a value validated by a schema, a required field looked up, or 64 bytes of
+/// the text of an error.
 const MOST_STEPS: usize = 2_000_000;
 
 /// What is reported of an object that would take more.
-pub(super) const TOO_MUCH: &str = "the object is too large to be validated by its schema";
+pub(super) const OBJECT_TOO_LARGE: &str = "the object is too large to be validated by its schema";
 
 /// The cost of one validation so far, and the patterns it has compiled.
 #[derive(Debug)]

@@ -90,9 +90,10 @@ fn every_kind_has_its_text() {
 }
 
 #[test]
-fn a_list_of_errors_says_each_text_once() {
+fn aggregate_reports_each_text_once() {
     let at = at();
-    let (a, b) = (Error::required(&at, "a"), Error::required(&at, "b"));
+    let a = Error::required(&at, "a");
+    let b = Error::required(&at, "b");
     assert_eq!(aggregate([]), None);
     assert_eq!(aggregate([&a]).unwrap(), "spec: Required value: a");
     assert_eq!(aggregate([&a, &a]).unwrap(), "spec: Required value: a");

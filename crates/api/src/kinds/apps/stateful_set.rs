@@ -228,7 +228,7 @@ fn validate_stateful_set_spec(spec: &Value, validated: ValidatedSpec<'_>, errors
         let field_path = at.child("volumeClaimTemplates");
         for (index, claim) in spec.items("volumeClaimTemplates").iter().enumerate() {
             let field_path = field_path.index(index);
-            let options = claim::Leniency::default();
+            let options = claim::ClaimSpecValidationOptions::default();
             claim::validate_claim_spec(claim.at("spec"), options, &field_path.child("spec"), errors);
         }
     }

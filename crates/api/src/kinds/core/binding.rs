@@ -1,4 +1,5 @@
-//! The decision to run a pod on a node.
+//! Binding: the `binding` subresource of pods, which assigns a pod to a node.
+// upstream: pkg/apis/core/validation/validation.go ValidatePodBinding
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! How the parts of the control plane are. Deprecated, and read only.
+//! ComponentStatus: health of the control plane. Deprecated and read only.
 
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ impl RestStrategy for ComponentStatus {
             .items("conditions")
             .iter()
             .find(|condition| condition.text("type") == "Healthy");
-        let word = match healthy.map(|condition| condition.text("status")) {
+        let status = match healthy.map(|condition| condition.text("status")) {
             None => "Unknown",
             Some("True") => "Healthy",
             Some(_) => "Unhealthy",
@@ -35,7 +35,7 @@ impl RestStrategy for ComponentStatus {
         let text = |name: &str| json!(healthy.map_or("", |condition| condition.text(name)));
         Row::new(vec![
             json!(object.at("metadata").text("name")),
-            json!(word),
+            json!(status),
             text("message"),
             text("error"),
         ])
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_show_the_condition_healthy() {
+    fn row_shows_the_healthy_condition() {
         let object = json!({
             "metadata": {"name": "etcd-0"},
             "conditions": [{"type": "Healthy", "status": "False", "message": "m", "error": "e"}],

@@ -1,4 +1,4 @@
-//! Configuration for pods to read.
+//! ConfigMap: configuration for pods.
 
 use serde_json::{Value, json};
 
@@ -10,11 +10,11 @@ use crate::{
     time::Time,
 };
 
-/// How many bytes the values of a config map or secret may have together.
+/// Limit of the total size of the values of a ConfigMap or Secret.
 pub(in crate::kinds) const MAX_BYTES: usize = 1024 * 1024;
 
-/// How many bytes a value has that is written in base64.
-pub(in crate::kinds) fn bytes_of(value: &Value) -> usize {
+/// Decoded size of a value in base64.
+pub(in crate::kinds) fn decoded_size(value: &Value) -> usize {
     let text = value.as_str().unwrap_or_default();
     text.len() / 4 * 3 - text.bytes().rev().take_while(|byte| *byte == b'=').count().min(2)
 }
@@ -48,17 +48,17 @@ impl RestStrategy for ConfigMap {
                 &binary_place.key(key),
                 errors,
             );
-            bytes += bytes_of(value);
+            bytes += decoded_size(value);
         }
         if bytes > MAX_BYTES {
-            // The whole object is too large: its place has no name.
+            // The whole object is too large, so the field path is empty.
             errors.push(Error::too_long(&Path::new(""), MAX_BYTES));
         }
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidateConfigMapUpdate
     fn validate_update(&self, new: &Value, old: &Value, at: &StrategyContext<'_>, errors: &mut ErrorList) {
-        immutable(errors, new, old, &["data", "binaryData"]);
+        validate_immutable(errors, new, old, &["data", "binaryData"]);
         self.validate(new, at, errors);
     }
 
@@ -73,8 +73,14 @@ impl RestStrategy for ConfigMap {
     }
 }
 
-/// What is wrong with a change of something that once was said to be immutable.
-pub(in crate::kinds) fn immutable(errors: &mut ErrorList, new: &Value, old: &Value, fields: &[&str]) {
+/// Rejects changes of data that is marked immutable.
+// upstream: pkg/apis/core/validation/validation.go ValidateConfigMapUpdate, ValidateSecretUpdate
+pub(in crate::kinds) fn validate_immutable(
+    errors: &mut ErrorList,
+    new: &Value,
+    old: &Value,
+    fields: &[&str],
+) {
     if !old.flag("immutable") {
         return;
     }
@@ -99,17 +105,17 @@ mod tests {
     };
 
     #[test]
-    fn the_size_of_base64_needs_no_decoding() {
+    fn computes_the_decoded_size() {
         for bytes in [&b""[..], b"a", b"ab", b"abc", b"abcd"] {
-            assert_eq!(bytes_of(&json!(base64::encode(bytes))), bytes.len());
+            assert_eq!(decoded_size(&json!(base64::encode(bytes))), bytes.len());
         }
     }
 
     #[test]
-    fn what_is_immutable_stays_so() {
+    fn rejects_changes_of_immutable_data() {
         let old = json!({"immutable": true, "data": {"a": "b"}});
         let mut errors = ErrorList::new();
-        immutable(
+        validate_immutable(
             &mut errors,
             &json!({"data": {"a": "c"}}),
             &old,
@@ -118,12 +124,12 @@ mod tests {
         let places: Vec<_> = errors.iter().map(|error| error.field.as_str()).collect();
         assert_eq!(places, ["immutable", "data"]);
         errors.clear();
-        immutable(&mut errors, &json!({}), &json!({"data": {"a": "b"}}), &["data"]);
+        validate_immutable(&mut errors, &json!({}), &json!({"data": {"a": "b"}}), &["data"]);
         assert!(errors.is_empty());
     }
 
     #[test]
-    fn a_finalizer_without_a_domain_is_a_standard_one() {
+    fn rejects_unknown_finalizers_without_domain() {
         let at = StrategyContext {
             kind: builtin().kind("", "v1", "ConfigMap").unwrap(),
             now: Time::from_unix(0, 0),

@@ -1,4 +1,4 @@
-//! Addresses that something can be reached at.
+//! Addresses that can be endpoints.
 
 use std::net::IpAddr;
 
@@ -8,8 +8,9 @@ use crate::{
     strategy::ErrorList,
 };
 
-/// What is wrong with an address that others are to connect to: it must not be one that means a place of their own.
-pub(in crate::kinds) fn endpoint_ip(errors: &mut ErrorList, at: &Path<'_>, text: &str) {
+/// Rejects addresses that are local to the client: unspecified, loopback, link-local.
+// upstream: pkg/apis/core/validation/validation.go ValidateEndpointIP
+pub(in crate::kinds) fn validate_endpoint_ip(errors: &mut ErrorList, at: &Path<'_>, text: &str) {
     let Some(ip) = name::parse_ip_sloppy(text) else {
         errors.push(Error::invalid(at, text, "must be a valid IP address"));
         return;
@@ -58,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_of_ones_own_are_refused() {
+    fn rejects_local_addresses() {
         for (text, part) in [
             ("0.0.0.0", "may not be unspecified (0.0.0.0)"),
             ("::1", "loopback"),
@@ -69,13 +70,13 @@ mod tests {
             ("x", "must be a valid IP address"),
         ] {
             let mut errors = ErrorList::new();
-            endpoint_ip(&mut errors, &Path::new("ip"), text);
+            validate_endpoint_ip(&mut errors, &Path::new("ip"), text);
             assert_eq!(errors.len(), 1, "{text}");
             assert!(errors[0].detail.contains(part), "{text}: {}", errors[0].detail);
         }
         let mut errors = ErrorList::new();
-        endpoint_ip(&mut errors, &Path::new("ip"), "10.0.0.1");
-        endpoint_ip(&mut errors, &Path::new("ip"), "2001:db8::1");
+        validate_endpoint_ip(&mut errors, &Path::new("ip"), "10.0.0.1");
+        validate_endpoint_ip(&mut errors, &Path::new("ip"), "2001:db8::1");
         assert!(errors.is_empty());
     }
 }

@@ -1,8 +1,8 @@
-//! The addresses behind a service, in their old form.
+//! Endpoints: the addresses of a service. Superseded by EndpointSlice.
 
 use serde_json::{Value, json};
 
-use super::endpoint_ip::endpoint_ip;
+use super::endpoint_ip::validate_endpoint_ip;
 use crate::{
     field::{Error, Path},
     kinds::field_checks::{push_invalid, validate_port_number, validate_protocol},
@@ -18,9 +18,9 @@ const COLUMNS: &[Column] = &[
     Column::field("Endpoints", "subsets"),
     Column::age(),
 ];
-const ADDRESSES: [&str; 2] = ["addresses", "notReadyAddresses"];
-/// How many addresses a table shows.
-const MAX_SHOWN: usize = 3;
+const ADDRESS_LISTS: [&str; 2] = ["addresses", "notReadyAddresses"];
+/// Number of addresses that a table shows.
+const MAX_TABLE_ADDRESSES: usize = 3;
 
 // upstream: pkg/registry/core/endpoint/strategy.go endpointsStrategy
 impl RestStrategy for Endpoints {
@@ -35,14 +35,14 @@ impl RestStrategy for Endpoints {
 
     // upstream: pkg/apis/core/validation/validation.go ValidateEndpointsCreate
     fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
-        subsets(errors, object);
+        validate_subsets(errors, object);
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidateEndpointsUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
-        // What was taken once stays valid.
+        // An unchanged object stays valid.
         if new.at("subsets") != old.at("subsets") {
-            subsets(errors, new);
+            validate_subsets(errors, new);
         }
     }
 
@@ -56,7 +56,7 @@ impl RestStrategy for Endpoints {
         let mut warnings = Vec::new();
         for (index, subset) in new.items("subsets").iter().enumerate() {
             let subset_place = root.index(index);
-            for list in ADDRESSES {
+            for list in ADDRESS_LISTS {
                 let list_place = subset_place.child(list);
                 for (index, address) in subset.items(list).iter().enumerate() {
                     let field_path = list_place.index(index);
@@ -78,33 +78,35 @@ impl RestStrategy for Endpoints {
 
     // upstream: pkg/printers/internalversion/printers.go printEndpoints
     fn row(&self, object: &Value, now: Time) -> Row {
-        named_row(object, now, [json!(shown(object))])
+        named_row(object, now, [json!(format_endpoints(object))])
     }
 }
 
-fn subsets(errors: &mut ErrorList, object: &Value) {
+// upstream: pkg/apis/core/validation/validation.go validateEndpointSubsets
+fn validate_subsets(errors: &mut ErrorList, object: &Value) {
     let root = Path::new("subsets");
     for (index, subset) in object.items("subsets").iter().enumerate() {
         let subset_place = root.index(index);
-        if ADDRESSES.iter().all(|list| subset.items(list).is_empty()) {
+        if ADDRESS_LISTS.iter().all(|list| subset.items(list).is_empty()) {
             let detail = "must specify `addresses` or `notReadyAddresses`";
             errors.push(Error::required(&subset_place, detail));
         }
-        for list in ADDRESSES {
+        for list in ADDRESS_LISTS {
             let field_path = subset_place.child(list);
             for (index, item) in subset.items(list).iter().enumerate() {
-                address(errors, &field_path.index(index), item);
+                validate_address(errors, &field_path.index(index), item);
             }
         }
         let field_path = subset_place.child("ports");
         let ports = subset.items("ports");
         for (index, item) in ports.iter().enumerate() {
-            port(errors, &field_path.index(index), item, ports.len() > 1);
+            validate_port(errors, &field_path.index(index), item, ports.len() > 1);
         }
     }
 }
 
-fn address(errors: &mut ErrorList, at: &Path<'_>, address: &Value) {
+// upstream: pkg/apis/core/validation/validation.go validateEndpointAddress
+fn validate_address(errors: &mut ErrorList, at: &Path<'_>, address: &Value) {
     let ip = address.text("ip");
     errors.extend(name::validate_legacy_ip(
         &at.child("ip"),
@@ -129,10 +131,11 @@ fn address(errors: &mut ErrorList, at: &Path<'_>, address: &Value) {
             errors,
         );
     }
-    endpoint_ip(errors, &at.child("ip"), ip);
+    validate_endpoint_ip(errors, &at.child("ip"), ip);
 }
 
-fn port(errors: &mut ErrorList, at: &Path<'_>, port: &Value, needs_name: bool) {
+// upstream: pkg/apis/core/validation/validation.go validateEndpointPort
+fn validate_port(errors: &mut ErrorList, at: &Path<'_>, port: &Value, needs_name: bool) {
     let name = port.text("name");
     if !name.is_empty() {
         push_invalid(
@@ -146,18 +149,19 @@ fn port(errors: &mut ErrorList, at: &Path<'_>, port: &Value, needs_name: bool) {
     }
     validate_port_number(port.int("port").unwrap_or_default(), &at.child("port"), errors);
     validate_protocol(port.text("protocol"), &at.child("protocol"), errors);
-    if let Some(word) = port.at("appProtocol").as_str() {
+    if let Some(protocol) = port.at("appProtocol").as_str() {
         push_invalid(
-            word,
-            name::validate_label_key(word),
+            protocol,
+            name::validate_label_key(protocol),
             &at.child("appProtocol"),
             errors,
         );
     }
 }
 
-/// The first addresses, with their ports, and how many more there are.
-fn shown(object: &Value) -> String {
+/// The first addresses with their ports, and the number of the others.
+// upstream: pkg/printers/internalversion/printers.go formatEndpoints
+fn format_endpoints(object: &Value) -> String {
     let subsets = object.items("subsets");
     if subsets.is_empty() {
         return "<none>".to_owned();
@@ -175,7 +179,7 @@ fn shown(object: &Value) -> String {
         };
         for number in numbers {
             count += addresses.len();
-            let room = MAX_SHOWN - first.len();
+            let room = MAX_TABLE_ADDRESSES - first.len();
             first.extend(
                 addresses
                     .iter()
@@ -189,8 +193,8 @@ fn shown(object: &Value) -> String {
         }
     }
     let list = first.join(",");
-    if count > MAX_SHOWN {
-        format!("{list} + {} more...", count - MAX_SHOWN)
+    if count > MAX_TABLE_ADDRESSES {
+        format!("{list} + {} more...", count - MAX_TABLE_ADDRESSES)
     } else {
         list
     }
@@ -201,22 +205,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_shows_three_addresses() {
-        assert_eq!(shown(&json!({})), "<none>");
+    fn row_shows_three_addresses() {
+        assert_eq!(format_endpoints(&json!({})), "<none>");
         assert_eq!(
-            shown(&json!({"subsets": [{"addresses": [{"ip": "1.1.1.1"}]}]})),
+            format_endpoints(&json!({"subsets": [{"addresses": [{"ip": "1.1.1.1"}]}]})),
             "1.1.1.1"
         );
         let many = json!({"subsets": [
             {"addresses": [{"ip": "1.1.1.1"}, {"ip": "fd00::1"}], "ports": [{"port": 80}, {"port": 90}]},
         ]});
-        assert_eq!(shown(&many), "1.1.1.1:80,[fd00::1]:80,1.1.1.1:90 + 1 more...");
+        assert_eq!(
+            format_endpoints(&many),
+            "1.1.1.1:80,[fd00::1]:80,1.1.1.1:90 + 1 more..."
+        );
     }
 
     #[test]
-    fn an_address_is_judged_twice() {
+    fn reports_invalid_addresses_twice() {
         let mut errors = ErrorList::new();
-        subsets(
+        validate_subsets(
             &mut errors,
             &json!({"subsets": [{"addresses": [{"ip": "x"}]}, {}]}),
         );

@@ -1,10 +1,9 @@
-//! References to images: `[domain/]path[:tag][@digest]`.
+//! Image references: `[domain/]path[:tag][@digest]`, as github.com/distribution/reference parses them.
 
-/// The longest name, domain and path together.
-const NAME_LENGTH: usize = 255;
+const MAX_NAME_LENGTH: usize = 255;
 
-/// The tag of an image: `latest` if neither tag nor digest is named, nothing if there is only a digest or the
-/// reference is malformed.
+/// The tag of an image: `latest` without tag and digest, none with only a digest or if the reference is malformed.
+// upstream: pkg/apis/core/v1/defaults.go SetDefaults_Container
 pub(crate) fn tag(reference: &str) -> Option<&str> {
     let (rest, digest) = match reference.split_once('@') {
         Some((rest, digest)) => (rest, Some(digest)),
@@ -22,7 +21,7 @@ pub(crate) fn tag(reference: &str) -> Option<&str> {
     let identifier = rest.len() == 64 && rest.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
     let length = domain.map_or("docker.io/library/".len(), |domain| domain.len() + 1) + path.len();
     if identifier
-        || length > NAME_LENGTH
+        || length > MAX_NAME_LENGTH
         || !domain.is_none_or(is_domain)
         || !path.split('/').all(is_component)
         || !tag.is_none_or(is_tag)
@@ -36,7 +35,7 @@ pub(crate) fn tag(reference: &str) -> Option<&str> {
     }
 }
 
-/// What stands before the first slash is a domain if it looks like one.
+/// Splits off a domain, if the part before the first slash looks like one.
 fn split_domain(name: &str) -> (Option<&str>, &str) {
     match name.split_once('/') {
         Some((first, rest))
@@ -68,7 +67,7 @@ fn is_domain(domain: &str) -> bool {
     is_host && port.is_none_or(|port| !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// Lower case letters and digits, parted by `.`, `_`, `__` or dashes.
+/// Lower case letters and digits, separated by `.`, `_`, `__` or dashes.
 fn is_component(component: &str) -> bool {
     let is_letter = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let bytes = component.as_bytes();
@@ -108,7 +107,7 @@ mod tests {
     use super::tag;
 
     #[test]
-    fn the_tag_is_latest_if_nothing_says_otherwise() {
+    fn defaults_the_tag_to_latest() {
         let digest = format!("sha256:{}", "a".repeat(64));
         assert_eq!(tag("nginx"), Some("latest"));
         assert_eq!(tag("nginx:1.27"), Some("1.27"));
@@ -119,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_reference_has_no_tag() {
+    fn malformed_references_have_no_tag() {
         for text in [
             "",
             "Nginx",

@@ -1,4 +1,4 @@
-//! Bounds and defaults for what pods, containers and claims of a namespace may use.
+//! LimitRange: bounds and defaults of resources of pods, containers and claims in a namespace.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,9 +26,9 @@ const MAX: &str = "max";
 const MIN: &str = "min";
 const DEFAULT: &str = "default";
 const DEFAULT_REQUEST: &str = "defaultRequest";
-const RATIO: &str = "maxLimitRequestRatio";
+const MAX_LIMIT_REQUEST_RATIO: &str = "maxLimitRequestRatio";
 
-/// Up to this amount thousandths are counted.
+/// Up to this quantity milli-units are compared.
 const MAX_IN_MILLIS: i64 = i64::MAX / 1000;
 
 // upstream: pkg/registry/core/limitrange/strategy.go limitrangeStrategy
@@ -36,11 +36,11 @@ impl RestStrategy for LimitRange {
     fn set_defaults(&self, object: &mut Value) {
         for limit in object.ensure_object("spec").items_mut("limits") {
             if limit.text("type") == CONTAINER {
-                inherit(limit, DEFAULT, MAX);
-                inherit(limit, DEFAULT_REQUEST, DEFAULT);
-                inherit(limit, DEFAULT_REQUEST, MIN);
+                copy_missing(limit, DEFAULT, MAX);
+                copy_missing(limit, DEFAULT_REQUEST, DEFAULT);
+                copy_missing(limit, DEFAULT_REQUEST, MIN);
             }
-            for list in [MAX, MIN, DEFAULT, DEFAULT_REQUEST, RATIO] {
+            for list in [MAX, MIN, DEFAULT, DEFAULT_REQUEST, MAX_LIMIT_REQUEST_RATIO] {
                 if let Some(list) = limit.at_mut(list) {
                     set_defaults_resource_list(list);
                 }
@@ -50,7 +50,7 @@ impl RestStrategy for LimitRange {
 
     // upstream: pkg/registry/core/limitrange/strategy.go PrepareForCreate
     fn prepare_for_create(&self, object: &mut Value, _: &StrategyContext<'_>) {
-        // A limit range needs no name of its own choice.
+        // upstream: pkg/registry/core/limitrange/strategy.go PrepareForCreate; a LimitRange gets a generated name if it has none
         let metadata = object.ensure_object("metadata");
         if metadata.text("name").is_empty() && metadata.has("uid") {
             let uid = metadata.text("uid").to_owned();
@@ -69,11 +69,11 @@ impl RestStrategy for LimitRange {
         for (index, limit) in object.at("spec").items("limits").iter().enumerate() {
             let field_path = root.index(index);
             let ty = limit.text("type");
-            limit_type(errors, &field_path.child("type"), ty);
+            validate_limit_type(errors, &field_path.child("type"), ty);
             if !types.insert(ty) {
                 errors.push(Error::duplicate(&field_path.child("type"), typed_string(ty)));
             }
-            judge(errors, &field_path, limit, ty);
+            validate_limit(errors, &field_path, limit, ty);
         }
     }
 
@@ -83,8 +83,9 @@ impl RestStrategy for LimitRange {
     }
 }
 
-/// What a list of amounts leaves out is taken from another one.
-fn inherit(limit: &mut Value, into: &str, from: &str) {
+/// Quantities that a list lacks are copied from another.
+// upstream: pkg/apis/core/v1/defaults.go SetDefaults_LimitRangeItem
+fn copy_missing(limit: &mut Value, into: &str, from: &str) {
     let amounts = limit.entries(from).clone();
     if !amounts.is_empty() {
         let target = limit.ensure_object(into);
@@ -94,7 +95,8 @@ fn inherit(limit: &mut Value, into: &str, from: &str) {
     }
 }
 
-fn limit_type(errors: &mut ErrorList, at: &Path<'_>, ty: &str) {
+// upstream: pkg/apis/core/validation/validation.go validateLimitRangeTypeName
+fn validate_limit_type(errors: &mut ErrorList, at: &Path<'_>, ty: &str) {
     let msgs = name::validate_label_key(ty);
     if !msgs.is_empty() {
         push_invalid(ty, msgs, at, errors);
@@ -104,14 +106,15 @@ fn limit_type(errors: &mut ErrorList, at: &Path<'_>, ty: &str) {
     }
 }
 
-/// The amounts of one list that were understood, by name.
-type Amounts<'v> = BTreeMap<&'v str, Quantity>;
+/// The valid quantities of one list by name.
+type Quantities<'v> = BTreeMap<&'v str, Quantity>;
 
-fn judge(errors: &mut ErrorList, at: &Path<'_>, limit: &Value, ty: &str) {
-    let max = read(errors, at, limit, ty, MAX);
-    let min = read(errors, at, limit, ty, MIN);
-    let mut default = Amounts::new();
-    let mut request = Amounts::new();
+// upstream: pkg/apis/core/validation/validation.go ValidateLimitRange
+fn validate_limit(errors: &mut ErrorList, at: &Path<'_>, limit: &Value, ty: &str) {
+    let max = parse_list(errors, at, limit, ty, MAX);
+    let min = parse_list(errors, at, limit, ty, MIN);
+    let mut default = Quantities::new();
+    let mut request = Quantities::new();
     if ty == POD {
         for list in [DEFAULT, DEFAULT_REQUEST] {
             if !limit.entries(list).is_empty() {
@@ -120,20 +123,20 @@ fn judge(errors: &mut ErrorList, at: &Path<'_>, limit: &Value, ty: &str) {
             }
         }
     } else {
-        default = read(errors, at, limit, ty, DEFAULT);
-        request = read(errors, at, limit, ty, DEFAULT_REQUEST);
+        default = parse_list(errors, at, limit, ty, DEFAULT);
+        request = parse_list(errors, at, limit, ty, DEFAULT_REQUEST);
     }
     if ty == CLAIM && !limit.at(MIN).has("storage") && !limit.at(MAX).has("storage") {
         let detail = "either minimum or maximum storage value is required, but neither was provided";
         errors.push(Error::required(&at.child("limits"), detail));
     }
-    let ratio = read(errors, at, limit, ty, RATIO);
+    let ratio = parse_list(errors, at, limit, ty, MAX_LIMIT_REQUEST_RATIO);
     let names: BTreeSet<&str> = [&max, &min, &default, &request, &ratio]
         .into_iter()
         .flat_map(|amounts| amounts.keys().copied())
         .collect();
     for name in names {
-        let bounds = Bounds {
+        let bounds = ResourceBounds {
             name,
             max: max.get(name),
             min: min.get(name),
@@ -141,14 +144,20 @@ fn judge(errors: &mut ErrorList, at: &Path<'_>, limit: &Value, ty: &str) {
             request: request.get(name),
             ratio: ratio.get(name),
         };
-        bounds.judge(errors, at);
+        bounds.validate(errors, at);
     }
 }
 
-/// Reads a list of amounts, and tells which names are wrong.
-fn read<'v>(errors: &mut ErrorList, at: &Path<'_>, limit: &'v Value, ty: &str, list: &str) -> Amounts<'v> {
+/// Parses a list of quantities, and reports invalid names.
+fn parse_list<'v>(
+    errors: &mut ErrorList,
+    at: &Path<'_>,
+    limit: &'v Value,
+    ty: &str,
+    list: &str,
+) -> Quantities<'v> {
     let field_path = at.child(list);
-    let mut amounts = Amounts::new();
+    let mut amounts = Quantities::new();
     for (name, amount) in limit.entries(list) {
         if matches!(ty, POD | CONTAINER) {
             validate_container_resource_name(name, &field_path.key(name), errors);
@@ -162,8 +171,8 @@ fn read<'v>(errors: &mut ErrorList, at: &Path<'_>, limit: &'v Value, ty: &str, l
     amounts
 }
 
-/// All that is said about one resource.
-struct Bounds<'b> {
+/// All constraints of one resource.
+struct ResourceBounds<'b> {
     name: &'b str,
     max: Option<&'b Quantity>,
     min: Option<&'b Quantity>,
@@ -172,13 +181,14 @@ struct Bounds<'b> {
     ratio: Option<&'b Quantity>,
 }
 
-impl Bounds<'_> {
-    fn judge(&self, errors: &mut ErrorList, at: &Path<'_>) {
-        let mut push_at = |list: &str, shown: &Quantity, detail: String| {
+impl ResourceBounds<'_> {
+    // upstream: pkg/apis/core/validation/validation.go ValidateLimitRange
+    fn validate(&self, errors: &mut ErrorList, at: &Path<'_>) {
+        let mut push_invalid_at = |list: &str, quantity: &Quantity, detail: String| {
             let field_path = at.child(list);
             errors.push(Error::invalid(
                 &field_path.key(self.name),
-                shown.to_string(),
+                quantity.to_string(),
                 detail,
             ));
         };
@@ -211,26 +221,30 @@ impl Bounds<'_> {
             (DEFAULT, self.min, "min", self.min, "default", self.default),
             (DEFAULT, self.max, "default", self.default, "max", self.max),
         ];
-        for (list, shown, low_name, low, high_name, high) in pairs {
-            if let (Some(shown), Some(low), Some(high)) = (shown, low, high)
+        for (list, quantity, low_name, low, high_name, high) in pairs {
+            if let (Some(quantity), Some(low), Some(high)) = (quantity, low, high)
                 && low > high
             {
-                push_at(
+                push_invalid_at(
                     list,
-                    shown,
+                    quantity,
                     format!("{low_name} value {low} is greater than {high_name} value {high}"),
                 );
             }
         }
         if let Some(ratio) = self.ratio {
             if *ratio < Quantity::new(1, Format::DecimalSi) {
-                push_at(RATIO, ratio, format!("ratio {ratio} is less than 1"));
+                push_invalid_at(
+                    MAX_LIMIT_REQUEST_RATIO,
+                    ratio,
+                    format!("ratio {ratio} is less than 1"),
+                );
             }
             if let (Some(min), Some(max)) = (self.min, self.max) {
-                let (asked, most) = ratios(ratio, min, max);
-                if asked > most {
-                    push_at(
-                        RATIO,
+                let (requested, most) = ratios(ratio, min, max);
+                if requested > most {
+                    push_invalid_at(
+                        MAX_LIMIT_REQUEST_RATIO,
                         ratio,
                         format!("ratio {ratio} is greater than max/min = {most:.6}"),
                     );
@@ -242,7 +256,7 @@ impl Bounds<'_> {
             && !is_overcommit_allowed(self.name)
         {
             let name = self.name;
-            push_at(
+            push_invalid_at(
                 DEFAULT_REQUEST,
                 request,
                 format!("default value {default} must equal to defaultRequest value {request} in {name}"),
@@ -251,7 +265,7 @@ impl Bounds<'_> {
     }
 }
 
-/// The ratio that is asked for, and the highest there can be.
+/// The requested ratio, and the highest possible.
 #[expect(clippy::cast_precision_loss, reason = "an estimate is what clients know")]
 fn ratios(ratio: &Quantity, min: &Quantity, max: &Quantity) -> (f64, f64) {
     let all = [ratio, min, max];
@@ -271,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn containers_inherit_defaults() {
+    fn defaults_container_limits() {
         let mut range = json!({"spec": {"limits": [
             {"type": "Container", "max": {"cpu": "1999500u"}, "min": {"cpu": "1", "memory": "1Mi"}},
             {"type": "Pod", "max": {"cpu": "2"}},
@@ -290,13 +304,13 @@ mod tests {
     }
 
     #[test]
-    fn bounds_must_fit_together() {
+    fn rejects_inconsistent_bounds() {
         let limit = json!({
             "max": {"cpu": "1"}, "min": {"cpu": "2"}, "default": {"cpu": "3", "hugepages-2Mi": "2Mi"},
             "defaultRequest": {"cpu": "4", "hugepages-2Mi": "4Mi"}, "maxLimitRequestRatio": {"cpu": "500m"},
         });
         let mut errors = ErrorList::new();
-        judge(&mut errors, &Path::new("l"), &limit, CONTAINER);
+        validate_limit(&mut errors, &Path::new("l"), &limit, CONTAINER);
         let texts: Vec<_> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(
             texts,
@@ -316,10 +330,10 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_fits_its_bounds() {
+    fn rejects_ratios_out_of_bounds() {
         let limit = json!({"max": {"cpu": "4"}, "min": {"cpu": "3"}, "maxLimitRequestRatio": {"cpu": "2"}});
         let mut errors = ErrorList::new();
-        judge(&mut errors, &Path::new("l"), &limit, POD);
+        validate_limit(&mut errors, &Path::new("l"), &limit, POD);
         assert_eq!(errors[0].detail, "ratio 2 is greater than max/min = 1.333333");
         assert_eq!(errors.len(), 1);
     }

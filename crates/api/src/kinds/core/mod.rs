@@ -30,7 +30,7 @@ pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
         "ComponentStatus" => &component_status::ComponentStatus,
         "ConfigMap" => &config_map::ConfigMap,
         "Endpoints" => &endpoints::Endpoints,
-        "Event" => &event::Event(event::Form::Core),
+        "Event" => &event::Event(event::EventGroup::Core),
         "LimitRange" => &limit_range::LimitRange,
         "Namespace" => &namespace::Namespace,
         "Node" => &node::Node,

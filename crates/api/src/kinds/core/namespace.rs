@@ -1,4 +1,4 @@
-//! Namespaces: what divides the objects of a cluster.
+//! Namespace: partitions the objects of a cluster.
 
 use std::borrow::Cow;
 
@@ -18,8 +18,9 @@ use crate::{
 
 pub(super) struct Namespace;
 
-/// The rules of the list of what must be done before a namespace goes.
-struct Finalize;
+/// The strategy of the `finalize` subresource.
+// upstream: pkg/registry/core/namespace/strategy.go namespaceFinalizeStrategy
+struct NamespaceFinalize;
 
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 const KUBERNETES: &str = "kubernetes";
@@ -42,14 +43,14 @@ impl RestStrategy for Namespace {
 
     // upstream: pkg/apis/core/v1/defaults.go SetDefaults_Namespace
     fn set_defaults(&self, object: &mut Value) {
-        label_with_name(object);
+        set_name_label(object);
         object.ensure_object("status").set_default("phase", "Active");
     }
 
     // upstream: pkg/registry/core/namespace/strategy.go PrepareForCreate
     fn prepare_for_create(&self, object: &mut Value, _: &StrategyContext<'_>) {
-        // The name may have been made after the defaults were set.
-        label_with_name(object);
+        // A generated name is set after the defaults.
+        set_name_label(object);
         object.set("status", json!({"phase": "Active"}));
         let spec = object.ensure_object("spec");
         let mut finalizers = spec.items("finalizers").to_vec();
@@ -70,7 +71,7 @@ impl RestStrategy for Namespace {
         let spec = Path::new("spec");
         let field_path = spec.child("finalizers");
         for name in object.at("spec").texts("finalizers") {
-            finalizer(errors, &field_path, name);
+            validate_finalizer(errors, &field_path, name);
         }
     }
 
@@ -90,16 +91,16 @@ impl RestStrategy for Namespace {
         } else {
             ("Active", "may only be 'Active' if `deletionTimestamp` is empty")
         };
-        let found = new.at("status").text("phase");
-        if found != phase {
+        let actual = new.at("status").text("phase");
+        if actual != phase {
             let status = Path::new("status");
-            let shown = go_values::typed_string(found);
-            errors.push(Error::invalid(&status.child("Phase"), shown, detail));
+            let phase_value = go_values::typed_string(actual);
+            errors.push(Error::invalid(&status.child("Phase"), phase_value, detail));
         }
     }
 
     fn subresource_strategy(&self, subresource: &str) -> Option<&'static dyn RestStrategy> {
-        (subresource == "finalize").then_some(&Finalize as &'static dyn RestStrategy)
+        (subresource == "finalize").then_some(&NamespaceFinalize as &'static dyn RestStrategy)
     }
 
     fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
@@ -125,7 +126,7 @@ impl RestStrategy for Namespace {
     }
 }
 
-impl RestStrategy for Finalize {
+impl RestStrategy for NamespaceFinalize {
     fn prepare_for_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.copy_from("status", old);
     }
@@ -134,7 +135,7 @@ impl RestStrategy for Finalize {
         let spec = Path::new("spec");
         let field_path = spec.child("finalizers");
         for (index, name) in new.at("spec").texts("finalizers").enumerate() {
-            finalizer(errors, &field_path.index(index), name);
+            validate_finalizer(errors, &field_path.index(index), name);
         }
     }
 
@@ -143,12 +144,14 @@ impl RestStrategy for Finalize {
     }
 }
 
-fn finalizer(errors: &mut ErrorList, at: &Path<'_>, name: &str) {
+// upstream: pkg/apis/core/validation/validation.go validateFinalizerName, validateKubeFinalizerName
+fn validate_finalizer(errors: &mut ErrorList, at: &Path<'_>, name: &str) {
     push_invalid(name, name::validate_label_key(name), at, errors);
     standard_finalizer(name, at, errors);
 }
 
-fn label_with_name(namespace: &mut Value) {
+// upstream: pkg/apis/core/v1/defaults.go SetDefaults_Namespace
+fn set_name_label(namespace: &mut Value) {
     let metadata = namespace.ensure_object("metadata");
     let name = metadata.text("name").to_owned();
     if !name.is_empty() {
@@ -161,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_namespace_carries_its_name_as_a_label() {
+    fn labels_a_namespace_with_its_name() {
         let mut namespace = json!({"metadata": {"name": "a", "labels": {NAME_LABEL: "b"}}});
         Namespace.set_defaults(&mut namespace);
         assert_eq!(namespace["metadata"]["labels"][NAME_LABEL], "a");
@@ -172,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_show_the_phase() {
+    fn row_shows_the_phase() {
         let namespace = json!({"metadata": {"name": "a"}, "status": {"phase": "Active"}});
         let row = Namespace.row(&namespace, Time::from_unix(0, 0));
         assert_eq!(row.cells, [json!("a"), json!("Active"), json!("<unknown>")]);

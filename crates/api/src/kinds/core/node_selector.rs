@@ -1,4 +1,4 @@
-//! Selectors of nodes: what is wrong with them, which labels they should no longer name, how errors show them.
+//! NodeSelector: validation, warnings of deprecated labels, and its text in errors.
 
 use serde_json::Value;
 
@@ -10,19 +10,20 @@ use crate::{
     strategy::{ErrorList, Tree},
 };
 
-const NO_OPERATOR: &str = "not a valid selector operator";
+const INVALID_OPERATOR: &str = "not a valid selector operator";
 
-/// Whether values that can be no label are taken, because the old object has some.
+/// Whether invalid label values are tolerated because the old object has some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Values {
+pub(crate) enum InvalidSelectorValues {
     /// They are errors.
     Checked,
-    /// They are taken.
+    /// They are tolerated.
     Taken,
 }
 
-/// Labels of nodes that have another name by now, and what to say of them.
-const DEPRECATED: [(&str, &str); 8] = [
+/// Deprecated node labels and the warning of each.
+// upstream: pkg/api/node/util.go GetNodeLabelDeprecatedMessage
+const DEPRECATED_LABELS: [(&str, &str); 8] = [
     (
         "beta.kubernetes.io/arch",
         "deprecated since v1.14; use \"kubernetes.io/arch\" instead",
@@ -54,8 +55,13 @@ const DEPRECATED: [(&str, &str); 8] = [
     ),
 ];
 
-/// What is wrong with a selector of nodes.
-pub(crate) fn validate(selector: &Value, values: Values, at: &Path<'_>, errors: &mut ErrorList) {
+// upstream: pkg/apis/core/validation/validation.go ValidateNodeSelector
+pub(crate) fn validate_node_selector(
+    selector: &Value,
+    values: InvalidSelectorValues,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let field_path = at.child("nodeSelectorTerms");
     let terms = selector.items("nodeSelectorTerms");
     if terms.is_empty() {
@@ -63,23 +69,34 @@ pub(crate) fn validate(selector: &Value, values: Values, at: &Path<'_>, errors: 
         errors.push(Error::required(&field_path, detail));
     }
     for (index, term) in terms.iter().enumerate() {
-        validate_term(term, values, &field_path.index(index), errors);
+        validate_node_selector_term(term, values, &field_path.index(index), errors);
     }
 }
 
-/// What is wrong with a term of such a selector.
-pub(crate) fn validate_term(term: &Value, values: Values, at: &Path<'_>, errors: &mut ErrorList) {
+// upstream: pkg/apis/core/validation/validation.go ValidateNodeSelectorTerm
+pub(crate) fn validate_node_selector_term(
+    term: &Value,
+    values: InvalidSelectorValues,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let field_path = at.child("matchExpressions");
     for (index, requirement) in term.items("matchExpressions").iter().enumerate() {
-        label_requirement(requirement, values, &field_path.index(index), errors);
+        validate_label_requirement(requirement, values, &field_path.index(index), errors);
     }
     let field_path = at.child("matchFields");
     for (index, requirement) in term.items("matchFields").iter().enumerate() {
-        field_requirement(requirement, &field_path.index(index), errors);
+        validate_field_requirement(requirement, &field_path.index(index), errors);
     }
 }
 
-fn label_requirement(requirement: &Value, taken: Values, at: &Path<'_>, errors: &mut ErrorList) {
+// upstream: pkg/apis/core/validation/validation.go ValidateNodeSelectorRequirement
+fn validate_label_requirement(
+    requirement: &Value,
+    invalid_values: InvalidSelectorValues,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let values = requirement.items("values");
     let field_path = at.child("values");
     match requirement.text("operator") {
@@ -101,10 +118,10 @@ fn label_requirement(requirement: &Value, taken: Values, at: &Path<'_>, errors: 
                 errors.push(Error::required(&field_path, detail));
             }
         }
-        other => errors.push(Error::invalid(&at.child("operator"), other, NO_OPERATOR)),
+        other => errors.push(Error::invalid(&at.child("operator"), other, INVALID_OPERATOR)),
     }
     field_checks::validate_qualified_name(requirement.text("key"), &at.child("key"), errors);
-    if taken == Values::Checked {
+    if invalid_values == InvalidSelectorValues::Checked {
         for (index, value) in requirement.texts("values").enumerate() {
             field_checks::push_invalid(
                 value,
@@ -116,8 +133,9 @@ fn label_requirement(requirement: &Value, taken: Values, at: &Path<'_>, errors: 
     }
 }
 
-/// Of the fields of a node, only its name can be asked for.
-fn field_requirement(requirement: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+/// Only the name of a node can be selected by field.
+// upstream: pkg/apis/core/validation/validation.go ValidateNodeFieldSelectorRequirement
+fn validate_field_requirement(requirement: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("values");
     match requirement.text("operator") {
         "In" | "NotIn" => {
@@ -127,7 +145,7 @@ fn field_requirement(requirement: &Value, at: &Path<'_>, errors: &mut ErrorList)
                 errors.push(Error::required(&field_path, detail));
             }
         }
-        other => errors.push(Error::invalid(&at.child("operator"), other, NO_OPERATOR)),
+        other => errors.push(Error::invalid(&at.child("operator"), other, INVALID_OPERATOR)),
     }
     let key = requirement.text("key");
     if key != "metadata.name" {
@@ -148,7 +166,7 @@ fn field_requirement(requirement: &Value, at: &Path<'_>, errors: &mut ErrorList)
     }
 }
 
-/// Whether a selector has values that can be no label.
+/// Whether a selector has invalid label values.
 pub(crate) fn has_invalid_values(selector: &Value) -> bool {
     selector
         .items("nodeSelectorTerms")
@@ -158,43 +176,44 @@ pub(crate) fn has_invalid_values(selector: &Value) -> bool {
         .any(|value| !name::validate_label_value(value).is_empty())
 }
 
-/// What to say of a label that should no longer be used.
-pub(crate) fn deprecated(label: &str) -> Option<&'static str> {
-    DEPRECATED
+/// The warning of a deprecated label.
+// upstream: pkg/api/node/util.go GetNodeLabelDeprecatedMessage
+pub(crate) fn deprecated_label_message(label: &str) -> Option<&'static str> {
+    DEPRECATED_LABELS
         .iter()
         .find(|(name, _)| *name == label)
         .map(|(_, detail)| *detail)
 }
 
-/// Warnings about the labels that the requirements of a term name.
-pub(crate) fn warnings(term: &Value, at: &Path<'_>, warnings: &mut Vec<String>) {
+/// Warnings about the labels in the requirements of a term.
+// upstream: pkg/api/node/util.go GetWarningsForNodeSelectorTerm
+pub(crate) fn get_warnings_for_term(term: &Value, at: &Path<'_>, warnings: &mut Vec<String>) {
     let field_path = at.child("matchExpressions");
     for (index, requirement) in term.items("matchExpressions").iter().enumerate() {
-        warnings.extend(warning(requirement, &field_path.index(index)));
+        warnings.extend(get_warning_for_requirement(requirement, &field_path.index(index)));
     }
 }
 
-/// A warning about the label that a requirement names.
-pub(crate) fn warning(requirement: &Value, at: &Path<'_>) -> Option<String> {
+/// A warning about the label of a requirement.
+pub(crate) fn get_warning_for_requirement(requirement: &Value, at: &Path<'_>) -> Option<String> {
     let key = requirement.text("key");
-    deprecated(key).map(|detail| format!("{}: {key} is {detail}", at.child("key")))
+    deprecated_label_message(key).map(|detail| format!("{}: {key} is {detail}", at.child("key")))
 }
 
-/// A selector as errors show it: under the names and in the order that upstream declares.
-pub(crate) fn printed(selector: &Value) -> String {
-    format!("{{\"NodeSelectorTerms\":{}}}", printed_terms(selector))
+/// A selector as the value of an error: the internal type has no JSON tags.
+pub(crate) fn to_go_json(selector: &Value) -> String {
+    format!("{{\"NodeSelectorTerms\":{}}}", terms_to_go_json(selector))
 }
 
-/// The terms of a selector as errors show them.
-pub(crate) fn printed_terms(selector: &Value) -> String {
+pub(crate) fn terms_to_go_json(selector: &Value) -> String {
     let terms: Vec<_> = selector
         .items("nodeSelectorTerms")
         .iter()
         .map(|term| {
             format!(
                 "{{\"MatchExpressions\":{},\"MatchFields\":{}}}",
-                printed_requirements(term.items("matchExpressions")),
-                printed_requirements(term.items("matchFields")),
+                requirements_to_go_json(term.items("matchExpressions")),
+                requirements_to_go_json(term.items("matchFields")),
             )
         })
         .collect();
@@ -205,7 +224,7 @@ pub(crate) fn printed_terms(selector: &Value) -> String {
     }
 }
 
-fn printed_requirements(requirements: &[Value]) -> String {
+fn requirements_to_go_json(requirements: &[Value]) -> String {
     if requirements.is_empty() {
         return "null".to_owned();
     }
@@ -232,12 +251,17 @@ mod tests {
     fn errors(term: &Value) -> Vec<String> {
         let mut errors = ErrorList::new();
         let selector = json!({"nodeSelectorTerms": [term]});
-        validate(&selector, Values::Checked, &Path::new("required"), &mut errors);
+        validate_node_selector(
+            &selector,
+            InvalidSelectorValues::Checked,
+            &Path::new("required"),
+            &mut errors,
+        );
         errors.iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn operators_say_how_many_values_there_are() {
+    fn validates_the_number_of_values() {
         let of = |operator: &str, values: Value| json!({"matchExpressions": [{"key": "k", "operator": operator, "values": values}]});
         assert!(errors(&of("In", json!(["a"]))).is_empty());
         let field_path = "required.nodeSelectorTerms[0].matchExpressions[0]";
@@ -262,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_are_picked_by_name_and_no_other_field() {
+    fn rejects_fields_other_than_the_name() {
         let field_path = "required.nodeSelectorTerms[0].matchFields[0]";
         assert_eq!(
             errors(&json!({"matchFields": [{"key": "spec.x", "operator": "In", "values": ["a"]}]})),

@@ -1,4 +1,4 @@
-//! Replication controllers: so many pods of one template, found by plain labels.
+//! ReplicationController: a number of pods of one template, selected by plain labels.
 
 use std::borrow::Cow;
 
@@ -20,7 +20,7 @@ use super::pod;
 
 pub(super) struct ReplicationController;
 
-/// Begins the annotations that name what an older server could not keep.
+/// Prefix of annotations for fields that an older server could not store.
 const NON_CONVERTIBLE: &str = "non-convertible.kubernetes.io";
 
 // upstream: pkg/registry/core/replicationcontroller/strategy.go rcStrategy
@@ -56,20 +56,20 @@ impl RestStrategy for ReplicationController {
 
     // upstream: pkg/apis/core/validation/validation.go ValidateReplicationController
     fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
-        // Names are told of after the spec, and what they were to begin with is not.
-        let of = |error: &Error, field| error.kind == ErrorKind::Invalid && error.field == field;
-        let is_name = |error: &Error| of(error, "metadata.name");
+        // upstream: pkg/registry/core/replicationcontroller/strategy.go Validate; the name is validated after the spec, and generateName is not
+        let is_at = |error: &Error, field| error.kind == ErrorKind::Invalid && error.field == field;
+        let is_name = |error: &Error| is_at(error, "metadata.name");
         let names: ErrorList = errors.iter().filter(|error| is_name(error)).cloned().collect();
-        errors.retain(|error| !of(error, "metadata.generateName") && !is_name(error));
+        errors.retain(|error| !is_at(error, "metadata.generateName") && !is_name(error));
         let spec = object.at("spec");
-        validate(spec, None, errors);
+        validate_controller_spec(spec, None, errors);
         errors.extend(names);
-        counts(spec, errors);
+        validate_spec_counts(spec, errors);
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidateReplicationControllerUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
-        validate(new.at("spec"), Some(old.at("spec")), errors);
+        validate_controller_spec(new.at("spec"), Some(old.at("spec")), errors);
         for (key, value) in old.at("metadata").entries("annotations") {
             let Some((NON_CONVERTIBLE, field)) = key.split_once('/') else {
                 continue;
@@ -93,7 +93,7 @@ impl RestStrategy for ReplicationController {
                 ));
             }
         }
-        counts(new.at("spec"), errors);
+        validate_spec_counts(new.at("spec"), errors);
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidateReplicationControllerStatusUpdate
@@ -114,7 +114,7 @@ impl RestStrategy for ReplicationController {
                 .into_iter()
                 .chain(pod_template::warnings(new, None))
                 .collect(),
-            // Clients are told about the old template here, compared with the new one.
+            // upstream: pkg/registry/core/replicationcontroller/strategy.go WarningsOnUpdate; it passes the old and new template in swapped order
             Some(old) => pod_template::warnings(old, Some(new)),
         }
     }
@@ -150,7 +150,8 @@ impl RestStrategy for ReplicationController {
     }
 }
 
-fn validate(spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
+// upstream: pkg/apis/core/validation/validation.go ValidateReplicationControllerSpec
+fn validate_controller_spec(spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let at = Path::new("spec");
     if spec.entries("selector").is_empty() {
         errors.push(Error::required(&at.child("selector"), ""));
@@ -172,7 +173,8 @@ fn validate(spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     }
 }
 
-fn counts(spec: &Value, errors: &mut ErrorList) {
+// upstream: pkg/apis/core/validation/validation.go ValidateReplicationControllerSpec
+fn validate_spec_counts(spec: &Value, errors: &mut ErrorList) {
     let at = Path::new("spec");
     counts::validate_nonnegative_fields(spec, &["replicas", "minReadySeconds"], &at, errors);
 }
@@ -185,7 +187,7 @@ mod tests {
     use crate::{kinds::builtin, strategy::User};
 
     #[test]
-    fn names_are_told_of_after_the_spec() {
+    fn validates_the_name_after_the_spec() {
         let kind = builtin()
             .kind("", "v1", "ReplicationController")
             .expect("the kind is built in");

@@ -1,4 +1,4 @@
-//! How much the objects of a namespace may use together.
+//! ResourceQuota: limits of the total resource usage in a namespace.
 
 use std::{cell::LazyCell, collections::BTreeSet};
 
@@ -37,8 +37,8 @@ const COLUMNS: &[Column] = &[
     Column::age(),
 ];
 
-/// Scopes that pods are either in or not; a selector can only ask whether they are.
-const YES_OR_NO: [&str; 5] = [
+/// Scopes without values; a selector can only use Exists.
+const VALUELESS_SCOPES: [&str; 5] = [
     "BestEffort",
     "NotBestEffort",
     "Terminating",
@@ -46,10 +46,11 @@ const YES_OR_NO: [&str; 5] = [
     "CrossNamespacePodAffinity",
 ];
 
-/// Scopes that nothing is in both of.
-const OPPOSITES: [[&str; 2]; 2] = [["BestEffort", "NotBestEffort"], ["Terminating", "NotTerminating"]];
+/// Scopes that exclude each other.
+const CONFLICTING_SCOPES: [[&str; 2]; 2] =
+    [["BestEffort", "NotBestEffort"], ["Terminating", "NotTerminating"]];
 
-const OF_PODS: [&str; 7] = [
+const POD_RESOURCES: [&str; 7] = [
     "pods",
     "cpu",
     "memory",
@@ -71,20 +72,24 @@ impl RestStrategy for ResourceQuota {
 
     // upstream: pkg/apis/core/validation/validation.go ValidateResourceQuota
     fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
-        spec(errors, object.at("spec"));
-        status(errors, object.at("status"));
+        validate_quota_spec(errors, object.at("spec"));
+        validate_quota_status(errors, object.at("status"));
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidateResourceQuotaUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
-        spec(errors, new.at("spec"));
+        validate_quota_spec(errors, new.at("spec"));
         let scopes = |quota: &Value| -> BTreeSet<String> {
             quota.at("spec").texts("scopes").map(str::to_owned).collect()
         };
         if scopes(new) != scopes(old) {
             let root = Path::new("spec");
-            let shown = go_values::json_value(new.at("spec").at("scopes"));
-            errors.push(Error::invalid(&root.child("scopes"), shown, "field is immutable"));
+            let scopes_value = go_values::json_value(new.at("spec").at("scopes"));
+            errors.push(Error::invalid(
+                &root.child("scopes"),
+                scopes_value,
+                "field is immutable",
+            ));
         }
     }
 
@@ -99,7 +104,7 @@ impl RestStrategy for ResourceQuota {
         if new.at("metadata").text("resourceVersion").is_empty() {
             errors.push(Error::required(&Path::new("resourceVersion"), ""));
         }
-        status(errors, new.at("status"));
+        validate_quota_status(errors, new.at("status"));
     }
 
     // upstream: pkg/registry/core/resourcequota/strategy.go WarningsOnCreate, WarningsOnUpdate
@@ -115,16 +120,16 @@ impl RestStrategy for ResourceQuota {
         };
         let mut warnings = Vec::new();
         for resource in ["cpu", "memory", "storage", "ephemeral-storage"] {
-            let mut asked = format!("requests.{resource}");
-            if !hard.has(&asked) && matches!(resource, "cpu" | "memory") {
-                resource.clone_into(&mut asked);
+            let mut request_name = format!("requests.{resource}");
+            if !hard.has(&request_name) && matches!(resource, "cpu" | "memory") {
+                resource.clone_into(&mut request_name);
             }
             let limited = format!("limits.{resource}");
-            if let (Some(request), Some(limit)) = (read(&asked), read(&limited))
+            if let (Some(request), Some(limit)) = (read(&request_name), read(&limited))
                 && request > limit
             {
                 warnings.push(format!(
-                    "ResourceQuota {asked} ({request}) should be less than {limited} ({limit})"
+                    "ResourceQuota {request_name} ({request}) should be less than {limited} ({limit})"
                 ));
             }
         }
@@ -161,24 +166,27 @@ impl RestStrategy for ResourceQuota {
     }
 }
 
-fn spec(errors: &mut ErrorList, spec: &Value) {
+// upstream: pkg/apis/core/validation/validation.go ValidateResourceQuotaSpec
+fn validate_quota_spec(errors: &mut ErrorList, spec: &Value) {
     let root = Path::new("spec");
-    amounts(errors, &root.child("hard"), spec.at("hard"));
-    scopes(errors, &root.child("scopes"), spec);
+    validate_quantities(errors, &root.child("hard"), spec.at("hard"));
+    validate_scopes(errors, &root.child("scopes"), spec);
     if spec.has("scopeSelector") {
         let field_path = root.child("scopeSelector");
-        expressions(errors, &field_path.child("matchExpressions"), spec);
+        validate_scope_selector(errors, &field_path.child("matchExpressions"), spec);
     }
 }
 
-fn status(errors: &mut ErrorList, status: &Value) {
+// upstream: pkg/apis/core/validation/validation.go ValidateResourceQuotaStatus
+fn validate_quota_status(errors: &mut ErrorList, status: &Value) {
     let root = Path::new("status");
     for list in ["hard", "used"] {
-        amounts(errors, &root.child(list), status.at(list));
+        validate_quantities(errors, &root.child(list), status.at(list));
     }
 }
 
-fn amounts(errors: &mut ErrorList, at: &Path<'_>, list: &Value) {
+// upstream: pkg/apis/core/validation/validation.go ValidateResourceQuotaSpec
+fn validate_quantities(errors: &mut ErrorList, at: &Path<'_>, list: &Value) {
     for (name, value) in list.as_object().into_iter().flatten() {
         let field_path = at.key(name);
         validate_quota_resource_name(name, &field_path, errors);
@@ -186,20 +194,22 @@ fn amounts(errors: &mut ErrorList, at: &Path<'_>, list: &Value) {
     }
 }
 
-fn scopes(errors: &mut ErrorList, at: &Path<'_>, spec: &Value) {
+// upstream: pkg/apis/core/validation/validation.go validateResourceQuotaScopes
+fn validate_scopes(errors: &mut ErrorList, at: &Path<'_>, spec: &Value) {
     let whole = LazyCell::new(|| go_values::json_value(spec.at("scopes")));
-    let shown = || whole.clone();
+    let scopes_value = || whole.clone();
     let scopes: Vec<_> = spec.texts("scopes").collect();
     for scope in &scopes {
-        if !is_standard(scope) {
-            errors.push(Error::invalid(at, shown(), "unsupported scope"));
+        if !is_standard_scope(scope) {
+            errors.push(Error::invalid(at, scopes_value(), "unsupported scope"));
         }
-        unfitting(errors, at, spec, scope, shown);
+        reject_scope_mismatches(errors, at, spec, scope, scopes_value);
     }
-    opposites(errors, at, &scopes, shown);
+    reject_conflicting_scopes(errors, at, &scopes, scopes_value);
 }
 
-fn expressions(errors: &mut ErrorList, at: &Path<'_>, spec: &Value) {
+// upstream: pkg/apis/core/validation/validation.go validateScopedResourceSelectorRequirement
+fn validate_scope_selector(errors: &mut ErrorList, at: &Path<'_>, spec: &Value) {
     let expressions = spec.at("scopeSelector").items("matchExpressions");
     // Many errors may show the whole selector.
     let whole = LazyCell::new(|| {
@@ -208,7 +218,7 @@ fn expressions(errors: &mut ErrorList, at: &Path<'_>, spec: &Value) {
     });
     for expression in expressions {
         let scope = expression.text("scopeName");
-        if !is_standard(scope) {
+        if !is_standard_scope(scope) {
             let field_path = at.child("scopeName");
             errors.push(Error::invalid(
                 &field_path,
@@ -216,10 +226,10 @@ fn expressions(errors: &mut ErrorList, at: &Path<'_>, spec: &Value) {
                 "unsupported scope",
             ));
         }
-        unfitting(errors, at, spec, scope, || whole.clone());
+        reject_scope_mismatches(errors, at, spec, scope, || whole.clone());
         let operator = expression.text("operator");
         let field_path = at.child("operator");
-        if YES_OR_NO.contains(&scope) && operator != "Exists" {
+        if VALUELESS_SCOPES.contains(&scope) && operator != "Exists" {
             let detail = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, \
                           ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, \
                           ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity";
@@ -235,8 +245,8 @@ fn expressions(errors: &mut ErrorList, at: &Path<'_>, spec: &Value) {
             "Exists" | "DoesNotExist" if !values.is_empty() => {
                 let detail =
                     "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector";
-                let shown = go_values::json_value(expression.at("values"));
-                errors.push(Error::invalid(&at.child("values"), shown, detail));
+                let values_value = go_values::json_value(expression.at("values"));
+                errors.push(Error::invalid(&at.child("values"), values_value, detail));
             }
             "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
             _ => {
@@ -245,46 +255,62 @@ fn expressions(errors: &mut ErrorList, at: &Path<'_>, spec: &Value) {
             }
         }
     }
-    let scopes: Vec<_> = expressions.iter().map(|one| one.text("scopeName")).collect();
-    opposites(errors, at, &scopes, || go_values::json_value(spec.at("scopes")));
+    let scopes: Vec<_> = expressions
+        .iter()
+        .map(|expression| expression.text("scopeName"))
+        .collect();
+    reject_conflicting_scopes(errors, at, &scopes, || go_values::json_value(spec.at("scopes")));
 }
 
-/// Tells for each limited resource that it has nothing to do with a scope.
-fn unfitting(errors: &mut ErrorList, at: &Path<'_>, spec: &Value, scope: &str, shown: impl Fn() -> BadValue) {
+/// Reports each limited resource that a scope does not apply to.
+fn reject_scope_mismatches(
+    errors: &mut ErrorList,
+    at: &Path<'_>,
+    spec: &Value,
+    scope: &str,
+    value: impl Fn() -> BadValue,
+) {
     if errors.is_full() {
         return;
     }
     for name in spec.entries("hard").keys() {
-        if is_standard_quota(name) && !fits(scope, name) {
+        if is_standard_quota(name) && !is_scope_valid_for_resource(scope, name) {
             errors.push(Error::invalid(
                 at,
-                shown(),
+                value(),
                 "unsupported scope applied to resource",
             ));
         }
     }
 }
 
-fn opposites(errors: &mut ErrorList, at: &Path<'_>, scopes: &[&str], shown: impl Fn() -> BadValue) {
-    for pair in OPPOSITES {
+fn reject_conflicting_scopes(
+    errors: &mut ErrorList,
+    at: &Path<'_>,
+    scopes: &[&str],
+    value: impl Fn() -> BadValue,
+) {
+    for pair in CONFLICTING_SCOPES {
         if pair.iter().all(|scope| scopes.contains(scope)) {
-            errors.push(Error::invalid(at, shown(), "conflicting scopes"));
+            errors.push(Error::invalid(at, value(), "conflicting scopes"));
         }
     }
 }
 
-fn is_standard(scope: &str) -> bool {
-    YES_OR_NO.contains(&scope) || matches!(scope, "PriorityClass" | "VolumeAttributesClass")
+// upstream: pkg/apis/core/helper/helpers.go IsStandardResourceQuotaScope
+fn is_standard_scope(scope: &str) -> bool {
+    VALUELESS_SCOPES.contains(&scope) || matches!(scope, "PriorityClass" | "VolumeAttributesClass")
 }
 
-/// Whether what is in a scope uses a resource.
-fn fits(scope: &str, resource: &str) -> bool {
+/// Whether a scope applies to a resource.
+// upstream: pkg/apis/core/helper/helpers.go IsResourceQuotaScopeValidForResource
+fn is_scope_valid_for_resource(scope: &str, resource: &str) -> bool {
     match scope {
         "Terminating"
         | "NotTerminating"
         | "NotBestEffort"
         | "PriorityClass"
-        | "CrossNamespacePodAffinity" => OF_PODS.contains(&resource),
+        | "CrossNamespacePodAffinity" => POD_RESOURCES.contains(&resource),
         "BestEffort" => resource == "pods",
         "VolumeAttributesClass" => matches!(resource, "persistentvolumeclaims" | "requests.storage"),
         _ => true,
@@ -295,20 +321,20 @@ fn fits(scope: &str, resource: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn msgs(object: &Value) -> Vec<String> {
+    fn create_messages(object: &Value) -> Vec<String> {
         let mut errors = ErrorList::new();
-        spec(&mut errors, object);
+        validate_quota_spec(&mut errors, object);
         errors.iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn scopes_fit_what_is_limited() {
+    fn rejects_scopes_that_do_not_apply() {
         assert_eq!(
-            msgs(&json!({"hard": {"pods": "1"}, "scopes": ["BestEffort"]})),
+            create_messages(&json!({"hard": {"pods": "1"}, "scopes": ["BestEffort"]})),
             [""; 0]
         );
         assert_eq!(
-            msgs(&json!({"hard": {"cpu": "1"}, "scopes": ["BestEffort", "NotBestEffort", "X"]})),
+            create_messages(&json!({"hard": {"cpu": "1"}, "scopes": ["BestEffort", "NotBestEffort", "X"]})),
             [
                 "spec.scopes: Invalid value: [\"BestEffort\",\"NotBestEffort\",\"X\"]: unsupported scope applied to \
                  resource",
@@ -319,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_selector_is_shown_in_its_own_order() {
+    fn prints_selectors_in_declaration_order() {
         let object = json!({"hard": {"services": "1"}, "scopeSelector": {"matchExpressions": [
             {"scopeName": "PriorityClass", "operator": "In", "values": ["a"]},
             {"scopeName": "Terminating", "operator": "Exists"},
@@ -327,11 +353,11 @@ mod tests {
         let messages = "spec.scopeSelector.matchExpressions: Invalid value: {\"MatchExpressions\":[{\"ScopeName\":\
                     \"PriorityClass\",\"Operator\":\"In\",\"Values\":[\"a\"]},{\"ScopeName\":\"Terminating\",\
                     \"Operator\":\"Exists\",\"Values\":null}]}: unsupported scope applied to resource";
-        assert_eq!(msgs(&object), [messages, messages]);
+        assert_eq!(create_messages(&object), [messages, messages]);
     }
 
     #[test]
-    fn requests_above_limits_are_warned_about() {
+    fn warns_of_requests_above_limits() {
         let quota = json!({"spec": {"hard": {"cpu": "2", "limits.cpu": "1", "requests.memory": "1", "limits.memory": "2"}}});
         assert_eq!(
             ResourceQuota.warnings(&quota, None),
@@ -341,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_part_limits_from_the_rest() {
+    fn row_separates_limits_from_requests() {
         let quota = json!({
             "metadata": {"name": "q"},
             "status": {"hard": {"limits.cpu": "2", "pods": "4", "cpu": "1"}, "used": {"pods": "3"}},

@@ -1,4 +1,4 @@
-//! Who a pod is.
+//! ServiceAccount: the identity of a pod.
 
 use serde_json::{Value, json};
 
@@ -16,12 +16,12 @@ const COLUMNS: &[Column] = &[Column::name(), Column::age()];
 impl RestStrategy for ServiceAccount {
     // upstream: pkg/registry/core/serviceaccount/strategy.go PrepareForCreate
     fn prepare_for_create(&self, object: &mut Value, _: &StrategyContext<'_>) {
-        keep_names_of_secrets(object);
+        clean_secret_references(object);
     }
 
     // upstream: pkg/registry/core/serviceaccount/strategy.go PrepareForUpdate
     fn prepare_for_update(&self, new: &mut Value, _: &Value, _: &StrategyContext<'_>) {
-        keep_names_of_secrets(new);
+        clean_secret_references(new);
     }
 
     // upstream: pkg/registry/core/serviceaccount/strategy.go WarningsOnCreate, WarningsOnUpdate
@@ -46,8 +46,9 @@ impl RestStrategy for ServiceAccount {
     }
 }
 
-/// The secrets are of the same namespace and kind: their names tell all.
-fn keep_names_of_secrets(account: &mut Value) {
+/// References to secrets keep only the name: namespace and kind are implied.
+// upstream: pkg/registry/core/serviceaccount/strategy.go cleanSecretReferences
+fn clean_secret_references(account: &mut Value) {
     for secret in account.items_mut("secrets") {
         *secret = match secret.remove("name") {
             Some(name) => json!({"name": name}),
@@ -61,15 +62,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_secrets_only_the_names_are_kept() {
+    fn keeps_only_names_of_secrets() {
         let mut account =
             json!({"secrets": [{"kind": "Secret", "name": "a", "namespace": "other"}, {"uid": "1"}]});
-        keep_names_of_secrets(&mut account);
+        clean_secret_references(&mut account);
         assert_eq!(account, json!({"secrets": [{"name": "a"}, {}]}));
     }
 
     #[test]
-    fn a_warning_is_given_once() {
+    fn warns_once_of_mountable_secrets() {
         let marked = json!({"metadata": {"annotations": {MOUNTABLE_SECRETS: "true"}}});
         assert_eq!(ServiceAccount.warnings(&marked, None).len(), 1);
         assert_eq!(ServiceAccount.warnings(&marked, Some(&json!({}))).len(), 1);

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     field::{Error, Path},
-    kinds::{core::endpoint_ip::endpoint_ip, field_checks},
+    kinds::{core::endpoint_ip::validate_endpoint_ip, field_checks},
     name::{self, Strictness},
     strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row},
     time::Time,
@@ -286,7 +286,7 @@ fn validate_address(kind: &str, address: &str, list: &Path<'_>, index: usize, er
             format!("must be an {kind} address"),
         ));
     }
-    endpoint_ip(errors, &at, address);
+    validate_endpoint_ip(errors, &at, address);
 }
 
 // upstream: pkg/apis/discovery/validation/validation.go validateHints; an excess of zones returns before the nodes are validated

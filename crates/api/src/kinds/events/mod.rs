@@ -1,7 +1,7 @@
 //! The kinds of the `events.k8s.io` group, one file per kind.
 
 use crate::{
-    kinds::core::event::{Event, Form},
+    kinds::core::event::{Event, EventGroup},
     strategy::RestStrategy,
 };
 
@@ -9,7 +9,7 @@ use crate::{
 /// The strategy of a kind of this group.
 pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     Some(match kind {
-        "Event" => &Event(Form::Events),
+        "Event" => &Event(EventGroup::Events),
         _ => return None,
     })
 }

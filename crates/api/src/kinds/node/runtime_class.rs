@@ -55,7 +55,7 @@ impl RestStrategy for RuntimeClass {
         let selector = new.at("scheduling").entries("nodeSelector");
         selector
             .keys()
-            .filter_map(|label| node_selector::deprecated(label))
+            .filter_map(|label| node_selector::deprecated_label_message(label))
             .map(|message| format!("scheduling.nodeSelector: {message}"))
             .collect()
     }

@@ -17,7 +17,7 @@ use crate::{
     kinds::{
         condition,
         core::{
-            node_selector::{self, Values},
+            node_selector::{self, InvalidSelectorValues},
             volume::source::validate_csi_driver_name,
         },
         field_checks,
@@ -214,9 +214,9 @@ fn validate_allocation_result(
     }
     if allocation.has("nodeSelector") {
         let field_path = at.child("nodeSelector");
-        node_selector::validate(
+        node_selector::validate_node_selector(
             allocation.at("nodeSelector"),
-            Values::Checked,
+            InvalidSelectorValues::Checked,
             &field_path,
             errors,
         );

@@ -6,7 +6,7 @@ use super::{capacity, declarative, names, taint};
 use crate::{
     field::{Error, Path},
     kinds::{
-        core::node_selector::{self, Values},
+        core::node_selector::{self, InvalidSelectorValues},
         field_checks,
     },
     name::NameFormat,
@@ -221,7 +221,12 @@ fn validate_node_selection(device: &Value, each_selects: bool, at: &Path<'_>, er
     if device.has("nodeSelector") {
         set_fields.push("`nodeSelector`");
         let field_path = at.child("nodeSelector");
-        node_selector::validate(device.at("nodeSelector"), Values::Checked, &field_path, errors);
+        node_selector::validate_node_selector(
+            device.at("nodeSelector"),
+            InvalidSelectorValues::Checked,
+            &field_path,
+            errors,
+        );
     }
     match device.at("allNodes").as_bool() {
         None => {}

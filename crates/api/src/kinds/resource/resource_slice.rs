@@ -10,7 +10,7 @@ use crate::{
     go,
     kinds::{
         core::{
-            node_selector::{self, Values},
+            node_selector::{self, InvalidSelectorValues},
             volume::source::validate_csi_driver_name,
         },
         field_checks,
@@ -288,12 +288,12 @@ fn validate_node_selection(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) 
         set_fields.push("`nodeSelector`");
         let selector = spec.at("nodeSelector");
         let field_path = at.child("nodeSelector");
-        node_selector::validate(selector, Values::Checked, &field_path, errors);
+        node_selector::validate_node_selector(selector, InvalidSelectorValues::Checked, &field_path, errors);
         if selector.items("nodeSelectorTerms").len() != 1 {
             let detail = "must have exactly one node selector term";
             errors.push(Error::invalid(
                 &field_path.child("nodeSelectorTerms"),
-                BadValue::Printed(node_selector::printed_terms(selector)),
+                BadValue::Printed(node_selector::terms_to_go_json(selector)),
                 detail,
             ));
         }

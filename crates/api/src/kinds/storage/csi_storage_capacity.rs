@@ -53,9 +53,9 @@ impl RestStrategy for CsiStorageCapacity {
         let mut warnings = Vec::new();
         let topology = new.at("nodeTopology");
         let at = Path::new("nodeTopology");
-        node_selector::warnings(topology, &at, &mut warnings);
+        node_selector::get_warnings_for_term(topology, &at, &mut warnings);
         for label in topology.entries("matchLabels").keys() {
-            if let Some(detail) = node_selector::deprecated(label) {
+            if let Some(detail) = node_selector::deprecated_label_message(label) {
                 warnings.push(format!("nodeTopology.matchLabels.{label}: {detail}"));
             }
         }

@@ -62,7 +62,7 @@ impl RestStrategy for StorageClass {
         let mut warnings = Vec::new();
         for (i, term) in new.items("allowedTopologies").iter().enumerate() {
             for (j, requirement) in term.items("matchLabelExpressions").iter().enumerate() {
-                if let Some(detail) = node_selector::deprecated(requirement.text("key")) {
+                if let Some(detail) = node_selector::deprecated_label_message(requirement.text("key")) {
                     let field_path = format!("allowedTopologies[{i}].matchLabelExpressions[{j}].key");
                     warnings.push(format!("{field_path}: {detail}"));
                 }

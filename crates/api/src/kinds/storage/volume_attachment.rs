@@ -6,7 +6,7 @@ use crate::{
     field::{Error, Path},
     kinds::{
         core::{
-            persistent_volume::{Context, default_sources, validate_volume_spec},
+            persistent_volume::{VolumeSpecHolder, default_sources, validate_volume_spec},
             volume::source::validate_csi_driver_name,
         },
         field_checks, status_meta,
@@ -126,7 +126,7 @@ fn validate_volume_attachment(object: &Value, errors: &mut ErrorList) {
         (Some(_), false) => {}
         (None, true) => validate_volume_spec(
             source.at("inlineVolumeSpec"),
-            Context::Inline,
+            VolumeSpecHolder::Inline,
             &field_path.child("inlineVolumeSpec"),
             errors,
         ),

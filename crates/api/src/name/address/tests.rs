@@ -13,7 +13,7 @@ fn detail(errors: Vec<Error>) -> String {
 #[test]
 fn new_fields_take_one_form_of_an_address() {
     let at = Path::new("f");
-    for (value, fault) in [
+    for (value, detail_text) in [
         ("10.0.0.1", ""),
         ("2001:db8::1", ""),
         ("::", ""),
@@ -36,7 +36,7 @@ fn new_fields_take_one_form_of_an_address() {
         ("2001:DB8::1", "must be in canonical form (\"2001:db8::1\")"),
         ("2001:db8:0:0::1", "must be in canonical form (\"2001:db8::1\")"),
     ] {
-        assert_eq!(detail(validate_ip(&at, value)), fault, "{value}");
+        assert_eq!(detail(validate_ip(&at, value)), detail_text, "{value}");
     }
 }
 
@@ -57,7 +57,7 @@ fn old_fields_take_what_they_took() {
 #[test]
 fn networks_have_no_bits_beyond_the_prefix() {
     let at = Path::new("f");
-    for (value, fault) in [
+    for (value, detail_text) in [
         ("10.0.0.0/8", ""),
         ("0.0.0.0/0", ""),
         ("2001:db8::/64", ""),
@@ -72,7 +72,7 @@ fn networks_have_no_bits_beyond_the_prefix() {
         ("10.1.0.0/8", "must not have bits set beyond the prefix length"),
         ("2001:DB8::/64", "must be in canonical form (\"2001:db8::/64\")"),
     ] {
-        assert_eq!(detail(validate_cidr(&at, value)), fault, "{value}");
+        assert_eq!(detail(validate_cidr(&at, value)), detail_text, "{value}");
     }
     assert!(validate_legacy_cidr(&at, "10.1.0.0/08", Strictness::Sloppy, &[]).is_empty());
 }

@@ -1,6 +1,6 @@
 //! How deep a document is while operations change it.
 //!
-//! Whatever drops, copies or encodes a document goes down into it level by level on the stack, so every operation is
+//! Whatever drops, copies or encodes a document descends into it level by level on the stack, so every operation is
 //! checked before it nests anything. Nothing here recurses.
 
 use serde_json::Value;
@@ -9,7 +9,7 @@ use super::document::Part;
 use crate::decode::MAX_DEPTH;
 
 /// How deep operations may nest a document: as deep as bodies are decoded.
-pub(super) const MOST_DEPTH: usize = MAX_DEPTH;
+pub(super) const MAX_NESTING: usize = MAX_DEPTH;
 
 /// How many values are visited to measure what operations move. Few moves need it: see [`Depth::check_moved`].
 const MOST_MEASURED: usize = 4_000_000;
@@ -44,9 +44,9 @@ impl Depth {
     /// Notes that a value is set at a path; `None` if that is too deep. It visits the whole value.
     pub(super) fn check_added(&mut self, path: &str, value: &Value) -> Option<()> {
         let above = levels(path);
-        let room = MOST_DEPTH.checked_sub(above)?;
+        let remaining = MAX_NESTING.checked_sub(above)?;
         let mut visits = usize::MAX;
-        let depth = measure(Visited::Value(value), room, &mut visits)?;
+        let depth = measure(Visited::Value(value), remaining, &mut visits)?;
         self.bound = self.bound.max(above + depth);
         Some(())
     }
@@ -58,12 +58,12 @@ impl Depth {
     /// so that many moves of large parts cost little.
     pub(super) fn check_moved(&mut self, from: &str, path: &str, part: &Part) -> Option<()> {
         let above = levels(path);
-        let room = MOST_DEPTH.checked_sub(above)?;
+        let remaining = MAX_NESTING.checked_sub(above)?;
         let bound = self.bound.saturating_sub(levels(from));
-        let depth = if bound <= room {
+        let depth = if bound <= remaining {
             bound
         } else {
-            measure(Visited::Part(part), room, &mut self.left)?
+            measure(Visited::Part(part), remaining, &mut self.left)?
         };
         self.bound = self.bound.max(above + depth);
         Some(())
@@ -143,11 +143,11 @@ mod tests {
         depth.check_moved("/a", "/c/a", &part).unwrap();
         assert_eq!((depth.bound, depth.left), (4, MOST_MEASURED));
 
-        depth.bound = MOST_DEPTH;
+        depth.bound = MAX_NESTING;
         depth.left = 10;
         depth.check_moved("/a", "/c/a", &part).unwrap();
         depth.check_moved("/a", "/c/a", &part).unwrap();
-        assert_eq!((depth.bound, depth.left), (MOST_DEPTH, 2));
+        assert_eq!((depth.bound, depth.left), (MAX_NESTING, 2));
         assert!(depth.check_moved("/a", "/c/a", &part).is_none());
     }
 }

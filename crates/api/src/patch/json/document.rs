@@ -1,7 +1,7 @@
 //! A document while operations change it.
 //!
 //! Lists are kept in pieces, so that to insert or to remove an item moves a piece and not the rest of the list. A part is
-//! opened when an operation first goes through it; the rest stays as it is.
+//! opened when an operation first passes through it; the rest stays as it is.
 
 use std::{
     collections::{BTreeMap, btree_map},
@@ -15,7 +15,7 @@ use super::pointer::{index, unescape};
 /// A part of the document.
 #[derive(Debug)]
 pub(super) enum Part {
-    /// No operation went through it.
+    /// No operation passed through it.
     Whole(Value),
     /// An object.
     Fields(BTreeMap<String, Part>),
@@ -34,7 +34,7 @@ pub(super) struct Items {
 /// Items of a piece.
 const MOST_ITEMS: usize = 512;
 
-/// What holds a place, and the name of the place in it.
+/// The container that a pointer leads to, and the key in it.
 pub(super) struct Holder<'d> {
     part: &'d mut Part,
     name: String,
@@ -44,7 +44,7 @@ pub(super) struct Holder<'d> {
 enum Unfinished {
     Fields {
         done: Map<String, Value>,
-        /// The field whose value comes next.
+        /// The field whose value is next.
         name: String,
         rest: btree_map::IntoIter<String, Part>,
     },
@@ -57,7 +57,7 @@ enum Unfinished {
 // --- Part ---
 
 impl Part {
-    /// What holds the place that a path names; `None` if nothing does.
+    /// The container that a path leads to; `None` if nothing does.
     pub(super) fn holder(&mut self, path: &str) -> Option<Holder<'_>> {
         let (parents, name) = path.rsplit_once('/')?;
         let mut part = self;
@@ -210,17 +210,17 @@ impl Unfinished {
 // --- Holder ---
 
 impl<'d> Holder<'d> {
-    /// What is at the place; `None` if its object has no such field, or its list no such item.
+    /// What is at the location; `None` if its object has no such field, or its list no such item.
     pub(super) fn get(self) -> Option<&'d mut Part> {
         self.part.child(&self.name)
     }
 
-    /// Whether a list holds the place.
+    /// Whether the container is a list.
     pub(super) fn is_item(&self) -> bool {
         matches!(self.part, Part::Items(_))
     }
 
-    /// Sets a field, or inserts an item; `None` if the list has no such place.
+    /// Sets a field, or inserts an item; `None` if the list has no such location.
     pub(super) fn add(self, value: Part) -> Option<()> {
         match self.part {
             Part::Items(items) if self.name == "-" => items.insert(items.len, value),

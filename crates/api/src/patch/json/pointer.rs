@@ -1,15 +1,15 @@
-//! Places in a document (RFC 6901).
+//! JSON pointers (RFC 6901).
 
 use std::io;
 
 use serde_json::Value;
 
-/// The place an index means in a list of some places. It may count from the end.
-pub(super) fn index(text: &str, places: usize) -> Option<usize> {
+/// The position an index means in a list of this length. It may count from the end.
+pub(super) fn index(text: &str, length: usize) -> Option<usize> {
     let number: i64 = text.parse().ok()?;
-    let places = i64::try_from(places).ok()?;
-    let number = if number < 0 { number + places } else { number };
-    if (0..places).contains(&number) {
+    let length = i64::try_from(length).ok()?;
+    let number = if number < 0 { number + length } else { number };
+    if (0..length).contains(&number) {
         usize::try_from(number).ok()
     } else {
         None

@@ -26,7 +26,7 @@ pub enum Error {
     /// An item of a list to merge is a list.
     #[error("lists of lists are not supported")]
     ListOfLists,
-    /// An item has no value for the field that tells items apart.
+    /// An item has no value for the field that identifies items.
     #[error("map: {map} does not contain declared merge key: {key}")]
     NoMergeKey {
         /// The item.
@@ -34,10 +34,10 @@ pub enum Error {
         /// The field.
         key: String,
     },
-    /// `$patch` says something nobody knows.
+    /// `$patch` has an unknown value.
     #[error("unknown patch type: {directive} in map: {map}")]
     UnknownDirective {
-        /// What it says.
+        /// What it states.
         directive: String,
         /// The object it stands in.
         map: String,
@@ -67,7 +67,7 @@ pub enum Error {
     /// An order is given to lists that are empty.
     #[error("no elements in any of the given slices")]
     EmptyLists,
-    /// The plan merges objects, and does not say what tells them apart.
+    /// The type merges objects, and declares no merge key.
     #[error("cannot merge lists without merge key for {0}")]
     NoPlan(&'static str),
     /// The type has no such field.
@@ -95,7 +95,7 @@ pub enum Error {
 // --- Error ---
 
 impl Error {
-    /// The answer to the client. Most faults are told as if they were the server's: so it always was.
+    /// The answer to the client. Most errors are reported as if they were the server's: as upstream does.
     pub fn status(&self) -> Status {
         match self {
             Error::Malformed(_)

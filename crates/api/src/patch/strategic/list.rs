@@ -15,7 +15,7 @@ use crate::{
 
 /// Merges the items of a patch into a list: objects by their key, scalars by their value.
 ///
-/// Items of the patch stand in the order of the patch; others keep their place among them where they can.
+/// Items of the patch stand in the order of the patch; others keep their position among them where they can.
 pub(super) fn merge(
     list: Vec<Value>,
     patch: Vec<Value>,
@@ -58,36 +58,37 @@ pub(super) fn delete(
     if item_type(&list, patch)?.is_object() {
         return merge(list, patch.to_vec(), items, plan, work);
     }
-    let gone: HashSet<_> = patch.iter().collect();
-    Ok(list.into_iter().filter(|item| !gone.contains(item)).collect())
+    let deleted: HashSet<_> = patch.iter().collect();
+    Ok(list.into_iter().filter(|item| !deleted.contains(item)).collect())
 }
 
 /// Puts items in order: those that `first` names as it names them, the others as `second` does, and the others
-/// before those of the first that they stood before. Items are named by what tells them apart.
+/// before those of the first that they stood before. Items are named by what identifies them.
 pub(super) fn arrange(
     items: Vec<Value>,
     first: &[Value],
     second: &[Value],
     key: Option<&str>,
 ) -> Result<Vec<Value>, Error> {
-    let (first, second) = (places(first), places(second));
+    let first = positions(first);
+    let second = positions(second);
     let mut named = Vec::new();
     let mut others = Vec::new();
     for item in items {
         let id = identity(&item, key)?;
         let live = second.get(id).copied();
         match first.get(id) {
-            Some(place) => named.push((*place, live, item)),
+            Some(position) => named.push((*position, live, item)),
             None => others.push((live, item)),
         }
     }
-    named.sort_by_key(|(place, _, _)| *place);
+    named.sort_by_key(|(position, _, _)| *position);
     others.sort_by_key(|(live, _)| *live);
     let mut arranged = Vec::with_capacity(named.len() + others.len());
     let mut others = others.into_iter().peekable();
-    for (_, place, item) in named {
+    for (_, position, item) in named {
         while let Some((_, other)) =
-            others.next_if(|(live, _)| live.is_some() && place.is_some() && *live < place)
+            others.next_if(|(live, _)| live.is_some() && position.is_some() && *live < position)
         {
             arranged.push(other);
         }
@@ -97,7 +98,7 @@ pub(super) fn arrange(
     Ok(arranged)
 }
 
-/// What tells the items of a list apart, one by one.
+/// What identifies the items of a list, one by one.
 pub(super) fn identities(list: &[Value], key: Option<&str>) -> Result<Vec<Value>, Error> {
     list.iter().map(|item| identity(item, key).cloned()).collect()
 }
@@ -127,16 +128,16 @@ fn merge_by_key(
     let live = identities(&list, Some(key))?;
     let named = identities(&patch, Some(key))?;
     let mut known: HashMap<&Value, usize> = HashMap::with_capacity(live.len());
-    for (place, id) in live.iter().enumerate() {
-        known.entry(id).or_insert(place);
+    for (position, id) in live.iter().enumerate() {
+        known.entry(id).or_insert(position);
     }
     for (id, item) in named.iter().zip(patch) {
         let Value::Object(item) = item else {
             return Err(Error::not_an_object(&item));
         };
-        if let Some(place) = known.get(id) {
-            if let Value::Object(current) = mem::take(&mut list[*place]) {
-                list[*place] = Value::Object(merge_objects(current, item, items, work)?);
+        if let Some(position) = known.get(id) {
+            if let Value::Object(current) = mem::take(&mut list[*position]) {
+                list[*position] = Value::Object(merge_objects(current, item, items, work)?);
             }
         } else {
             known.insert(id, list.len());
@@ -153,7 +154,7 @@ fn obey_directives(
     key: &str,
 ) -> Result<(Vec<Value>, Vec<Value>), Error> {
     let mut plain = Vec::with_capacity(patch.len());
-    let mut gone = HashSet::new();
+    let mut deleted = HashSet::new();
     let mut replaces = false;
     for item in patch {
         let Value::Object(map) = &item else {
@@ -165,7 +166,7 @@ fn obey_directives(
         };
         match directive.as_str() {
             Some("delete") => {
-                gone.insert(map.get(key).ok_or_else(|| Error::no_merge_key(map, key))?.clone());
+                deleted.insert(map.get(key).ok_or_else(|| Error::no_merge_key(map, key))?.clone());
             }
             Some("replace") => replaces = true,
             Some("merge") => return Err(Error::MergeInList),
@@ -175,20 +176,20 @@ fn obey_directives(
     if replaces {
         return Ok((plain, Vec::new()));
     }
-    list.retain(|item| item.get(key).is_none_or(|id| !gone.contains(id)));
+    list.retain(|item| item.get(key).is_none_or(|id| !deleted.contains(id)));
     Ok((list, plain))
 }
 
 /// Where each is named for the first time.
-fn places(names: &[Value]) -> HashMap<&Value, usize> {
-    let mut places = HashMap::with_capacity(names.len());
-    for (place, name) in names.iter().enumerate() {
-        places.entry(name).or_insert(place);
+fn positions(names: &[Value]) -> HashMap<&Value, usize> {
+    let mut positions = HashMap::with_capacity(names.len());
+    for (position, name) in names.iter().enumerate() {
+        positions.entry(name).or_insert(position);
     }
-    places
+    positions
 }
 
-/// What tells an item from others: itself, or the value of its key.
+/// The identity of an item: itself, or the value of its key.
 fn identity<'v>(item: &'v Value, key: Option<&str>) -> Result<&'v Value, Error> {
     let Some(key) = key else { return Ok(item) };
     let map: &Object = item.as_object().ok_or_else(|| Error::not_an_object(item))?;

@@ -79,8 +79,8 @@ fn follows(list: &[Value], order: &[Value], key: Option<&str>) -> Result<(), Err
     }
     let mut rest = order.iter();
     'items: for item in list.iter().filter(|item| item.get(DIRECTIVE).is_none()) {
-        for place in rest.by_ref() {
-            if same_item(item, place, key)? {
+        for listed in rest.by_ref() {
+            if same_item(item, listed, key)? {
                 continue 'items;
             }
         }
@@ -92,13 +92,13 @@ fn follows(list: &[Value], order: &[Value], key: Option<&str>) -> Result<(), Err
     Ok(())
 }
 
-fn same_item(item: &Value, place: &Value, key: Option<&str>) -> Result<bool, Error> {
-    let Some(key) = key else { return Ok(item == place) };
+fn same_item(item: &Value, listed: &Value, key: Option<&str>) -> Result<bool, Error> {
+    let Some(key) = key else { return Ok(item == listed) };
     let id = |value: &Value| {
         let map = value.as_object().ok_or_else(|| Error::not_an_object(value))?;
         map.get(key).cloned().ok_or_else(|| Error::no_merge_key(map, key))
     };
-    Ok(id(item)? == id(place)?)
+    Ok(id(item)? == id(listed)?)
 }
 
 fn take_list(object: &mut Object, name: &str) -> Result<Option<Vec<Value>>, Error> {

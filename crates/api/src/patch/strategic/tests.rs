@@ -240,7 +240,7 @@ fn items_are_merged_by_their_key() {
         )["items"][0]["ports"],
         json!([{"port": 80, "protocol": "UDP"}, {"port": 443}])
     );
-    // New items come first; those that stay keep their place among the ones the patch names.
+    // New items are first; those that stay keep their position among the ones the patch names.
     let names = |value: Value| -> Vec<String> {
         value["items"]
             .as_array()
@@ -349,7 +349,7 @@ fn keys_that_are_not_retained_go() {
 }
 
 #[test]
-fn faults_are_told_in_known_words() {
+fn reports_errors_with_upstream_messages() {
     let object = json!({
         "items": [{"name": "a"}], "unplanned": [{"port": 1}], "grid": [["x"]], "finalizers": ["f"],
         "deep": {"k": {"l": "m"}}, "other": {"x": {}}, "args": ["a"],
@@ -485,7 +485,7 @@ proptest! {
 }
 
 #[test]
-fn an_object_is_replaced_where_its_type_says_so() {
+fn replaces_objects_with_patch_strategy_replace() {
     let budget = crate::schema::schema()
         .kind("policy", "v1", "PodDisruptionBudget")
         .expect("there is such a kind");

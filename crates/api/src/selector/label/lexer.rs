@@ -1,4 +1,4 @@
-//! The words of a selector.
+//! The tokens of a selector.
 
 /// What a word is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,23 +20,23 @@ pub(super) enum Kind {
 
 /// A word, and what errors show of it.
 #[derive(Clone, Debug)]
-pub(super) struct Word {
+pub(super) struct ScannedItem {
     pub(super) kind: Kind,
     pub(super) text: String,
 }
 
-/// All words of a selector, the end included. A NUL ends a word, and alone it ends the selector.
-pub(super) fn words(selector: &str) -> Vec<Word> {
+/// All tokens of a selector, the end included. A NUL ends a word, and alone it ends the selector.
+pub(super) fn scan(selector: &str) -> Vec<ScannedItem> {
     let mut rest = selector;
-    let mut words = Vec::new();
+    let mut items = Vec::new();
     loop {
         rest = rest.trim_start_matches(is_space);
         let Some(first) = rest.chars().next().filter(|c| *c != '\0') else {
-            words.push(Word {
+            items.push(ScannedItem {
                 kind: Kind::End,
                 text: String::new(),
             });
-            return words;
+            return items;
         };
         let (word, length) = if is_sign(first) {
             sign(rest)
@@ -45,11 +45,11 @@ pub(super) fn words(selector: &str) -> Vec<Word> {
         };
         rest = &rest[length..];
         rest = rest.strip_prefix('\0').unwrap_or(rest);
-        words.push(word);
+        items.push(word);
     }
 }
 
-fn identifier(rest: &str) -> (Word, usize) {
+fn identifier(rest: &str) -> (ScannedItem, usize) {
     let length = rest
         .find(|c| is_sign(c) || is_space(c) || c == '\0')
         .unwrap_or(rest.len());
@@ -59,10 +59,10 @@ fn identifier(rest: &str) -> (Word, usize) {
         "notin" => Kind::NotIn,
         _ => Kind::Identifier,
     };
-    (Word { kind, text }, length)
+    (ScannedItem { kind, text }, length)
 }
 
-fn sign(rest: &str) -> (Word, usize) {
+fn sign(rest: &str) -> (ScannedItem, usize) {
     let two = match rest.as_bytes() {
         [b'=', b'=', ..] => Some(Kind::DoubleEquals),
         [b'!', b'=', ..] => Some(Kind::NotEquals),
@@ -70,7 +70,7 @@ fn sign(rest: &str) -> (Word, usize) {
     };
     if let Some(kind) = two {
         return (
-            Word {
+            ScannedItem {
                 kind,
                 text: rest[..2].to_owned(),
             },
@@ -87,7 +87,7 @@ fn sign(rest: &str) -> (Word, usize) {
         _ => Kind::Less,
     };
     (
-        Word {
+        ScannedItem {
             kind,
             text: rest[..1].to_owned(),
         },

@@ -30,12 +30,12 @@ pub enum InvalidValues {
     Taken,
 }
 
-/// Whether operators nobody knows are taken.
+/// Whether unknown operators are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnknownOperators {
     /// They are errors.
     Refused,
-    /// They are taken: others judge them.
+    /// They are accepted: other code validates them.
     Taken,
 }
 
@@ -132,13 +132,13 @@ pub fn validate_requirement(
     errors.extend(
         name::validate_label_key(key)
             .into_iter()
-            .map(|fault| Error::invalid(&at.child("key"), key, fault)),
+            .map(|message| Error::invalid(&at.child("key"), key, message)),
     );
     if values == InvalidValues::Refused {
         let values_at = at.child("values");
         for (i, value) in values_of(expression).enumerate() {
-            let faults = name::validate_label_value(value).into_iter();
-            errors.extend(faults.map(|fault| Error::invalid(&values_at.index(i), value, fault)));
+            let messages = name::validate_label_value(value).into_iter();
+            errors.extend(messages.map(|message| Error::invalid(&values_at.index(i), value, message)));
         }
     }
     errors

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{
     Operator, Requirement, joined,
-    lexer::{Kind, Word, words},
+    lexer::{Kind, ScannedItem, scan},
 };
 use crate::{
     field::{Error, Path},
@@ -24,7 +24,7 @@ pub enum ParseError {
 
 struct Parser<'p> {
     /// Ends with the end.
-    words: Vec<Word>,
+    scanned_items: Vec<ScannedItem>,
     next: usize,
     at: &'p Path<'p>,
 }
@@ -34,7 +34,7 @@ const OPERATORS: &str = "in, notin, =, ==, !=, gt, lt";
 /// All requirements, in the order of the text.
 pub(super) fn parse(text: &str, at: &Path<'_>) -> Result<Vec<Requirement>, ParseError> {
     Parser {
-        words: words(text),
+        scanned_items: scan(text),
         next: 0,
         at,
     }
@@ -90,7 +90,7 @@ impl Parser<'_> {
     }
 
     fn comparison(&mut self) -> Result<(Operator, BTreeSet<String>), String> {
-        let word = self.words[self.next].clone();
+        let word = self.scanned_items[self.next].clone();
         self.take();
         let operator = match word.kind {
             Kind::In => Operator::In,
@@ -167,9 +167,9 @@ impl Parser<'_> {
         }
     }
 
-    /// The next word. `in` and `notin` are words like others, except where an operator is asked for.
+    /// The next word. `in` and `notin` are identifiers like others, except where an operator is asked for.
     fn peek(&self) -> (Kind, String) {
-        let word = &self.words[self.next.min(self.words.len() - 1)];
+        let word = &self.scanned_items[self.next.min(self.scanned_items.len() - 1)];
         let kind = match word.kind {
             Kind::In | Kind::NotIn => Kind::Identifier,
             kind => kind,

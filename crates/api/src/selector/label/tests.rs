@@ -17,7 +17,7 @@ fn selectors_have_one_text() {
         ("", ""),
         ("  a = b ", "a=b"),
         ("z,a==b", "a==b,z"),
-        ("k in (c,a, b),!gone", "!gone,k in (a,b,c)"),
+        ("k in (c,a, b),!absent", "!absent,k in (a,b,c)"),
         ("k notin ()", "k notin ()"),
         ("k in (,a)", "k in (,a)"),
         ("k in (a,,b)", "k in (,a,b)"),
@@ -187,7 +187,7 @@ fn objects_become_selectors() {
 }
 
 #[test]
-fn objects_are_judged_field_by_field() {
+fn validates_label_selector_objects() {
     let at = Path::new("s");
     let selector = json!({
         "matchLabels": {"a b": "c"},

@@ -81,7 +81,7 @@ fn fields_that_others_put_into_a_removed_item_go_with_it_unless_owned() {
     let mut world = World::new();
     let one = json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "1"}]}}}});
     world.apply("m1", one);
-    // A default: in the object, but nobody's.
+    // A default: in the object, but without an owner.
     let mut object = world.live().clone();
     object["spec"]["template"]["spec"]["containers"][0]["command"] = json!(["sh"]);
     world.live = Some(object);
@@ -90,10 +90,10 @@ fn fields_that_others_put_into_a_removed_item_go_with_it_unless_owned() {
 }
 
 #[test]
-fn a_struct_that_its_last_owner_leaves_goes_with_all_that_nobody_owns() {
+fn removes_a_struct_with_unowned_fields_when_its_last_owner_leaves() {
     let mut world = World::new();
     world.apply("m1", json!({"spec": {"replicas": 1}}));
-    // A default: in the object, but nobody's.
+    // A default: in the object, but without an owner.
     let mut object = world.live().clone();
     object["spec"]["paused"] = json!(false);
     world.live = Some(object);
@@ -102,7 +102,7 @@ fn a_struct_that_its_last_owner_leaves_goes_with_all_that_nobody_owns() {
 }
 
 #[test]
-fn a_struct_that_somebody_has_a_part_of_keeps_what_nobody_owns() {
+fn keeps_unowned_fields_of_a_struct_that_has_an_owned_field() {
     let mut world = World::new();
     world.apply("m1", json!({"spec": {"replicas": 1}}));
     world.apply("m2", json!({"spec": {"anything": 1}}));
@@ -114,7 +114,7 @@ fn a_struct_that_somebody_has_a_part_of_keeps_what_nobody_owns() {
 }
 
 #[test]
-fn one_conflict_is_told_in_one_line() {
+fn reports_one_conflict_in_one_line() {
     let mut world = World::new();
     world.put("kubectl", json!({"spec": {"replicas": 1}}));
     let (message, causes) = world.conflicts("m1", json!({"spec": {"replicas": 2}}));
@@ -132,7 +132,7 @@ fn one_conflict_is_told_in_one_line() {
 }
 
 #[test]
-fn many_conflicts_are_told_by_owner() {
+fn reports_many_conflicts_by_manager() {
     let mut world = World::new();
     let container =
         |image: &str| json!([{"name": "c", "image": image, "ports": [{"containerPort": 80, "name": image}]}]);

@@ -51,7 +51,7 @@ impl World {
     fn configuration(fields: Value) -> Value {
         let mut object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "x"}});
         let Value::Object(fields) = fields else {
-            panic!("fields come as an object")
+            panic!("fields are an object")
         };
         for (name, value) in fields {
             match (object.get_mut(&name).and_then(Value::as_object_mut), value) {
@@ -111,7 +111,7 @@ impl World {
         drop_nulls(&mut object);
         object["metadata"]["uid"] = json!("1");
         if let Some(live) = &self.live {
-            settle(live, &mut object);
+            ignore_managed_fields_timestamps(live, &mut object);
         }
         self.live = Some(object);
         self.live.as_ref().unwrap()

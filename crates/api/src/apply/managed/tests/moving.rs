@@ -9,7 +9,7 @@ use crate::{
 };
 
 #[test]
-fn records_in_versions_that_are_gone_are_forgotten() {
+fn drops_managed_fields_of_removed_versions() {
     let mut world = World::new();
     world.apply("m", json!({"data": {"a": "1"}}));
     let mut object = world.live().clone();

@@ -20,7 +20,7 @@ fn creating_records_all_that_a_blank_object_has_not() {
 }
 
 #[test]
-fn updates_take_what_they_change_and_what_they_remove_belongs_to_nobody() {
+fn update_owns_changed_fields_and_disowns_removed_fields() {
     let mut world = World::new();
     world.apply("m1", json!({"data": {"a": "1", "b": "1", "c": "1"}}));
     world.put("u", json!({"data": {"a": "2", "c": "1"}}));
@@ -84,7 +84,7 @@ fn an_empty_record_in_a_request_means_forget_it() {
         world.put("m", json!({"data": {"a": "1"}}));
         world.change("m", "", |object| object["metadata"]["managedFields"] = list);
         assert!(world.owners().is_empty());
-        // Without a record, updates leave none; the first apply says what was there before.
+        // Without a record, updates leave none; the first apply records what was there before.
         world.change("m", "", |object| object["data"]["b"] = json!("1"));
         assert!(world.owners().is_empty());
         world.apply("m1", json!({"data": {"c": "1"}}));

@@ -1,17 +1,16 @@
-//! Reports of what happened to objects, of two groups: the core group and `events.k8s.io`. Both are one thing under
-//! two sets of names; [`to_core`] and [`from_core`] change the one into the other.
+//! Event of the core group and of `events.k8s.io`. Both are one stored kind; [`to_core`] and [`from_core`] convert.
 
-mod form;
-mod judgement;
+mod conversion;
 mod table;
+mod validation;
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 
-pub(in crate::kinds) use self::form::Form;
-use self::form::{field, text};
-pub use self::form::{from_core, to_core};
+pub(in crate::kinds) use self::conversion::EventGroup;
+use self::conversion::{field, text};
+pub use self::conversion::{from_core, to_core};
 use crate::{
     field::Path,
     name::NameFormat,
@@ -19,10 +18,9 @@ use crate::{
     time::Time,
 };
 
-/// The rules of events of one of the groups.
-pub(in crate::kinds) struct Event(pub(in crate::kinds) Form);
+pub(in crate::kinds) struct Event(pub(in crate::kinds) EventGroup);
 
-/// A field of the object the event is about.
+/// A field of the object that the event is about.
 macro_rules! about {
     ($root:literal, $field:literal) => {
         SelectableField::rule(concat!($root, ".", $field), |event| {
@@ -31,7 +29,7 @@ macro_rules! about {
     };
 }
 
-/// Any other field, by its name in lists and its name in the core group.
+/// Any other field, by its selector name and its name in the core group.
 macro_rules! other {
     ($field:literal, $name:literal) => {
         SelectableField::rule($field, |event| Cow::Borrowed(text(event, $name)))
@@ -65,7 +63,7 @@ const EVENTS_SELECTABLE: &[SelectableField] = &[
     other!("type", "type"),
 ];
 
-/// Who reports.
+/// The reporting component.
 fn component(event: &Value) -> &str {
     match field(event, "source").text("component") {
         "" => text(event, "reportingComponent"),
@@ -75,7 +73,7 @@ fn component(event: &Value) -> &str {
 
 // upstream: pkg/registry/core/event/strategy.go eventStrategy
 impl RestStrategy for Event {
-    /// Events of the core group may have any name; the others are judged after what both have in common.
+    /// Events of the core group may have any name; the metadata of the others is validated last.
     fn name_format(&self) -> NameFormat {
         NameFormat::PathSegment
     }
@@ -85,8 +83,8 @@ impl RestStrategy for Event {
     }
 
     fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
-        judgement::loosely(errors, object, self.0);
-        if self.0 == Form::Events {
+        validation::validate_legacy_event(errors, object, self.0);
+        if self.0 == EventGroup::Events {
             let field_path = Path::new("metadata");
             errors.extend(object_meta(
                 object.at("metadata"),
@@ -94,14 +92,14 @@ impl RestStrategy for Event {
                 NameFormat::Subdomain,
                 true,
             ));
-            judgement::strictly(errors, object);
+            validation::validate_event_create(errors, object);
         }
     }
 
     fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
-        judgement::loosely(errors, new, self.0);
-        if self.0 == Form::Events {
-            judgement::unchanged(errors, new, old);
+        validation::validate_legacy_event(errors, new, self.0);
+        if self.0 == EventGroup::Events {
+            validation::validate_event_update(errors, new, old);
         }
     }
 
@@ -113,21 +111,21 @@ impl RestStrategy for Event {
     // upstream: pkg/registry/core/event/strategy.go ToSelectableFields
     fn selectable_fields(&self) -> &'static [SelectableField] {
         match self.0 {
-            Form::Core => CORE_SELECTABLE,
-            Form::Events => EVENTS_SELECTABLE,
+            EventGroup::Core => CORE_SELECTABLE,
+            EventGroup::Events => EVENTS_SELECTABLE,
         }
     }
 
     fn columns(&self) -> &'static [Column] {
         match self.0 {
-            Form::Core => table::CORE_COLUMNS,
-            Form::Events => table::EVENTS_COLUMNS,
+            EventGroup::Core => table::CORE_COLUMNS,
+            EventGroup::Events => table::EVENTS_COLUMNS,
         }
     }
 
     // upstream: pkg/printers/internalversion/printers.go printEvent
     fn row(&self, object: &Value, now: Time) -> Row {
-        table::row(object, now)
+        table::print_event(object, now)
     }
 }
 
@@ -141,7 +139,7 @@ mod tests {
         strategy::{self, User},
     };
 
-    fn msgs(group: &str, event: &Value) -> Vec<String> {
+    fn create_messages(group: &str, event: &Value) -> Vec<String> {
         let kind = builtin()
             .kind(group, "v1", "Event")
             .expect("the kind is built in");
@@ -156,13 +154,19 @@ mod tests {
     }
 
     #[test]
-    fn the_metadata_of_an_event_is_judged_after_the_rest() {
+    fn validates_metadata_last() {
         let metadata = json!({"name": "A", "namespace": "default", "labels": {"-": ""}});
         let event = json!({"metadata": metadata, "involvedObject": {"namespace": "other"}});
-        assert_eq!(msgs("", &event), ["involvedObject.namespace"]);
-        assert_eq!(msgs("", &json!({"metadata": metadata})), ["metadata.labels"]);
+        assert_eq!(create_messages("", &event), ["involvedObject.namespace"]);
+        assert_eq!(
+            create_messages("", &json!({"metadata": metadata})),
+            ["metadata.labels"]
+        );
         let event = json!({"metadata": metadata, "regarding": {"namespace": "other"}});
-        let first: Vec<_> = msgs("events.k8s.io", &event).into_iter().take(3).collect();
+        let first: Vec<_> = create_messages("events.k8s.io", &event)
+            .into_iter()
+            .take(3)
+            .collect();
         assert_eq!(
             first,
             ["involvedObject.namespace", "metadata.name", "metadata.labels"]

@@ -1,4 +1,4 @@
-//! What a table shows of events.
+//! Table row of events.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     component,
-    form::{field, text},
+    conversion::{field, text},
 };
 use crate::{
     strategy::{Column, Row, Tree, age},
@@ -26,7 +26,7 @@ pub(super) const CORE_COLUMNS: &[Column] = &[
     Column::name().wide(),
 ];
 
-/// The same words, of fields that have other names and other descriptions here.
+/// The same columns, with the field names and descriptions of `events.k8s.io`.
 pub(super) const EVENTS_COLUMNS: &[Column] = &[
     Column::text(
         "Last Seen",
@@ -61,7 +61,8 @@ pub(super) const EVENTS_COLUMNS: &[Column] = &[
     Column::name().wide(),
 ];
 
-pub(super) fn row(object: &Value, now: Time) -> Row {
+// upstream: pkg/printers/internalversion/printers.go printEvent
+pub(super) fn print_event(object: &Value, now: Time) -> Row {
     let seen = |time: &Value| age(time.as_str().unwrap_or_default(), now);
     let first = match field(object, "firstTimestamp") {
         Value::Null => seen(object.at("eventTime")),
@@ -111,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_alike_in_both_groups() {
+    fn rows_are_equal_in_both_groups() {
         let now = Time::from_unix(1_577_836_900, 0);
         let old = json!({
             "metadata": {"name": "x"}, "type": "Normal", "reason": "R", "message": " m\n", "count": 3,
@@ -119,13 +120,13 @@ mod tests {
             "lastTimestamp": "2020-01-01T00:01:00Z", "source": {"component": "c", "host": "h"},
         });
         let want = json!(["40s", "Normal", "R", "pod/p", "", "c, h", "m", "100s", 3, "x"]);
-        assert_eq!(json!(row(&old, now).cells), want);
+        assert_eq!(json!(print_event(&old, now).cells), want);
         let new = json!({
             "metadata": {"name": "x"}, "type": "Normal", "reason": "R", "note": "m",
             "eventTime": "2020-01-01T00:00:00.000000Z", "reportingController": "c", "reportingInstance": "h",
             "regarding": {"kind": "Pod", "name": "p"},
             "series": {"count": 3, "lastObservedTime": "2020-01-01T00:01:00.000000Z"},
         });
-        assert_eq!(json!(row(&new, now).cells), want);
+        assert_eq!(json!(print_event(&new, now).cells), want);
     }
 }

@@ -1,4 +1,4 @@
-//! Annotations of nodes that stand for what fields were not there for yet.
+//! Alpha annotations of nodes that preceded fields.
 
 use serde_json::Value;
 
@@ -13,34 +13,36 @@ use crate::{
 const TAINTS: &str = "scheduler.alpha.kubernetes.io/taints";
 const AVOID_PODS: &str = "scheduler.alpha.kubernetes.io/preferAvoidPods";
 
-/// What is wrong with the annotations that are read.
-pub(super) fn annotations(errors: &mut ErrorList, node: &Value) {
+// upstream: pkg/apis/core/validation/validation.go ValidateNodeSpecificAnnotations
+pub(super) fn validate_node_annotations(errors: &mut ErrorList, node: &Value) {
     let annotations = node.at("metadata").at("annotations");
     let metadata = Path::new("metadata");
     let root = metadata.child("annotations");
     let text = annotations.text(TAINTS);
     if !text.is_empty() {
-        taints(errors, &root, text);
+        validate_taints_annotation(errors, &root, text);
     }
     let text = annotations.text(AVOID_PODS);
     if !text.is_empty() {
-        avoided_pods(errors, &root, text);
+        validate_avoid_pods_annotation(errors, &root, text);
     }
 }
 
-fn taints(errors: &mut ErrorList, root: &Path<'_>, text: &str) {
+// upstream: pkg/apis/core/validation/validation.go ValidateTaintsInNodeAnnotations
+fn validate_taints_annotation(errors: &mut ErrorList, root: &Path<'_>, text: &str) {
     let ty = schema().get("core", "v1", "Taint").expect("nodes have taints");
     let list = Type::List(Box::new(Type::Struct(ty)));
     match decode::json_type(text.as_bytes(), &list) {
         Ok(decoded) => {
             let items = decoded.value.as_array().map_or(&[][..], Vec::as_slice);
-            taint::taints(errors, &root.child(TAINTS), items);
+            taint::validate_taints(errors, &root.child(TAINTS), items);
         }
         Err(error) => errors.push(Error::invalid(root, TAINTS, error.to_string())),
     }
 }
 
-fn avoided_pods(errors: &mut ErrorList, root: &Path<'_>, text: &str) {
+// upstream: pkg/apis/core/validation/validation.go ValidateAvoidPodsInNodeAnnotations, validatePreferAvoidPodsEntry
+fn validate_avoid_pods_annotation(errors: &mut ErrorList, root: &Path<'_>, text: &str) {
     let avoided = match decode::untyped(text.as_bytes()) {
         Ok(decoded) => decoded.value,
         Err(error) => {

@@ -1,4 +1,4 @@
-//! Where a node's agent was once told to find its configuration. The feature is gone; what is stored stays valid.
+//! Dynamic kubelet configuration of a node. The feature was removed; stored objects stay valid.
 
 use serde_json::Value;
 
@@ -9,32 +9,37 @@ use crate::{
     strategy::{ErrorList, Tree},
 };
 
-/// Who names the configuration.
+/// The holder of a config source.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
-    /// The user: which version of it is not said.
+pub(super) enum ConfigSourceHolder {
+    /// The spec: the version must not be set.
     Spec,
-    /// The node: which version of it is known.
+    /// The status: the version must be set.
     Status,
 }
 
-/// What is wrong with the source of a configuration.
-pub(super) fn source(errors: &mut ErrorList, at: &Path<'_>, source: &Value, field_path: Place) {
+// upstream: pkg/apis/core/validation/validation.go validateNodeConfigSourceSpec, validateNodeConfigSourceStatus
+pub(super) fn validate_config_source(
+    errors: &mut ErrorList,
+    at: &Path<'_>,
+    source: &Value,
+    holder: ConfigSourceHolder,
+) {
     let map = source.at("configMap");
     if map.is_null() {
-        let shown = BadValue::Printed("{\"ConfigMap\":null}".to_owned());
+        let source_value = BadValue::Printed("{\"ConfigMap\":null}".to_owned());
         let detail = "exactly one reference subfield must be non-nil";
-        errors.push(Error::invalid(at, shown, detail));
+        errors.push(Error::invalid(at, source_value, detail));
         return;
     }
     let root = at.child("configMap");
     for name in ["uid", "resourceVersion"] {
-        match (field_path, map.text(name).is_empty()) {
-            (Place::Spec, false) => {
+        match (holder, map.text(name).is_empty()) {
+            (ConfigSourceHolder::Spec, false) => {
                 let detail = format!("{name} must not be set in spec");
                 errors.push(Error::forbidden(&root.child(name), detail));
             }
-            (Place::Status, true) => errors.push(Error::required(&root.child(name), "")),
+            (ConfigSourceHolder::Status, true) => errors.push(Error::required(&root.child(name), "")),
             _ => {}
         }
     }
@@ -54,13 +59,18 @@ pub(super) fn source(errors: &mut ErrorList, at: &Path<'_>, source: &Value, fiel
     }
 }
 
-/// What is wrong with the configurations a node uses.
-pub(super) fn status(errors: &mut ErrorList, config: &Value) {
+// upstream: pkg/apis/core/validation/validation.go validateNodeConfigStatus
+pub(super) fn validate_config_status(errors: &mut ErrorList, config: &Value) {
     let root = Path::new("status");
     let root = root.child("config");
     for name in ["assigned", "active", "lastKnownGood"] {
         if config.has(name) {
-            source(errors, &root.child(name), config.at(name), Place::Status);
+            validate_config_source(
+                errors,
+                &root.child(name),
+                config.at(name),
+                ConfigSourceHolder::Status,
+            );
         }
     }
 }

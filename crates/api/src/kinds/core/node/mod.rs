@@ -1,4 +1,4 @@
-//! The machines pods run on.
+//! Node: a machine that runs pods.
 
 mod annotation;
 mod config;
@@ -22,7 +22,7 @@ use crate::{
 pub(super) struct Node;
 
 const ROLE_PREFIX: &str = "node-role.kubernetes.io/";
-const ROLE: &str = "kubernetes.io/role";
+const ROLE_LABEL: &str = "kubernetes.io/role";
 
 const COLUMNS: &[Column] = &[
     Column::name(),
@@ -49,7 +49,7 @@ const SELECTABLE: &[SelectableField] = &[SelectableField::rule("spec.unschedulab
 impl RestStrategy for Node {
     fn set_defaults(&self, object: &mut Value) {
         if object.has("spec") {
-            settle_networks(object.ensure_object("spec"));
+            synchronize_pod_cidrs(object.ensure_object("spec"));
         }
         if object.has("status") {
             let status = object.ensure_object("status");
@@ -65,7 +65,7 @@ impl RestStrategy for Node {
         }
     }
 
-    /// A node may come with a status.
+    /// A node may be created with a status.
     // upstream: pkg/registry/core/node/strategy.go PrepareForCreate
     fn prepare_for_create(&self, object: &mut Value, _: &StrategyContext<'_>) {
         for (part, field) in [
@@ -103,9 +103,9 @@ impl RestStrategy for Node {
 
     // upstream: pkg/apis/core/validation/validation.go ValidateNode
     fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
-        annotation::annotations(errors, object);
-        taints(errors, object);
-        resources(errors, object);
+        annotation::validate_node_annotations(errors, object);
+        validate_node_taints(errors, object);
+        validate_node_resources(errors, object);
         let swap = object.at_path("status.nodeInfo.swap").at("capacity");
         if let Some(capacity) = swap.as_i64().filter(|capacity| *capacity <= 0) {
             let metadata = Path::new("metadata");
@@ -113,14 +113,14 @@ impl RestStrategy for Node {
             let detail = "must be greater than zero";
             errors.push(Error::invalid(&field_path.child("capacity"), capacity, detail));
         }
-        features(errors, object);
-        networks(errors, object.at("spec"));
+        validate_declared_features(errors, object);
+        validate_pod_cidrs(errors, object.at("spec"));
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidateNodeUpdate
     fn validate_update(&self, new: &Value, old: &Value, at: &StrategyContext<'_>, errors: &mut ErrorList) {
         self.validate(new, at, errors);
-        change(errors, new, old);
+        validate_node_update(errors, new, old);
     }
 
     fn validate_status_update(
@@ -130,7 +130,7 @@ impl RestStrategy for Node {
         _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
-        change(errors, new, old);
+        validate_node_update(errors, new, old);
     }
 
     // upstream: pkg/registry/core/node/strategy.go WarningsOnCreate, WarningsOnUpdate
@@ -174,55 +174,58 @@ impl RestStrategy for Node {
         let metadata = object.at("metadata");
         let status = object.at("status");
         let info = status.at("nodeInfo");
-        let known = |name: &str| match info.text(name) {
+        let or_unknown = |name: &str| match info.text(name) {
             "" => "<unknown>".to_owned(),
             text => text.to_owned(),
         };
-        let mut kernel = known("kernelVersion");
+        let mut kernel = or_unknown("kernelVersion");
         if !info.text("architecture").is_empty() {
             kernel = format!("{kernel} ({})", info.text("architecture"));
         }
         let address = |ty: &str| {
-            let found = status
+            let address = status
                 .items("addresses")
                 .iter()
                 .find(|address| address.text("type") == ty);
-            json!(found.map_or("<none>", |address| address.text("address")))
+            json!(address.map_or("<none>", |address| address.text("address")))
         };
         Row::new(vec![
             json!(metadata.text("name")),
-            json!(readiness(object)),
-            json!(roles(metadata)),
+            json!(format_status(object)),
+            json!(find_node_roles(metadata)),
             age(metadata.text("creationTimestamp"), now),
             json!(info.text("kubeletVersion")),
             address("InternalIP"),
             address("ExternalIP"),
-            json!(known("osImage")),
+            json!(or_unknown("osImage")),
             json!(kernel),
-            json!(known("containerRuntimeVersion")),
+            json!(or_unknown("containerRuntimeVersion")),
         ])
     }
 }
 
-/// Brings the one network of pods and the list of them together. The one wins: older programs know no other.
-fn settle_networks(spec: &mut Value) {
-    let one = spec.text("podCIDR").to_owned();
+/// Synchronizes podCIDR and podCIDRs. podCIDR wins, because older clients know only it.
+// upstream: pkg/apis/core/v1/conversion.go Convert_v1_NodeSpec_To_core_NodeSpec
+fn synchronize_pod_cidrs(spec: &mut Value) {
+    let pod_cidr = spec.text("podCIDR").to_owned();
     let first = spec.texts("podCIDRs").next().map(str::to_owned);
-    match (one.as_str(), first) {
+    match (pod_cidr.as_str(), first) {
         ("", Some(first)) => spec.set("podCIDR", first),
         ("", None) => {}
-        (one, Some(first)) if one == first => {}
-        (one, _) => spec.set("podCIDRs", json!([one])),
+        (pod_cidr, Some(first)) if pod_cidr == first => {}
+        (pod_cidr, _) => spec.set("podCIDRs", json!([pod_cidr])),
     }
 }
 
-fn taints(errors: &mut ErrorList, node: &Value) {
-    // The place is not where taints are, but clients know it so.
+// upstream: pkg/apis/core/validation/validation.go validateNodeTaints
+fn validate_node_taints(errors: &mut ErrorList, node: &Value) {
+    // upstream: pkg/apis/core/validation/validation.go ValidateNode; the path is metadata.taints, although taints are in the spec
     let metadata = Path::new("metadata");
-    taint::taints(errors, &metadata.child("taints"), node.at("spec").items("taints"));
+    taint::validate_taints(errors, &metadata.child("taints"), node.at("spec").items("taints"));
 }
 
-fn resources(errors: &mut ErrorList, node: &Value) {
+// upstream: pkg/apis/core/validation/validation.go ValidateNodeResources
+fn validate_node_resources(errors: &mut ErrorList, node: &Value) {
     let status = node.at("status");
     let root = Path::new("status");
     for list in ["capacity", "allocatable"] {
@@ -233,7 +236,8 @@ fn resources(errors: &mut ErrorList, node: &Value) {
     }
 }
 
-fn networks(errors: &mut ErrorList, spec: &Value) {
+// upstream: pkg/apis/core/validation/validation.go ValidateNode
+fn validate_pod_cidrs(errors: &mut ErrorList, spec: &Value) {
     let root = Path::new("spec");
     let field_path = root.child("podCIDRs");
     let networks: Vec<_> = spec.texts("podCIDRs").collect();
@@ -268,14 +272,14 @@ fn networks(errors: &mut ErrorList, spec: &Value) {
     }
 }
 
-/// What is wrong with the features a node says it has: a sorted list of words in camel case, with parts after
-/// slashes.
-fn features(errors: &mut ErrorList, node: &Value) {
+/// Validates declaredFeatures (KEP-5328): a sorted list of feature names in CamelCase, with parts after slashes.
+// upstream: pkg/apis/core/validation/validation.go validateNodeDeclaredFeatures
+fn validate_declared_features(errors: &mut ErrorList, node: &Value) {
     let status = Path::new("status");
     let field_path = status.child("declaredFeatures");
     let names: Vec<_> = node.at("status").texts("declaredFeatures").collect();
     for (index, name) in names.iter().enumerate() {
-        if let Some(msg) = feature_fault(name) {
+        if let Some(msg) = invalid_feature_message(name) {
             let detail = format!("invalid feature name {}: {msg}", go::quote(name));
             errors.push(Error::invalid(&field_path.index(index), *name, detail));
         }
@@ -295,7 +299,8 @@ fn features(errors: &mut ErrorList, node: &Value) {
     }
 }
 
-fn feature_fault(name: &str) -> Option<&'static str> {
+// upstream: pkg/apis/core/validation/validation.go validateNodeDeclaredFeatureName
+fn invalid_feature_message(name: &str) -> Option<&'static str> {
     if name.len() > 253 {
         return Some("must be no more than 253 characters");
     }
@@ -309,25 +314,25 @@ fn feature_fault(name: &str) -> Option<&'static str> {
     )
 }
 
-/// What is wrong with a change of a node or of its status.
-fn change(errors: &mut ErrorList, new: &Value, old: &Value) {
-    annotation::annotations(errors, new);
-    resources(errors, new);
-    features(errors, new);
-    addresses(errors, new);
+// upstream: pkg/apis/core/validation/validation.go ValidateNodeUpdate
+fn validate_node_update(errors: &mut ErrorList, new: &Value, old: &Value) {
+    annotation::validate_node_annotations(errors, new);
+    validate_node_resources(errors, new);
+    validate_declared_features(errors, new);
+    validate_addresses(errors, new);
     let root = Path::new("spec");
     let spec = new.at("spec");
     let before = old.at("spec");
     let networks = spec.items("podCIDRs");
-    let kept = before.items("podCIDRs");
-    if !kept.is_empty() && networks != kept {
+    let old_cidrs = before.items("podCIDRs");
+    if !old_cidrs.is_empty() && networks != old_cidrs {
         let field_path = root.child("podCIDRs");
         let detail = "node updates may not change podCIDR except from \"\" to valid";
         errors.push(Error::forbidden(&field_path, detail));
     }
     let provider = spec.text("providerID");
-    let kept = before.text("providerID");
-    if !kept.is_empty() && provider != kept {
+    let old_provider = before.text("providerID");
+    if !old_provider.is_empty() && provider != old_provider {
         let detail = if provider.is_empty() {
             "field cannot be cleared once set"
         } else {
@@ -337,16 +342,22 @@ fn change(errors: &mut ErrorList, new: &Value, old: &Value) {
     }
     if spec.has("configSource") {
         let field_path = root.child("configSource");
-        config::source(errors, &field_path, spec.at("configSource"), config::Place::Spec);
+        config::validate_config_source(
+            errors,
+            &field_path,
+            spec.at("configSource"),
+            config::ConfigSourceHolder::Spec,
+        );
     }
-    config::status(errors, new.at("status").at("config"));
-    taints(errors, new);
+    config::validate_config_status(errors, new.at("status").at("config"));
+    validate_node_taints(errors, new);
     if spec.text("externalID") != before.text("externalID") {
         errors.push(Error::forbidden(&root.child("externalID"), "may not be updated"));
     }
 }
 
-fn addresses(errors: &mut ErrorList, node: &Value) {
+// upstream: pkg/apis/core/validation/validation.go ValidateNodeUpdate
+fn validate_addresses(errors: &mut ErrorList, node: &Value) {
     let status = Path::new("status");
     let field_path = status.child("addresses");
     let addresses = node.at("status").items("addresses");
@@ -354,39 +365,41 @@ fn addresses(errors: &mut ErrorList, node: &Value) {
     let repeated = field_checks::duplicate_flags(addresses.iter().map(key));
     for (index, address) in addresses.iter().enumerate() {
         if repeated[index] {
-            let shown = BadValue::Printed(go_values::internal_json("core", "NodeAddress", address));
-            errors.push(Error::duplicate(&field_path.index(index), shown));
+            let address_value = BadValue::Printed(go_values::internal_json("core", "NodeAddress", address));
+            errors.push(Error::duplicate(&field_path.index(index), address_value));
         }
     }
 }
 
-/// Whether a node is ready and takes pods, in words.
-fn readiness(node: &Value) -> String {
+/// The status column, such as `Ready,SchedulingDisabled`.
+// upstream: pkg/printers/internalversion/printers.go printNode
+fn format_status(node: &Value) -> String {
     let conditions = node.at("status").items("conditions");
     let ready = conditions
         .iter()
         .rev()
         .find(|condition| condition.text("type") == "Ready");
-    let word = match ready.map(|condition| condition.text("status")) {
+    let status = match ready.map(|condition| condition.text("status")) {
         None => "Unknown",
         Some("True") => "Ready",
         Some(_) => "NotReady",
     };
     if node.at("spec").flag("unschedulable") {
-        format!("{word},SchedulingDisabled")
+        format!("{status},SchedulingDisabled")
     } else {
-        word.to_owned()
+        status.to_owned()
     }
 }
 
-/// The roles that labels give a node.
-fn roles(metadata: &Value) -> String {
+/// The roles from the labels of a node.
+// upstream: pkg/printers/internalversion/printers.go findNodeRoles
+fn find_node_roles(metadata: &Value) -> String {
     let mut roles: Vec<_> = metadata
         .entries("labels")
         .iter()
         .filter_map(|(key, value)| match key.strip_prefix(ROLE_PREFIX) {
             Some(role) => Some(role),
-            None if key == ROLE => value.as_str(),
+            None if key == ROLE_LABEL => value.as_str(),
             None => None,
         })
         .filter(|role| !role.is_empty())

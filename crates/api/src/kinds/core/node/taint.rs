@@ -1,4 +1,4 @@
-//! Marks of a node that keep pods away which do not tolerate them.
+//! Taints of a node.
 
 use serde_json::Value;
 
@@ -12,11 +12,11 @@ use crate::{
     strategy::{ErrorList, Tree},
 };
 
-/// What a taint can do.
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
-/// What is wrong with taints: each has its own key and effect.
-pub(super) fn taints(errors: &mut ErrorList, at: &Path<'_>, taints: &[Value]) {
+/// Validates taints; key and effect must be unique together.
+// upstream: pkg/apis/core/validation/validation.go validateNodeTaints, validateTaintEffect
+pub(super) fn validate_taints(errors: &mut ErrorList, at: &Path<'_>, taints: &[Value]) {
     let repeated = field_checks::duplicate_flags(
         taints
             .iter()
@@ -40,14 +40,18 @@ pub(super) fn taints(errors: &mut ErrorList, at: &Path<'_>, taints: &[Value]) {
         if effect.is_empty() {
             errors.push(Error::required(&field_path.child("effect"), ""));
         } else if !EFFECTS.contains(&effect) {
-            let shown = go_values::typed_string(effect);
-            errors.push(Error::not_supported(&field_path.child("effect"), shown, EFFECTS));
+            let effect_value = go_values::typed_string(effect);
+            errors.push(Error::not_supported(
+                &field_path.child("effect"),
+                effect_value,
+                EFFECTS,
+            ));
         }
         if repeated[index] {
-            let shown = BadValue::Printed(go_values::internal_json("core", "Taint", taint));
+            let taint_value = BadValue::Printed(go_values::internal_json("core", "Taint", taint));
             errors.push(Error {
                 detail: "taints must be unique by key and effect pair".to_owned(),
-                ..Error::duplicate(&field_path, shown)
+                ..Error::duplicate(&field_path, taint_value)
             });
         }
     }

@@ -1,13 +1,13 @@
 use super::*;
 
-fn messages(judge: impl Fn(&mut ErrorList)) -> Vec<String> {
+fn messages(validate: impl Fn(&mut ErrorList)) -> Vec<String> {
     let mut errors = ErrorList::new();
-    judge(&mut errors);
+    validate(&mut errors);
     errors.iter().map(ToString::to_string).collect()
 }
 
 #[test]
-fn the_one_network_and_the_list_are_kept_together() {
+fn synchronizes_pod_cidr_and_pod_cidrs() {
     for (before, after) in [
         (
             json!({"podCIDR": "a"}),
@@ -24,14 +24,14 @@ fn the_one_network_and_the_list_are_kept_together() {
         (json!({}), json!({})),
     ] {
         let mut spec = before;
-        settle_networks(&mut spec);
+        synchronize_pod_cidrs(&mut spec);
         assert_eq!(spec, after);
     }
 }
 
 #[test]
-fn two_networks_are_of_two_families() {
-    let of = |list: &[&str]| messages(|errors| networks(errors, &json!({"podCIDRs": list})));
+fn rejects_two_networks_of_one_family() {
+    let of = |list: &[&str]| messages(|errors| validate_pod_cidrs(errors, &json!({"podCIDRs": list})));
     assert!(of(&["10.0.0.0/24", "fd00::/64"]).is_empty());
     assert_eq!(
         of(&["10.0.0.0/24", "10.1.0.0/24"]),
@@ -43,15 +43,15 @@ fn two_networks_are_of_two_families() {
 }
 
 #[test]
-fn taints_in_an_annotation_are_judged_too() {
+fn validates_taints_in_annotations() {
     let key = "scheduler.alpha.kubernetes.io/taints";
     let node = |text: &str| json!({"metadata": {"annotations": {key: text}}});
     assert_eq!(
-        messages(|errors| annotation::annotations(errors, &node("[{\"key\":\"a\"}]"))),
+        messages(|errors| annotation::validate_node_annotations(errors, &node("[{\"key\":\"a\"}]"))),
         ["metadata.annotations.scheduler.alpha.kubernetes.io/taints[0].effect: Required value"]
     );
     assert_eq!(
-        messages(|errors| annotation::annotations(errors, &node("["))),
+        messages(|errors| annotation::validate_node_annotations(errors, &node("["))),
         [
             "metadata.annotations: Invalid value: \"scheduler.alpha.kubernetes.io/taints\": unexpected end of JSON \
              input"
@@ -60,9 +60,10 @@ fn taints_in_an_annotation_are_judged_too() {
 }
 
 #[test]
-fn features_are_sorted_words() {
-    let of =
-        |list: &[&str]| messages(|errors| features(errors, &json!({"status": {"declaredFeatures": list}})));
+fn rejects_unsorted_and_malformed_features() {
+    let of = |list: &[&str]| {
+        messages(|errors| validate_declared_features(errors, &json!({"status": {"declaredFeatures": list}})))
+    };
     assert!(of(&["A", "B/c", "B/cD9"]).is_empty());
     assert_eq!(
         of(&["B", "B", "A"]),
@@ -76,23 +77,25 @@ fn features_are_sorted_words() {
 }
 
 #[test]
-fn a_stored_configuration_stays_valid() {
+fn accepts_stored_config_sources() {
     let map = json!({"namespace": "n", "name": "m", "kubeletConfigKey": "k", "uid": "u"});
     let judged = |field_path| {
-        messages(|errors| config::source(errors, &Path::new("c"), &json!({"configMap": map}), field_path))
+        messages(|errors| {
+            config::validate_config_source(errors, &Path::new("c"), &json!({"configMap": map}), field_path)
+        })
     };
     assert_eq!(
-        judged(config::Place::Spec),
+        judged(config::ConfigSourceHolder::Spec),
         ["c.configMap.uid: Forbidden: uid must not be set in spec"]
     );
     assert_eq!(
-        judged(config::Place::Status),
+        judged(config::ConfigSourceHolder::Status),
         ["c.configMap.resourceVersion: Required value"]
     );
 }
 
 #[test]
-fn rows_show_readiness_and_roles() {
+fn row_shows_status_and_roles() {
     let node = json!({
         "metadata": {
             "name": "n",

@@ -1,4 +1,4 @@
-//! Persistent volumes: storage that outlives the pods that use it.
+//! PersistentVolume: storage that outlives the pods that use it.
 
 mod spec;
 #[cfg(test)]
@@ -6,12 +6,12 @@ mod tests;
 
 use serde_json::{Value, json};
 
-pub(crate) use self::spec::{Context, validate_volume_spec};
+pub(crate) use self::spec::{VolumeSpecHolder, validate_volume_spec};
 use super::{
-    node_selector::{self, Values},
+    node_selector::{self, InvalidSelectorValues},
     persistent_volume_claim::{class_of, short_modes},
     pod::resources::set_defaults_resource_list,
-    volume::default_source,
+    volume::set_defaults_volume_source,
 };
 use crate::{
     apply::{FieldSet, managed::ResetFields},
@@ -21,11 +21,11 @@ use crate::{
     time::Time,
 };
 
-/// The annotation that stood for the class of a volume or a claim before there was a field.
+/// The legacy annotation for the storage class of a volume or claim.
 pub(crate) const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 const MOUNT_ANNOTATION: &str = "volume.beta.kubernetes.io/mount-options";
 
-/// The sources that can be mounted with options.
+/// The sources that support mount options.
 const MOUNTABLE: [&str; 13] = [
     "gcePersistentDisk",
     "awsElasticBlockStore",
@@ -42,7 +42,7 @@ const MOUNTABLE: [&str; 13] = [
     "photonPersistentDisk",
 ];
 
-/// Labels of nodes that a node affinity may still exchange for their final names.
+/// Deprecated node labels that a node affinity may replace by their final names.
 const FINAL_LABELS: [(&str, &str); 5] = [
     (
         "failure-domain.beta.kubernetes.io/zone",
@@ -60,7 +60,7 @@ const FINAL_LABELS: [(&str, &str); 5] = [
     ),
 ];
 
-/// Sources of volumes that no longer work: the field, the name it is warned of by, since when.
+/// Removed volume types: the field, the name in the warning, and since when.
 const GONE: [(&str, &str, &str); 6] = [
     (
         "cephfs",
@@ -127,30 +127,32 @@ impl RestStrategy for PersistentVolume {
 
     // upstream: pkg/apis/core/validation/validation.go ValidatePersistentVolume
     fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
-        validate(object, Values::Checked, errors);
+        validate_volume(object, InvalidSelectorValues::Checked, errors);
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidatePersistentVolumeUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let values = if node_selector::has_invalid_values(old.at_path("spec.nodeAffinity.required")) {
-            Values::Taken
+            InvalidSelectorValues::Taken
         } else {
-            Values::Checked
+            InvalidSelectorValues::Checked
         };
-        validate(new, values, errors);
+        validate_volume(new, values, errors);
         let new = new.at("spec");
         let old = old.at("spec");
-        source_is_kept(new, old, errors);
+        validate_source_immutable(new, old, errors);
         field_checks::validate_immutable_field(
             new.at("volumeMode"),
             old.at("volumeMode"),
             &Path::new("volumeMode"),
             errors,
         );
-        if old.has("nodeAffinity") && !is_same_affinity(new.at("nodeAffinity"), old.at("nodeAffinity")) {
+        if old.has("nodeAffinity")
+            && !is_same_affinity_by_final_labels(new.at("nodeAffinity"), old.at("nodeAffinity"))
+        {
             errors.push(Error::invalid(
                 &Path::new("nodeAffinity"),
-                spec::printed_affinity(new.at("nodeAffinity")),
+                spec::node_affinity_value(new.at("nodeAffinity")),
                 "field is immutable, except for updating from beta label to GA",
             ));
         }
@@ -164,7 +166,7 @@ impl RestStrategy for PersistentVolume {
 
     // upstream: pkg/registry/core/persistentvolume/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, _: Option<&Value>) -> Vec<String> {
-        warnings(new)
+        get_warnings(new)
     }
 
     fn reset_fields(&self, subresource: &str) -> Option<ResetFields> {
@@ -219,20 +221,20 @@ impl RestStrategy for PersistentVolume {
     }
 }
 
-/// Fills in what was left out of the capacity and the source of a volume.
+/// Defaults capacity and source of a volume.
 pub(crate) fn default_sources(spec: &mut Value) {
     let Value::Object(fields) = spec else { return };
     for (name, value) in fields {
         match name.as_str() {
             "capacity" => set_defaults_resource_list(value),
-            name => default_source(name, value),
+            name => set_defaults_volume_source(name, value),
         }
     }
 }
 
-fn validate(object: &Value, values: Values, errors: &mut ErrorList) {
+fn validate_volume(object: &Value, values: InvalidSelectorValues, errors: &mut ErrorList) {
     let metadata = object.at("metadata");
-    let context = Context::Volume {
+    let context = VolumeSpecHolder::Volume {
         name: metadata.text("name"),
         values,
     };
@@ -249,8 +251,9 @@ fn validate(object: &Value, values: Values, errors: &mut ErrorList) {
     }
 }
 
-/// The source stays, but a secret for expanding may be added to one of a driver.
-fn source_is_kept(new: &Value, old: &Value, errors: &mut ErrorList) {
+/// The source is immutable, except that a CSI controller expand secret may be added.
+// upstream: pkg/apis/core/validation/validation.go ValidatePersistentVolumeUpdate
+fn validate_source_immutable(new: &Value, old: &Value, errors: &mut ErrorList) {
     if spec::source_names().all(|name| new.at(name) == old.at(name)) {
         return;
     }
@@ -273,8 +276,9 @@ fn source_is_kept(new: &Value, old: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// Whether two affinities differ in nothing but the final names of labels.
-fn is_same_affinity(new: &Value, old: &Value) -> bool {
+/// Whether two affinities differ only by final names of deprecated labels.
+// upstream: pkg/apis/core/validation/validation.go validatePvNodeAffinity
+fn is_same_affinity_by_final_labels(new: &Value, old: &Value) -> bool {
     if new == old {
         return true;
     }
@@ -296,7 +300,8 @@ fn is_same_affinity(new: &Value, old: &Value) -> bool {
     new == *old
 }
 
-fn warnings(object: &Value) -> Vec<String> {
+// upstream: pkg/api/persistentvolume/util.go warningsForPersistentVolumeSpecAndMeta
+fn get_warnings(object: &Value) -> Vec<String> {
     let mut warnings = Vec::new();
     let annotations = object.at("metadata").entries("annotations");
     for (annotation, detail) in [
@@ -327,7 +332,7 @@ fn warnings(object: &Value) -> Vec<String> {
     let field_path = field_path.child("nodeSelectorTerms");
     let terms = spec.at_path("nodeAffinity.required").items("nodeSelectorTerms");
     for (index, term) in terms.iter().enumerate() {
-        node_selector::warnings(term, &field_path.index(index), &mut warnings);
+        node_selector::get_warnings_for_term(term, &field_path.index(index), &mut warnings);
     }
     for (field, name, detail) in GONE {
         if spec.has(field) {

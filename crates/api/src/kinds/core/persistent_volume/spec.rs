@@ -1,4 +1,4 @@
-//! What a persistent volume is: in volumes, and inline in attachments.
+//! Validation of PersistentVolumeSpec, in PersistentVolumes and inline in VolumeAttachments.
 
 use serde_json::Value;
 
@@ -6,9 +6,11 @@ use crate::{
     field::{BadValue, Error, Path},
     kinds::{
         core::{
-            node_selector::{self, Values},
-            persistent_volume_claim::{VOLUME_MODES, access_modes, class_name, positive},
-            volume::source::{self, Judge},
+            node_selector::{self, InvalidSelectorValues},
+            persistent_volume_claim::{
+                VOLUME_MODES, validate_access_modes, validate_class_name, validate_positive,
+            },
+            volume::source::{self, SourceValidator},
         },
         field_checks,
     },
@@ -18,22 +20,23 @@ use crate::{
 const ONE_TYPE: &str = "may not specify more than 1 volume type";
 const INLINE: &str = "may not be specified in the context of inline volumes";
 
-/// Where the spec stands.
+/// The holder of the spec.
+// upstream: pkg/apis/core/validation/validation.go PersistentVolumeSpecValidationOptions
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Context<'v> {
-    /// In a volume of this name.
+pub(crate) enum VolumeSpecHolder<'v> {
+    /// A PersistentVolume.
     Volume {
-        /// The name.
+        /// Its name.
         name: &'v str,
-        /// What its node selector may have.
-        values: Values,
+        /// Whether its node selector may have invalid values.
+        values: InvalidSelectorValues,
     },
-    /// In an attachment.
+    /// A VolumeAttachment.
     Inline,
 }
 
-/// The sources, in the order in which they are judged. Of iSCSI the name of the volume is judged, too.
-const SOURCES: [(&str, Judge); 22] = [
+/// The sources in validation order. iSCSI also validates the name of the volume.
+const SOURCES: [(&str, SourceValidator); 22] = [
     ("hostPath", source::host_path),
     ("gcePersistentDisk", source::gce_disk),
     ("awsElasticBlockStore", source::aws_disk),
@@ -63,14 +66,14 @@ pub(super) fn source_names() -> impl Iterator<Item = &'static str> {
     SOURCES.iter().map(|(name, _)| *name)
 }
 
-/// What is wrong with the spec of a volume.
+// upstream: pkg/apis/core/validation/validation.go ValidatePersistentVolumeSpec
 pub(crate) fn validate_volume_spec(
     spec: &Value,
-    context: Context<'_>,
+    context: VolumeSpecHolder<'_>,
     at: &Path<'_>,
     errors: &mut ErrorList,
 ) {
-    let inline = context == Context::Inline;
+    let inline = context == VolumeSpecHolder::Inline;
     if inline {
         if spec.has("claimRef") {
             errors.push(Error::forbidden(&at.child("claimRef"), INLINE));
@@ -86,20 +89,20 @@ pub(crate) fn validate_volume_spec(
     if spec.items("accessModes").is_empty() {
         errors.push(Error::required(&at.child("accessModes"), ""));
     }
-    access_modes(spec, at, errors);
+    validate_access_modes(spec, at, errors);
     if !inline {
-        capacity(spec, at, errors);
+        validate_capacity(spec, at, errors);
     }
-    reclaim_policy(spec, inline, at, errors);
+    validate_reclaim_policy(spec, inline, at, errors);
     if spec.has("nodeAffinity") {
-        node_affinity(
+        validate_volume_node_affinity(
             spec.at("nodeAffinity"),
             context,
             &at.child("nodeAffinity"),
             errors,
         );
     }
-    sources(spec, context, at, errors);
+    validate_sources(spec, context, at, errors);
     if spec.text("persistentVolumeReclaimPolicy") == "Recycle" && is_root(spec.at("hostPath").text("path")) {
         let detail = "may not be 'recycle' for a hostPath mount of '/'";
         errors.push(Error::forbidden(
@@ -107,10 +110,11 @@ pub(crate) fn validate_volume_spec(
             detail,
         ));
     }
-    classes(spec, inline, at, errors);
+    validate_classes(spec, inline, at, errors);
 }
 
-fn capacity(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+// upstream: pkg/apis/core/validation/validation.go ValidatePersistentVolumeSpec
+fn validate_capacity(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("capacity");
     let capacity = spec.entries("capacity");
     if capacity.is_empty() {
@@ -130,11 +134,12 @@ fn capacity(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
             let detail = "must be a valid resource quantity";
             errors.push(Error::invalid(&field_path, amount.value(), detail));
         }
-        positive(&amount, &field_path, errors);
+        validate_positive(&amount, &field_path, errors);
     }
 }
 
-fn reclaim_policy(spec: &Value, inline: bool, at: &Path<'_>, errors: &mut ErrorList) {
+// upstream: pkg/apis/core/validation/validation.go ValidatePersistentVolumeSpec
+fn validate_reclaim_policy(spec: &Value, inline: bool, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("persistentVolumeReclaimPolicy");
     match spec.text("persistentVolumeReclaimPolicy") {
         "" => {}
@@ -149,8 +154,14 @@ fn reclaim_policy(spec: &Value, inline: bool, at: &Path<'_>, errors: &mut ErrorL
     }
 }
 
-fn node_affinity(affinity: &Value, context: Context<'_>, at: &Path<'_>, errors: &mut ErrorList) {
-    let Context::Volume { values, .. } = context else {
+// upstream: pkg/apis/core/validation/validation.go validateVolumeNodeAffinity
+fn validate_volume_node_affinity(
+    affinity: &Value,
+    context: VolumeSpecHolder<'_>,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
+    let VolumeSpecHolder::Volume { values, .. } = context else {
         errors.push(Error::forbidden(at, INLINE));
         return;
     };
@@ -160,13 +171,14 @@ fn node_affinity(affinity: &Value, context: Context<'_>, at: &Path<'_>, errors: 
             &field_path,
             "must specify required node constraints",
         )),
-        required => node_selector::validate(required, values, &field_path, errors),
+        required => node_selector::validate_node_selector(required, values, &field_path, errors),
     }
 }
 
-fn sources(spec: &Value, context: Context<'_>, at: &Path<'_>, errors: &mut ErrorList) {
-    let mut found = false;
-    for (field, judge) in SOURCES {
+// upstream: pkg/apis/core/validation/validation.go ValidatePersistentVolumeSpec
+fn validate_sources(spec: &Value, context: VolumeSpecHolder<'_>, at: &Path<'_>, errors: &mut ErrorList) {
+    let mut has_source = false;
+    for (field, validate) in SOURCES {
         let source = spec.at(field);
         if source.is_null() {
             continue;
@@ -176,33 +188,33 @@ fn sources(spec: &Value, context: Context<'_>, at: &Path<'_>, errors: &mut Error
             "cephfs" => (field, "cephFS"),
             _ => (field, field),
         };
-        // A flex volume is judged though it may be the second source.
-        if found && field != "flexVolume" {
+        // upstream: pkg/apis/core/validation/validation.go ValidatePersistentVolumeSpec; a flexVolume is validated even if it is the second source
+        if has_source && field != "flexVolume" {
             errors.push(Error::forbidden(&at.child(surplus), ONE_TYPE));
             continue;
         }
-        found = true;
+        has_source = true;
         let field_path = at.child(field_path);
-        judge(source, &field_path, errors);
+        validate(source, &field_path, errors);
         if field == "iscsi" {
             let name = match context {
-                Context::Volume { name, .. } => name,
-                Context::Inline => "",
+                VolumeSpecHolder::Volume { name, .. } => name,
+                VolumeSpecHolder::Inline => "",
             };
-            source::volume_iscsi(source, name, &field_path, errors);
+            source::validate_iscsi_persistent_volume_source(source, name, &field_path, errors);
         }
-        // Inline, the affinity is refused and does not count.
-        if field == "local" && (context == Context::Inline || !spec.has("nodeAffinity")) {
+        // An inline affinity is rejected elsewhere and does not count.
+        if field == "local" && (context == VolumeSpecHolder::Inline || !spec.has("nodeAffinity")) {
             let detail = "Local volume requires node affinity";
             errors.push(Error::required(&at.child("nodeAffinity"), detail));
         }
     }
-    if !found {
+    if !has_source {
         errors.push(Error::required(at, "must specify a volume type"));
     }
 }
 
-/// Whether a path is `/`, in one way of writing it or another.
+/// Whether a path is the root, however it is written.
 fn is_root(path: &str) -> bool {
     path.starts_with('/')
         && path.split('/').fold(0_usize, |depth, step| match step {
@@ -212,13 +224,13 @@ fn is_root(path: &str) -> bool {
         }) == 0
 }
 
-fn classes(spec: &Value, inline: bool, at: &Path<'_>, errors: &mut ErrorList) {
+fn validate_classes(spec: &Value, inline: bool, at: &Path<'_>, errors: &mut ErrorList) {
     let class = spec.text("storageClassName");
     let field_path = at.child("storageClassName");
     if inline && !class.is_empty() {
         errors.push(Error::forbidden(&field_path, INLINE));
     } else {
-        class_name(class, &field_path, errors);
+        validate_class_name(class, &field_path, errors);
     }
     let field_path = at.child("volumeMode");
     match spec.at("volumeMode").as_str() {
@@ -235,7 +247,7 @@ fn classes(spec: &Value, inline: bool, at: &Path<'_>, errors: &mut ErrorList) {
     }
     match spec.text("volumeAttributesClassName") {
         "" => errors.push(Error::required(&field_path, "an empty string is disallowed")),
-        class => class_name(class, &field_path, errors),
+        class => validate_class_name(class, &field_path, errors),
     }
     if !spec.has("csi") {
         let detail = "has to be specified when using volumeAttributesClassName";
@@ -243,11 +255,11 @@ fn classes(spec: &Value, inline: bool, at: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// A node affinity as errors show it.
-pub(super) fn printed_affinity(affinity: &Value) -> BadValue {
+/// A node affinity as the value of an error: the internal type has no JSON tags.
+pub(super) fn node_affinity_value(affinity: &Value) -> BadValue {
     BadValue::Printed(match (affinity, affinity.at("required")) {
         (Value::Null, _) => "null".to_owned(),
         (_, Value::Null) => "{\"Required\":null}".to_owned(),
-        (_, required) => format!("{{\"Required\":{}}}", node_selector::printed(required)),
+        (_, required) => format!("{{\"Required\":{}}}", node_selector::to_go_json(required)),
     })
 }

@@ -13,12 +13,12 @@ fn volume() -> Value {
 
 fn errors(volume: &Value) -> Vec<String> {
     let mut errors = ErrorList::new();
-    validate(volume, Values::Checked, &mut errors);
+    validate_volume(volume, InvalidSelectorValues::Checked, &mut errors);
     errors.iter().map(ToString::to_string).collect()
 }
 
 #[test]
-fn volumes_are_kept_and_are_file_systems_unless_they_say_otherwise() {
+fn defaults_reclaim_policy_and_volume_mode() {
     let volume = volume();
     let spec = volume.at("spec");
     assert_eq!(spec.text("persistentVolumeReclaimPolicy"), "Retain");
@@ -28,7 +28,7 @@ fn volumes_are_kept_and_are_file_systems_unless_they_say_otherwise() {
 }
 
 #[test]
-fn a_volume_says_how_much_there_is_and_where() {
+fn requires_capacity_and_source() {
     assert_eq!(
         errors(&json!({"metadata": {"name": "v"}, "spec": {}})),
         [
@@ -41,7 +41,7 @@ fn a_volume_says_how_much_there_is_and_where() {
 }
 
 #[test]
-fn a_local_volume_is_on_known_nodes() {
+fn local_volume_requires_node_affinity() {
     let mut local = volume();
     let spec = local.ensure_object("spec");
     spec.remove("hostPath");
@@ -53,7 +53,7 @@ fn a_local_volume_is_on_known_nodes() {
 }
 
 #[test]
-fn the_root_of_a_node_is_not_recycled() {
+fn rejects_recycling_of_the_root_path() {
     let mut root = volume();
     let spec = root.ensure_object("spec");
     spec.set("persistentVolumeReclaimPolicy", "Recycle");
@@ -65,20 +65,29 @@ fn the_root_of_a_node_is_not_recycled() {
 }
 
 #[test]
-fn labels_in_the_affinity_may_get_their_final_names() {
+fn allows_replacing_deprecated_labels() {
     let of = |key: &str| {
         json!({"required": {"nodeSelectorTerms": [
             {"matchExpressions": [{"key": key, "operator": "In", "values": ["a"]}]},
         ]}})
     };
     let beta = of("failure-domain.beta.kubernetes.io/zone");
-    assert!(is_same_affinity(&of("topology.kubernetes.io/zone"), &beta));
-    assert!(!is_same_affinity(&of("topology.kubernetes.io/region"), &beta));
-    assert!(!is_same_affinity(&beta, &of("topology.kubernetes.io/zone")));
+    assert!(is_same_affinity_by_final_labels(
+        &of("topology.kubernetes.io/zone"),
+        &beta
+    ));
+    assert!(!is_same_affinity_by_final_labels(
+        &of("topology.kubernetes.io/region"),
+        &beta
+    ));
+    assert!(!is_same_affinity_by_final_labels(
+        &beta,
+        &of("topology.kubernetes.io/zone")
+    ));
 }
 
 #[test]
-fn a_row_shows_claim_and_class() {
+fn row_shows_claim_and_class() {
     let mut volume = volume();
     volume
         .ensure_object("spec")

@@ -1,4 +1,4 @@
-//! Claims of storage.
+//! PersistentVolumeClaim: a request for storage.
 
 mod data_source;
 mod spec;
@@ -8,8 +8,9 @@ mod tests;
 use serde_json::{Value, json};
 
 pub(crate) use self::spec::{
-    Leniency, VOLUME_MODES, access_modes, class_name, default_spec, positive, validate_claim_spec,
-    validate_claim_template, validate_template_metadata,
+    ClaimSpecValidationOptions, VOLUME_MODES, set_defaults_claim_spec, validate_access_modes,
+    validate_claim_spec, validate_claim_template, validate_class_name, validate_positive,
+    validate_template_metadata,
 };
 use super::{persistent_volume::CLASS_ANNOTATION, pod::resources::set_defaults_resource_list};
 use crate::{
@@ -21,7 +22,7 @@ use crate::{
     time::Time,
 };
 
-/// How far a resource has come in being resized, in the order errors list them.
+/// Resize states of a resource, in the order of error messages.
 const RESIZES: [&str; 5] = [
     "ControllerResizeInProgress",
     "ControllerResizeInfeasible",
@@ -43,13 +44,13 @@ impl RestStrategy for PersistentVolumeClaim {
     fn prepare_for_create(&self, object: &mut Value, _: &StrategyContext<'_>) {
         object.set("status", json!({"phase": "Pending"}));
         let spec = object.ensure_object("spec");
-        data_source::prepare(spec, &Value::Null);
+        data_source::drop_and_normalize_data_sources(spec, &Value::Null);
     }
 
     // upstream: pkg/registry/core/persistentvolumeclaim/strategy.go PrepareForUpdate
     fn prepare_for_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.copy_from("status", old);
-        data_source::prepare(new.ensure_object("spec"), old.at("spec"));
+        data_source::drop_and_normalize_data_sources(new.ensure_object("spec"), old.at("spec"));
     }
 
     fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
@@ -62,14 +63,19 @@ impl RestStrategy for PersistentVolumeClaim {
     // upstream: pkg/apis/core/validation/validation.go ValidatePersistentVolumeClaim
     fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let spec = object.at("spec");
-        validate_claim_spec(spec, Leniency::default(), &Path::new("spec"), errors);
+        validate_claim_spec(
+            spec,
+            ClaimSpecValidationOptions::default(),
+            &Path::new("spec"),
+            errors,
+        );
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidatePersistentVolumeClaimUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
-        let lenient = leniency(old.at("spec"));
-        validate_claim_spec(new.at("spec"), lenient, &Path::new("spec"), errors);
-        validate_change(new, old, errors);
+        let options = validation_options(old.at("spec"));
+        validate_claim_spec(new.at("spec"), options, &Path::new("spec"), errors);
+        validate_claim_update(new, old, errors);
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidatePersistentVolumeClaimStatusUpdate
@@ -80,7 +86,7 @@ impl RestStrategy for PersistentVolumeClaim {
         _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
-        validate_status(new, errors);
+        validate_status_update(new, errors);
     }
 
     // upstream: pkg/registry/core/persistentvolumeclaim/strategy.go WarningsOnCreate, WarningsOnUpdate
@@ -146,7 +152,7 @@ impl RestStrategy for PersistentVolumeClaim {
     }
 }
 
-/// Fills in what was left out of a claim, or of a template of one in a stateful set.
+/// Defaults a claim, or a claim template of a StatefulSet.
 pub(crate) fn default_claim(claim: &mut Value) {
     let status = claim.ensure_object("status");
     status.set_default("phase", "Pending");
@@ -155,10 +161,10 @@ pub(crate) fn default_claim(claim: &mut Value) {
             set_defaults_resource_list(list);
         }
     }
-    default_spec(claim.ensure_object("spec"));
+    set_defaults_claim_spec(claim.ensure_object("spec"));
 }
 
-/// The access modes of a spec or status in short.
+/// Access modes in short form, such as `RWO`.
 pub(crate) fn short_modes(of: &Value) -> String {
     let mut short = String::new();
     for (mode, letters) in [
@@ -177,7 +183,7 @@ pub(crate) fn short_modes(of: &Value) -> String {
     short
 }
 
-/// The storage class of a volume or claim: what the old annotation says, else the field.
+/// The storage class of a volume or claim: the legacy annotation, else the field.
 pub fn class_of(object: &Value) -> &str {
     let annotations = object.at("metadata").entries("annotations");
     match annotations.get(CLASS_ANNOTATION) {
@@ -186,7 +192,6 @@ pub fn class_of(object: &Value) -> &str {
     }
 }
 
-/// Warnings about what a claim asks for.
 pub(crate) fn spec_warnings(spec: &Value, at: &Path<'_>, warnings: &mut Vec<String>) {
     let field_path = at.child("resources");
     for list in ["requests", "limits"] {
@@ -200,7 +205,8 @@ pub(crate) fn spec_warnings(spec: &Value, at: &Path<'_>, warnings: &mut Vec<Stri
     }
 }
 
-fn leniency(old: &Value) -> Leniency {
+// upstream: pkg/apis/core/validation/validation.go ValidationOptionsForPersistentVolumeClaim
+fn validation_options(old: &Value) -> ClaimSpecValidationOptions {
     let field_path = Path::new("selector");
     let msgs = validate_selector(
         &field_path,
@@ -208,7 +214,7 @@ fn leniency(old: &Value) -> Leniency {
         InvalidValues::Refused,
         UnknownOperators::Refused,
     );
-    Leniency {
+    ClaimSpecValidationOptions {
         invalid_values: !msgs.is_empty(),
         invalid_group: ["dataSource", "dataSourceRef"]
             .iter()
@@ -216,25 +222,26 @@ fn leniency(old: &Value) -> Leniency {
     }
 }
 
-/// A claim cannot be changed, but for the volume that is bound to it, its class when it had none, and its size.
-fn validate_change(new: &Value, old: &Value, errors: &mut ErrorList) {
+/// The spec of a claim is immutable, except for the bound volume, a first storage class, the attributes class and the size.
+// upstream: pkg/apis/core/validation/validation.go ValidatePersistentVolumeClaimUpdate
+fn validate_claim_update(new: &Value, old: &Value, errors: &mut ErrorList) {
     let field_path = Path::new("spec");
     let mut after = new.at("spec").clone();
     let mut before = old.at("spec").clone();
-    data_source::normalize(&mut before);
+    data_source::normalize_data_sources(&mut before);
     if before.text("volumeName").is_empty() {
         before.copy_from("volumeName", &after);
     }
-    class_change(new, old, &mut after, errors);
-    let size = storage(new.at("spec"));
-    let old_size = storage(old.at("spec"));
+    validate_class_update(new, old, &mut after, errors);
+    let size = requested_storage(new.at("spec"));
+    let old_size = requested_storage(old.at("spec"));
     if new.at("status").text("phase") == "Bound" {
         if let Some(requests) = after.ensure_object("resources").at_mut("requests") {
             requests.set("storage", old_size.to_string());
         }
         after.copy_from("volumeAttributesClassName", &before);
     }
-    same_amounts(&mut after, &before);
+    ignore_equal_quantities(&mut after, &before);
     if after != before {
         let changes = go_values::internal_diff("core", "PersistentVolumeClaimSpec", &before, &after);
         let detail = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
@@ -261,8 +268,9 @@ fn validate_change(new: &Value, old: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// A class may move from the old annotation to the field, and a claim without a class may get one.
-fn class_change(new: &Value, old: &Value, after: &mut Value, errors: &mut ErrorList) {
+/// A class may move from the legacy annotation to the field, and a claim without a class may get one.
+// upstream: pkg/apis/core/validation/validation.go validateStorageClassUpgradeFromAnnotation, validateStorageClassUpgradeFromNil
+fn validate_class_update(new: &Value, old: &Value, after: &mut Value, errors: &mut ErrorList) {
     let class = "storageClassName";
     let annotation = |object: &'_ Value| {
         let annotations = object.at("metadata").entries("annotations");
@@ -293,12 +301,12 @@ fn class_change(new: &Value, old: &Value, after: &mut Value, errors: &mut ErrorL
     }
 }
 
-fn storage(spec: &Value) -> crate::quantity::Quantity {
+fn requested_storage(spec: &Value) -> crate::quantity::Quantity {
     field_checks::quantity_or_zero(spec.at("resources").at("requests").at("storage"))
 }
 
-/// Amounts that are the same in other words are no change.
-fn same_amounts(after: &mut Value, before: &Value) {
+/// Equal quantities in another notation are no change.
+fn ignore_equal_quantities(after: &mut Value, before: &Value) {
     for list in ["limits", "requests"] {
         let old = before.at("resources").at(list);
         let Some(Value::Object(new)) = after
@@ -317,7 +325,8 @@ fn same_amounts(after: &mut Value, before: &Value) {
     }
 }
 
-fn validate_status(new: &Value, errors: &mut ErrorList) {
+// upstream: pkg/apis/core/validation/validation.go ValidatePersistentVolumeClaimStatusUpdate
+fn validate_status_update(new: &Value, errors: &mut ErrorList) {
     if new.at("spec").items("accessModes").is_empty() {
         let field_path = Path::new("Spec");
         errors.push(Error::required(&field_path.child("accessModes"), ""));
@@ -326,18 +335,20 @@ fn validate_status(new: &Value, errors: &mut ErrorList) {
     let at = Path::new("status");
     let field_path = at.child("capacity");
     for (name, amount) in status.entries("capacity") {
-        basic(amount, &field_path.key(name), errors);
+        validate_basic_resource(amount, &field_path.key(name), errors);
     }
     let field_path = at.child("allocatedResourceStatuses");
     for (name, resize) in status.entries("allocatedResourceStatuses") {
-        resource_key(name, &field_path, errors);
+        validate_resource_key(name, &field_path, errors);
         if !resize.as_str().is_some_and(|resize| RESIZES.contains(&resize)) {
             errors.push(Error::not_supported(&field_path, name, RESIZES));
         }
     }
     let field_path = at.child("allocatedResources");
     for (name, amount) in status.entries("allocatedResources") {
-        if resource_key(name, &field_path, errors) && basic(amount, &field_path.key(name), errors) {
+        if validate_resource_key(name, &field_path, errors)
+            && validate_basic_resource(amount, &field_path.key(name), errors)
+        {
             let amount = field_checks::quantity_or_zero(amount);
             if amount.sign().is_lt() {
                 let detail = "must be greater than or equal to 0";
@@ -347,8 +358,9 @@ fn validate_status(new: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// Whether an amount is one; tells if it is not.
-fn basic(amount: &Value, at: &Path<'_>, errors: &mut ErrorList) -> bool {
+/// Whether a quantity is valid; reports an error if not.
+// upstream: pkg/apis/core/validation/validation.go validateBasicResource
+fn validate_basic_resource(amount: &Value, at: &Path<'_>, errors: &mut ErrorList) -> bool {
     let value = field_checks::quantity_or_zero(amount).value();
     if value < 0 {
         errors.push(Error::invalid(at, value, "must be a valid resource quantity"));
@@ -356,8 +368,9 @@ fn basic(amount: &Value, at: &Path<'_>, errors: &mut ErrorList) -> bool {
     value >= 0
 }
 
-/// Whether a name is one of a resource that a claim has: storage, or one of a domain of its own.
-fn resource_key(name: &str, at: &Path<'_>, errors: &mut ErrorList) -> bool {
+/// Whether it is a resource of a claim: storage, or a name with a custom domain. Reports an error if not.
+// upstream: pkg/apis/core/validation/validation.go validatePersistentVolumeClaimResourceKey
+fn validate_resource_key(name: &str, at: &Path<'_>, errors: &mut ErrorList) -> bool {
     let before = errors.len();
     field_checks::validate_qualified_name(name, at, errors);
     let is_native = !name.contains('/') || name.contains("kubernetes.io/");

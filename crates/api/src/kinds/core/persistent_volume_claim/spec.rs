@@ -1,4 +1,4 @@
-//! What a claim asks for: in claims, in ephemeral volumes of pods, in templates of stateful sets.
+//! Validation of PersistentVolumeClaimSpec, in claims, ephemeral volumes and StatefulSet templates.
 
 use serde_json::{Map, Value};
 
@@ -11,7 +11,7 @@ use crate::{
     strategy::{ErrorList, Tree, TreeMut},
 };
 
-/// In the order errors list them.
+/// In the order of error messages.
 pub(crate) const ACCESS_MODES: [&str; 4] = [
     "ReadOnlyMany",
     "ReadWriteMany",
@@ -19,10 +19,10 @@ pub(crate) const ACCESS_MODES: [&str; 4] = [
     "ReadWriteOncePod",
 ];
 
-/// In the order errors list them.
+/// In the order of error messages.
 pub(crate) const VOLUME_MODES: [&str; 2] = ["Block", "Filesystem"];
 
-/// The fields that the metadata of a template may not have, in the order in which they are told.
+/// Metadata fields that a template may not have, in the order of their errors.
 const FORBIDDEN_METADATA: [&str; 13] = [
     "name",
     "generateName",
@@ -39,17 +39,18 @@ const FORBIDDEN_METADATA: [&str; 13] = [
     "managedFields",
 ];
 
-/// What is taken because the old object has it.
+/// Invalid values that are tolerated because the old object has them.
+// upstream: pkg/apis/core/validation/validation.go PersistentVolumeClaimSpecValidationOptions
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Leniency {
-    /// Values in the selector that can be no label.
+pub(crate) struct ClaimSpecValidationOptions {
+    /// Selector values that are no valid label.
     pub(crate) invalid_values: bool,
-    /// A group of the data source that is no domain name.
+    /// A data source group that is no domain name.
     pub(crate) invalid_group: bool,
 }
 
-/// Fills in what was left out of the spec of a claim.
-pub(crate) fn default_spec(spec: &mut Value) {
+// upstream: pkg/apis/core/v1/defaults.go SetDefaults_PersistentVolumeClaimSpec
+pub(crate) fn set_defaults_claim_spec(spec: &mut Value) {
     spec.set_default("volumeMode", "Filesystem");
     if let Some(resources) = spec.at_mut("resources") {
         for name in ["limits", "requests"] {
@@ -60,18 +61,19 @@ pub(crate) fn default_spec(spec: &mut Value) {
     }
 }
 
-/// What is wrong with a template of a claim, as an ephemeral volume has it.
+// upstream: pkg/apis/core/validation/validation.go ValidatePersistentVolumeClaimTemplate
 pub(crate) fn validate_claim_template(template: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     validate_template_metadata(template.at("metadata"), &at.child("metadata"), errors);
     validate_claim_spec(
         template.at("spec"),
-        Leniency::default(),
+        ClaimSpecValidationOptions::default(),
         &at.child("spec"),
         errors,
     );
 }
 
-/// What is wrong with the metadata of a template, which may have labels and annotations only.
+/// Validates the metadata of a template, which may have only labels and annotations.
+// upstream: pkg/apis/core/validation/validation.go ValidateTemplateObjectMeta
 pub(crate) fn validate_template_metadata(metadata: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     errors.extend(name::validate_annotations(
         &at.child("annotations"),
@@ -83,21 +85,26 @@ pub(crate) fn validate_template_metadata(metadata: &Value, at: &Path<'_>, errors
     ));
     for name in FORBIDDEN_METADATA {
         if metadata.has(name) {
-            // Made of the name in Go by its first letter alone.
+            // upstream: pkg/apis/core/validation/validation.go ValidateTemplateObjectMeta; the path is the Go field name with a lower first letter
             let messages = if name == "uid" { "uID" } else { name };
             errors.push(Error::forbidden(&at.child(messages), "cannot be set"));
         }
     }
 }
 
-/// What is wrong with the spec of a claim.
-pub(crate) fn validate_claim_spec(spec: &Value, lenient: Leniency, at: &Path<'_>, errors: &mut ErrorList) {
+// upstream: pkg/apis/core/validation/validation.go ValidatePersistentVolumeClaimSpec
+pub(crate) fn validate_claim_spec(
+    spec: &Value,
+    options: ClaimSpecValidationOptions,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     if spec.items("accessModes").is_empty() {
         let detail = "at least 1 access mode is required";
         errors.push(Error::required(&at.child("accessModes"), detail));
     }
     if spec.has("selector") {
-        let values = if lenient.invalid_values {
+        let values = if options.invalid_values {
             InvalidValues::Taken
         } else {
             InvalidValues::Refused
@@ -110,16 +117,16 @@ pub(crate) fn validate_claim_spec(spec: &Value, lenient: Leniency, at: &Path<'_>
             UnknownOperators::Refused,
         ));
     }
-    access_modes(spec, at, errors);
+    validate_access_modes(spec, at, errors);
     let resources = at.child("resources");
     let field_path = resources.key("storage");
     match spec.at_path("resources.requests").at("storage") {
         Value::Null => errors.push(Error::required(&field_path, "")),
         storage => {
-            positive(&field_checks::quantity_or_zero(storage), &field_path, errors);
+            validate_positive(&field_checks::quantity_or_zero(storage), &field_path, errors);
         }
     }
-    class_name(
+    validate_class_name(
         spec.text("storageClassName"),
         &at.child("storageClassName"),
         errors,
@@ -132,13 +139,13 @@ pub(crate) fn validate_claim_spec(spec: &Value, lenient: Leniency, at: &Path<'_>
             errors,
         );
     }
-    data_sources(spec, lenient, at, errors);
+    validate_data_sources(spec, options, at, errors);
     let field_path = at.child("volumeAttributesClassName");
-    class_name(spec.text("volumeAttributesClassName"), &field_path, errors);
+    validate_class_name(spec.text("volumeAttributesClassName"), &field_path, errors);
 }
 
-/// The ways a volume may be mounted: known ones, and one pod alone or none of that sort.
-pub(crate) fn access_modes(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+/// Access modes must be supported, and ReadWriteOncePod must be alone.
+pub(crate) fn validate_access_modes(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("accessModes");
     let mut alone = false;
     let mut shared = false;
@@ -156,22 +163,28 @@ pub(crate) fn access_modes(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) 
     }
 }
 
-/// An amount above zero.
-pub(crate) fn positive(amount: &Quantity, at: &Path<'_>, errors: &mut ErrorList) {
+// upstream: pkg/apis/core/validation/validation.go ValidatePositiveQuantityValue
+pub(crate) fn validate_positive(amount: &Quantity, at: &Path<'_>, errors: &mut ErrorList) {
     if !amount.sign().is_gt() {
         let detail = "must be greater than zero";
         errors.push(Error::invalid(at, amount.to_string(), detail));
     }
 }
 
-/// The name of a class; none is needed.
-pub(crate) fn class_name(name: &str, at: &Path<'_>, errors: &mut ErrorList) {
+/// A storage or attributes class name; empty is valid.
+pub(crate) fn validate_class_name(name: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if !name.is_empty() {
         field_checks::validate_dns1123_subdomain(name, at, errors);
     }
 }
 
-fn data_sources(spec: &Value, lenient: Leniency, at: &Path<'_>, errors: &mut ErrorList) {
+// upstream: pkg/apis/core/validation/validation.go validateDataSourceRef, isDataSourceEqualDataSourceRef
+fn validate_data_sources(
+    spec: &Value,
+    options: ClaimSpecValidationOptions,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let source = spec.at("dataSource");
     let reference = spec.at("dataSourceRef");
     for (field, source) in [("dataSource", source), ("dataSourceRef", reference)] {
@@ -179,7 +192,7 @@ fn data_sources(spec: &Value, lenient: Leniency, at: &Path<'_>, errors: &mut Err
             continue;
         }
         let field_path = at.child(field);
-        data_source(source, lenient, &field_path, errors);
+        validate_data_source(source, options, &field_path, errors);
         if field == "dataSourceRef" && !source.text("namespace").is_empty() {
             field_checks::validate_dns1123_label(
                 source.text("namespace"),
@@ -191,22 +204,28 @@ fn data_sources(spec: &Value, lenient: Leniency, at: &Path<'_>, errors: &mut Err
     if source.is_null() || reference.is_null() {
         return;
     }
-    // What errors show in the place of the value is a path, which prints as an empty object.
-    let mut refuse = |detail: &str| {
-        let shown = BadValue::Json(Value::Object(Map::new()));
-        errors.push(Error::invalid(at, shown, detail));
+    // upstream: pkg/apis/core/validation/validation.go ValidatePersistentVolumeClaimSpec; the value is a field.Path, which prints as {}
+    let mut reject = |detail: &str| {
+        let empty_object = BadValue::Json(Value::Object(Map::new()));
+        errors.push(Error::invalid(at, empty_object, detail));
     };
     if !reference.text("namespace").is_empty() {
-        refuse("may not be specified when dataSourceRef.namespace is specified");
+        reject("may not be specified when dataSourceRef.namespace is specified");
     } else if ["apiGroup", "kind", "name"]
         .into_iter()
         .any(|name| source.at(name) != reference.at(name))
     {
-        refuse("must match dataSourceRef");
+        reject("must match dataSourceRef");
     }
 }
 
-fn data_source(source: &Value, lenient: Leniency, at: &Path<'_>, errors: &mut ErrorList) {
+// upstream: pkg/apis/core/validation/validation.go validateDataSource
+fn validate_data_source(
+    source: &Value,
+    options: ClaimSpecValidationOptions,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     field_checks::require_fields(source, &["name", "kind"], at, errors);
     let kind = source.text("kind");
     match source.text("apiGroup") {
@@ -215,7 +234,7 @@ fn data_source(source: &Value, lenient: Leniency, at: &Path<'_>, errors: &mut Er
             errors.push(Error::invalid(at, kind, detail));
         }
         "" => {}
-        _ if lenient.invalid_group => {}
+        _ if options.invalid_group => {}
         group => field_checks::validate_dns1123_subdomain(group, &at.child("apiGroup"), errors),
     }
 }

@@ -11,12 +11,12 @@ fn claim() -> Value {
     claim
 }
 
-fn changes(change: impl Fn(&mut Value, &mut Value)) -> Vec<String> {
+fn update_messages(change: impl Fn(&mut Value, &mut Value)) -> Vec<String> {
     let mut new = claim();
     let mut old = claim();
     change(&mut new, &mut old);
     let mut errors = ErrorList::new();
-    validate_change(&new, &old, &mut errors);
+    validate_claim_update(&new, &old, &mut errors);
     errors
         .iter()
         .map(|error| error.to_string().lines().next().unwrap().to_owned())
@@ -24,10 +24,15 @@ fn changes(change: impl Fn(&mut Value, &mut Value)) -> Vec<String> {
 }
 
 #[test]
-fn a_claim_asks_for_some_storage() {
+fn requires_storage_and_access_modes() {
     let mut errors = ErrorList::new();
     let spec = json!({"accessModes": ["ReadWriteOnce", "ReadWriteOncePod"], "resources": {"requests": {"storage": "0"}}});
-    validate_claim_spec(&spec, Leniency::default(), &Path::new("spec"), &mut errors);
+    validate_claim_spec(
+        &spec,
+        ClaimSpecValidationOptions::default(),
+        &Path::new("spec"),
+        &mut errors,
+    );
     let messages: Vec<_> = errors.iter().map(ToString::to_string).collect();
     assert_eq!(
         messages,
@@ -39,7 +44,7 @@ fn a_claim_asks_for_some_storage() {
 }
 
 #[test]
-fn a_template_has_labels_and_annotations_only() {
+fn rejects_other_template_metadata() {
     let mut errors = ErrorList::new();
     let template =
         json!({"metadata": {"name": "x", "uid": "u", "labels": {"a": "b"}}, "spec": claim().at("spec")});
@@ -55,26 +60,26 @@ fn a_template_has_labels_and_annotations_only() {
 }
 
 #[test]
-fn the_old_field_takes_claims_and_snapshots_and_both_say_the_same() {
+fn normalizes_data_sources() {
     let mut spec = json!({"dataSource": {"kind": "Other", "apiGroup": "x", "name": "n"}});
-    data_source::prepare(&mut spec, &Value::Null);
+    data_source::drop_and_normalize_data_sources(&mut spec, &Value::Null);
     assert_eq!(spec, json!({}));
     let mut spec = json!({"dataSource": {"kind": "PersistentVolumeClaim", "name": "n"}});
-    data_source::prepare(&mut spec, &Value::Null);
+    data_source::drop_and_normalize_data_sources(&mut spec, &Value::Null);
     assert_eq!(spec.at("dataSourceRef"), spec.at("dataSource"));
     let mut spec =
         json!({"dataSourceRef": {"kind": "Other", "apiGroup": "x", "name": "n", "namespace": "m"}});
-    data_source::prepare(&mut spec, &Value::Null);
+    data_source::drop_and_normalize_data_sources(&mut spec, &Value::Null);
     assert_eq!(spec, json!({}));
 }
 
 #[test]
-fn a_claim_gets_a_volume_and_a_class_once() {
-    assert!(changes(|new, _| new.ensure_object("spec").set("volumeName", "v")).is_empty());
-    assert!(changes(|new, _| new.ensure_object("spec").set("storageClassName", "fast")).is_empty());
+fn volume_and_class_are_set_once() {
+    assert!(update_messages(|new, _| new.ensure_object("spec").set("volumeName", "v")).is_empty());
+    assert!(update_messages(|new, _| new.ensure_object("spec").set("storageClassName", "fast")).is_empty());
     let refused = "spec: Forbidden: spec is immutable after creation except resources.requests and \
                    volumeAttributesClassName for bound claims";
-    let again = changes(|new, old| {
+    let again = update_messages(|new, old| {
         new.ensure_object("spec").set("volumeName", "w");
         old.ensure_object("spec").set("volumeName", "v");
     });
@@ -82,9 +87,9 @@ fn a_claim_gets_a_volume_and_a_class_once() {
 }
 
 #[test]
-fn a_bound_claim_grows_and_shrinks_to_what_it_has() {
+fn bound_claim_grows_and_shrinks_to_its_capacity() {
     let resized = |to: &'static str| {
-        changes(move |new, old| {
+        update_messages(move |new, old| {
             for claim in [&mut *new, old] {
                 claim.set(
                     "status",
@@ -104,8 +109,8 @@ fn a_bound_claim_grows_and_shrinks_to_what_it_has() {
 }
 
 #[test]
-fn the_same_amount_in_other_words_is_no_change() {
-    let same = changes(|new, _| {
+fn equal_quantities_are_no_change() {
+    let same = update_messages(|new, _| {
         new.ensure_object("spec")
             .set("resources", json!({"requests": {"storage": "2147483648"}}));
     });
@@ -113,7 +118,7 @@ fn the_same_amount_in_other_words_is_no_change() {
 }
 
 #[test]
-fn a_row_shows_what_is_bound() {
+fn row_shows_the_bound_volume() {
     let now = Time::parse("2026-01-01T00:05:00Z").unwrap();
     let mut claim = claim();
     let cells = |claim: &Value| Value::Array(PersistentVolumeClaim.row(claim, now).cells);

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{error_list::ErrorListExt, options::PodValidationOptions};
 use crate::{
     field::Path,
-    kinds::core::node_selector::{self, Values},
+    kinds::core::node_selector::{self, InvalidSelectorValues},
     name::{validate_dns1123_label, validate_label_key},
     selector::label::{self, InvalidValues, UnknownOperators},
     strategy::{ErrorList, Tree},
@@ -70,11 +70,11 @@ fn validate_node_affinity(
 ) {
     if affinity.has(REQUIRED) {
         let values = if options.allow_invalid_node_selector_values {
-            Values::Taken
+            InvalidSelectorValues::Taken
         } else {
-            Values::Checked
+            InvalidSelectorValues::Checked
         };
-        node_selector::validate(affinity.at(REQUIRED), values, &at.child(REQUIRED), errors);
+        node_selector::validate_node_selector(affinity.at(REQUIRED), values, &at.child(REQUIRED), errors);
     }
     let list_at = at.child(PREFERRED);
     for (index, term) in affinity.items(PREFERRED).iter().enumerate() {
@@ -82,7 +82,12 @@ fn validate_node_affinity(
         validate_weight(term, &item_at, errors);
         // Preferred terms that no node can match are harmless.
         let preference = term.at("preference");
-        node_selector::validate_term(preference, Values::Taken, &item_at.child("preference"), errors);
+        node_selector::validate_node_selector_term(
+            preference,
+            InvalidSelectorValues::Taken,
+            &item_at.child("preference"),
+            errors,
+        );
     }
 }
 
@@ -183,7 +188,12 @@ pub(super) fn has_invalid_node_values(affinity: &Value) -> bool {
         .at(REQUIRED)
         .items("nodeSelectorTerms")
     {
-        node_selector::validate_term(term, Values::Checked, &Path::NIL, &mut errors);
+        node_selector::validate_node_selector_term(
+            term,
+            InvalidSelectorValues::Checked,
+            &Path::NIL,
+            &mut errors,
+        );
     }
     !errors.is_empty()
 }

@@ -64,7 +64,7 @@ pub(super) fn set_defaults_pod_spec(spec: &mut Value) {
     spec.set_default("terminationGracePeriodSeconds", 30);
     fill_text(spec, "schedulerName", "default-scheduler");
     for volume in spec.items_mut("volumes") {
-        volume::default_volume(volume);
+        volume::set_defaults_volume(volume);
     }
     for list in CONTAINERS {
         for item in spec.items_mut(list) {

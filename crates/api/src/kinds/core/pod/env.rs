@@ -7,7 +7,9 @@ use serde_json::Value;
 use super::error_list::ErrorListExt;
 use crate::{
     field::Path,
-    kinds::core::volume::{Place, object_field, resource_field},
+    kinds::core::volume::{
+        ResourceRefHolder, validate_object_field_selector, validate_resource_field_selector,
+    },
     name::{
         validate_config_key, validate_dns1123_label, validate_dns1123_subdomain,
         validate_relaxed_env_var_name,
@@ -55,11 +57,16 @@ fn validate_env_var_source(variable: &Value, at: &Path<'_>, errors: &mut ErrorLi
         from.has(name)
     };
     if has("fieldRef") {
-        object_field(from.at("fieldRef"), &FIELDS, &at.child("fieldRef"), errors);
+        validate_object_field_selector(from.at("fieldRef"), &FIELDS, &at.child("fieldRef"), errors);
     }
     if has("resourceFieldRef") {
         let reference = from.at("resourceFieldRef");
-        resource_field(reference, Place::Container, &at.child("resourceFieldRef"), errors);
+        validate_resource_field_selector(
+            reference,
+            ResourceRefHolder::Container,
+            &at.child("resourceFieldRef"),
+            errors,
+        );
     }
     for name in ["configMapKeyRef", "secretKeyRef"] {
         if has(name) {

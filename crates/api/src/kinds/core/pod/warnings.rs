@@ -235,7 +235,7 @@ fn deprecated_seccomp_warning(at: &Path<'_>) -> String {
 fn warn_of_node_labels(spec: &Value, at: &Path<'_>, messages: &mut Vec<String>) {
     let selector_at = at.child("nodeSelector");
     for key in spec.entries("nodeSelector").keys() {
-        if let Some(message) = node_selector::deprecated(key) {
+        if let Some(message) = node_selector::deprecated_label_message(key) {
             messages.push(format!("{}: {message}", selector_at.key(key)));
         }
     }
@@ -245,7 +245,7 @@ fn warn_of_node_labels(spec: &Value, at: &Path<'_>, messages: &mut Vec<String>) 
     let required_at = node_at.child(REQUIRED);
     let terms_at = required_at.child("nodeSelectorTerms");
     for (index, term) in nodes.at(REQUIRED).items("nodeSelectorTerms").iter().enumerate() {
-        node_selector::warnings(term, &terms_at.index(index), messages);
+        node_selector::get_warnings_for_term(term, &terms_at.index(index), messages);
     }
     let preferred_at = node_at.child(PREFERRED);
     for (index, term) in nodes.items(PREFERRED).iter().enumerate() {
@@ -256,7 +256,7 @@ fn warn_of_node_labels(spec: &Value, at: &Path<'_>, messages: &mut Vec<String>) 
     for (index, constraint) in spec.items("topologySpreadConstraints").iter().enumerate() {
         let field_path = spread_at.index(index);
         let key = constraint.text("topologyKey");
-        if let Some(message) = node_selector::deprecated(key) {
+        if let Some(message) = node_selector::deprecated_label_message(key) {
             messages.push(format!("{}: {key} is {message}", field_path.child("topologyKey")));
         }
         if !constraint.has("labelSelector") {
@@ -274,7 +274,10 @@ fn warn_of_preferred_term(term: &Value, at: &Path<'_>, messages: &mut Vec<String
     let list_at = at.child("matchExpressions");
     for (index, expression) in term.items("matchExpressions").iter().enumerate() {
         let field_path = list_at.index(index);
-        messages.extend(node_selector::warning(expression, &field_path));
+        messages.extend(node_selector::get_warning_for_requirement(
+            expression,
+            &field_path,
+        ));
         let values_at = field_path.child("values");
         for (number, value) in expression.texts("values").enumerate() {
             for msg in validate_label_value(value) {

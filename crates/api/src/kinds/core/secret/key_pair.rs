@@ -1,15 +1,13 @@
-//! Whether a certificate and a private key look like what they should be: PEM blocks of the right types.
-//!
-//! What is inside the blocks is not looked into.
+//! PEM block types of a certificate and a private key. The contents of the blocks are not parsed.
 
 use k3_pki::pem_blocks;
 
-/// Why a certificate and its key cannot be used; `None` if nothing speaks against it.
-pub(super) fn msg(certificate: &[u8], key: &[u8]) -> Option<String> {
-    certificate_fault(&types(certificate)).or_else(|| key_fault(&types(key)))
+/// Why a certificate and its key are invalid, in the words of Go's `tls.X509KeyPair`.
+pub(super) fn invalid_key_pair_message(certificate: &[u8], key: &[u8]) -> Option<String> {
+    invalid_certificate_message(&block_types(certificate)).or_else(|| invalid_key_message(&block_types(key)))
 }
 
-fn certificate_fault(types: &[String]) -> Option<String> {
+fn invalid_certificate_message(types: &[String]) -> Option<String> {
     if types.iter().any(|ty| ty == "CERTIFICATE") {
         return None;
     }
@@ -28,7 +26,7 @@ fn certificate_fault(types: &[String]) -> Option<String> {
     })
 }
 
-fn key_fault(types: &[String]) -> Option<String> {
+fn invalid_key_message(types: &[String]) -> Option<String> {
     if types
         .iter()
         .any(|ty| ty == "PRIVATE KEY" || ty.ends_with(" PRIVATE KEY"))
@@ -49,7 +47,7 @@ fn key_fault(types: &[String]) -> Option<String> {
 }
 
 /// The types of the complete blocks, in order.
-fn types(input: &[u8]) -> Vec<String> {
+fn block_types(input: &[u8]) -> Vec<String> {
     pem_blocks(input).into_iter().map(|block| block.label).collect()
 }
 
@@ -65,7 +63,8 @@ mod tests {
     fn blocks_of_the_right_types_are_asked_for() {
         let certificate = block("CERTIFICATE");
         let key = block("EC PRIVATE KEY");
-        let messages = |certificate: &str, key: &str| msg(certificate.as_bytes(), key.as_bytes());
+        let messages =
+            |certificate: &str, key: &str| invalid_key_pair_message(certificate.as_bytes(), key.as_bytes());
         assert_eq!(
             messages(&certificate, &format!("{}{key}", block("EC PARAMETERS"))),
             None

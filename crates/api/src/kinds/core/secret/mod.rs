@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
-use super::config_map::{MAX_BYTES, bytes_of, immutable};
+use super::config_map::{MAX_BYTES, decoded_size, validate_immutable};
 use crate::{
     base64, decode,
     field::{Error, Path},
@@ -65,7 +65,7 @@ impl RestStrategy for Secret {
         let mut bytes = 0;
         for (key, value) in object.entries("data") {
             push_invalid(key, name::validate_config_key(key), &field_path.key(key), errors);
-            bytes += bytes_of(value);
+            bytes += decoded_size(value);
         }
         if bytes > MAX_BYTES {
             errors.push(Error::too_long(&field_path, MAX_BYTES));
@@ -79,7 +79,7 @@ impl RestStrategy for Secret {
             let shown = typed_string(new.text("type"));
             errors.push(Error::invalid(&Path::new("type"), shown, "field is immutable"));
         }
-        immutable(errors, new, old, &["data"]);
+        validate_immutable(errors, new, old, &["data"]);
         self.validate(new, at, errors);
     }
 
@@ -89,7 +89,7 @@ impl RestStrategy for Secret {
             return Vec::new();
         }
         let bytes = |key: &str| base64::decode(new.at("data").text(key)).unwrap_or_default();
-        key_pair::msg(&bytes(CERTIFICATE), &bytes(PRIVATE_KEY))
+        key_pair::invalid_key_pair_message(&bytes(CERTIFICATE), &bytes(PRIVATE_KEY))
             .into_iter()
             .collect()
     }

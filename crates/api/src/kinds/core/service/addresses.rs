@@ -1,49 +1,49 @@
-//! Which addresses are to be given to a service, and which it gives back.
+//! Cluster IPs to allocate for a service, and those to release.
 
 use serde_json::{Value, json};
 
-use super::{EXTERNAL_NAME, NONE, families::Family, kind, settlement::stays_as_it_is};
+use super::{EXTERNAL_NAME, NONE, defaulting::is_matching_prefer_dual_stack, families::IpFamily, kind};
 use crate::strategy::{Tree, TreeMut};
 
-/// An address a service is to have.
+/// A cluster IP to allocate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Address {
-    /// Its place in the list of them.
+pub struct ClusterIpRequest {
+    /// Index in `spec.clusterIPs`.
     pub index: usize,
     /// Its family.
-    pub family: Family,
-    /// The one the user wants; `None` if any will do.
-    pub wanted: Option<String>,
+    pub family: IpFamily,
+    /// The address that the user requests; `None` for any.
+    pub requested: Option<String>,
 }
 
-/// What changes about the addresses of a service.
+/// Allocation and release of cluster IPs for a write of a service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AddressChanges {
-    /// Addresses to give it.
-    pub take: Vec<Address>,
-    /// Addresses it gives back once the change is stored.
+pub struct ClusterIpChanges {
+    /// Addresses to allocate.
+    pub take: Vec<ClusterIpRequest>,
+    /// Addresses to release once the change is stored.
     pub release: Vec<String>,
 }
 
-/// What changes about the addresses of a service that is settled. Without an old one it is new; without a new one,
-/// `None`, it goes.
-pub fn addresses(new: Option<&Value>, old: Option<&Value>) -> AddressChanges {
+/// The cluster IP changes of a defaulted service. Without an old one it is created; without a new one it is deleted.
+// upstream: pkg/registry/core/service/storage/alloc.go txnAllocClusterIPs, txnUpdateClusterIPs, releaseClusterIPs
+pub fn cluster_ip_changes(new: Option<&Value>, old: Option<&Value>) -> ClusterIpChanges {
     match (new, old) {
-        (Some(new), None) => AddressChanges {
-            take: all_of(new),
-            ..AddressChanges::default()
+        (Some(new), None) => ClusterIpChanges {
+            take: requests_for_all_families(new),
+            ..ClusterIpChanges::default()
         },
-        (None, Some(old)) => AddressChanges {
-            release: held_by(old),
-            ..AddressChanges::default()
+        (None, Some(old)) => ClusterIpChanges {
+            release: allocated_ips(old),
+            ..ClusterIpChanges::default()
         },
-        (Some(new), Some(old)) => change(new, old),
-        (None, None) => AddressChanges::default(),
+        (Some(new), Some(old)) => update_changes(new, old),
+        (None, None) => ClusterIpChanges::default(),
     }
 }
 
-/// Writes an address that was given to a service into it.
-pub fn put_address(service: &mut Value, index: usize, address: &str) {
+/// Writes an allocated address into a service.
+pub fn set_cluster_ip(service: &mut Value, index: usize, address: &str) {
     let spec = service.ensure_object("spec");
     let mut list = spec.items("clusterIPs").to_vec();
     if list.len() <= index {
@@ -56,24 +56,25 @@ pub fn put_address(service: &mut Value, index: usize, address: &str) {
     }
 }
 
-fn change(new: &Value, old: &Value) -> AddressChanges {
-    let mut changes = AddressChanges::default();
-    if stays_as_it_is(new, old) {
+// upstream: pkg/registry/core/service/storage/alloc.go updateClusterIPs
+fn update_changes(new: &Value, old: &Value) -> ClusterIpChanges {
+    let mut changes = ClusterIpChanges::default();
+    if is_matching_prefer_dual_stack(new, old) {
         return changes;
     }
     match (kind(old) == EXTERNAL_NAME, kind(new) == EXTERNAL_NAME) {
-        (true, false) => changes.take = all_of(new),
-        (false, true) => changes.release = held_by(old),
+        (true, false) => changes.take = requests_for_all_families(new),
+        (false, true) => changes.release = allocated_ips(old),
         (true, true) => {}
         (false, false) => {
-            let held = held_by(old);
-            if held.is_empty() {
+            let old_ips = allocated_ips(old);
+            if old_ips.is_empty() {
                 return changes;
             }
             let families = |service: &Value| service.at("spec").items("ipFamilies").len();
             match (families(old), families(new)) {
-                (1, 2) => changes.take = all_of(new).into_iter().skip(1).collect(),
-                (2, 1) => changes.release = held.into_iter().skip(1).collect(),
+                (1, 2) => changes.take = requests_for_all_families(new).into_iter().skip(1).collect(),
+                (2, 1) => changes.release = old_ips.into_iter().skip(1).collect(),
                 _ => {}
             }
         }
@@ -81,20 +82,21 @@ fn change(new: &Value, old: &Value) -> AddressChanges {
     changes
 }
 
-/// An address for each family.
-fn all_of(service: &Value) -> Vec<Address> {
+/// One address per family.
+// upstream: pkg/registry/core/service/storage/alloc.go allocClusterIPs
+fn requests_for_all_families(service: &Value) -> Vec<ClusterIpRequest> {
     let spec = service.at("spec");
     if kind(service) == EXTERNAL_NAME || spec.texts("clusterIPs").next() == Some(NONE) {
         return Vec::new();
     }
-    let given: Vec<_> = spec.texts("clusterIPs").collect();
+    let requested: Vec<_> = spec.texts("clusterIPs").collect();
     spec.texts("ipFamilies")
-        .filter_map(Family::named)
+        .filter_map(IpFamily::parse)
         .enumerate()
-        .map(|(index, family)| Address {
+        .map(|(index, family)| ClusterIpRequest {
             index,
             family,
-            wanted: given
+            requested: requested
                 .get(index)
                 .filter(|ip| !ip.is_empty())
                 .map(|ip| (*ip).to_owned()),
@@ -102,12 +104,12 @@ fn all_of(service: &Value) -> Vec<Address> {
         .collect()
 }
 
-fn held_by(service: &Value) -> Vec<String> {
+fn allocated_ips(service: &Value) -> Vec<String> {
     if kind(service) == EXTERNAL_NAME {
         return Vec::new();
     }
-    let held = service.at("spec").texts("clusterIPs");
-    held.filter(|ip| !ip.is_empty() && *ip != NONE)
+    let ips = service.at("spec").texts("clusterIPs");
+    ips.filter(|ip| !ip.is_empty() && *ip != NONE)
         .map(str::to_owned)
         .collect()
 }

@@ -1,8 +1,8 @@
-//! The addresses of a service inside the cluster, their families, and the policy about both.
+//! clusterIPs, ipFamilies and ipFamilyPolicy of a service (dual stack, KEP-563).
 
 use serde_json::Value;
 
-use super::{EXTERNAL_NAME, NONE, families::Family, is_headless, kind};
+use super::{EXTERNAL_NAME, NONE, families::IpFamily, is_headless, kind};
 use crate::{
     field::{Error, Path},
     kinds::{field_checks, go_values},
@@ -13,8 +13,8 @@ use crate::{
 const FAMILIES: [&str; 2] = ["IPv4", "IPv6"];
 const FAMILY_POLICIES: [&str; 3] = ["PreferDualStack", "RequireDualStack", "SingleStack"];
 
-/// What is wrong with the addresses of a service, their families, and the policy about both.
-pub(super) fn judge(errors: &mut ErrorList, service: &Value, old: Option<&Value>) {
+// upstream: pkg/apis/core/validation/validation.go ValidateServiceClusterIPsRelatedFields
+pub(super) fn validate_cluster_ips(errors: &mut ErrorList, service: &Value, old: Option<&Value>) {
     if kind(service) == EXTERNAL_NAME {
         return;
     }
@@ -31,7 +31,7 @@ pub(super) fn judge(errors: &mut ErrorList, service: &Value, old: Option<&Value>
             errors.push(Error::invalid(&field_path, list.clone(), detail));
         }
         (_, None) => errors.push(Error::required(&field_path, "")),
-        (one, Some(first)) if one != *first => {
+        (cluster_ip, Some(first)) if cluster_ip != *first => {
             let detail = "first value must match `clusterIP`";
             errors.push(Error::invalid(&field_path, list.clone(), detail));
         }
@@ -62,7 +62,7 @@ pub(super) fn judge(errors: &mut ErrorList, service: &Value, old: Option<&Value>
             FAMILY_POLICIES,
         ));
     }
-    let kept: Vec<_> = old
+    let old_ips: Vec<_> = old
         .into_iter()
         .flat_map(|old| old.at("spec").texts("clusterIPs"))
         .collect();
@@ -76,7 +76,7 @@ pub(super) fn judge(errors: &mut ErrorList, service: &Value, old: Option<&Value>
             }
             continue;
         }
-        let msgs = if kept.contains(ip) {
+        let msgs = if old_ips.contains(ip) {
             Vec::new()
         } else {
             name::validate_legacy_ip(&field_path.index(index), ip, Strictness::Strict, &[])
@@ -92,8 +92,8 @@ pub(super) fn judge(errors: &mut ErrorList, service: &Value, old: Option<&Value>
         return;
     }
     if ips.len() > 1 {
-        let of = |family| ips.iter().any(|ip| Family::of(ip) == Some(family));
-        if !(of(Family::V4) && of(Family::V6)) {
+        let has_family = |family| ips.iter().any(|ip| IpFamily::of(ip) == Some(family));
+        if !(has_family(IpFamily::V4) && has_family(IpFamily::V6)) {
             let detail = "may specify no more than one IP for each IP family";
             errors.push(Error::invalid(&field_path, list.clone(), detail));
         }
@@ -102,7 +102,7 @@ pub(super) fn judge(errors: &mut ErrorList, service: &Value, old: Option<&Value>
         return;
     }
     for (index, (ip, family)) in ips.iter().zip(&families).enumerate() {
-        let is_v6 = Family::of(ip) == Some(Family::V6);
+        let is_v6 = IpFamily::of(ip) == Some(IpFamily::V6);
         if matches!((*family, is_v6), ("IPv4", true) | ("IPv6", false)) {
             let detail = format!("expected an {family} value as indicated by `ipFamilies[{index}]`");
             errors.push(Error::invalid(&field_path.index(index), *ip, detail));

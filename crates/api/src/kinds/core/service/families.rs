@@ -1,41 +1,42 @@
-//! The two versions of the Internet Protocol.
+//! IP families.
+// upstream: pkg/registry/core/service/storage/alloc.go familyOf
 
 use crate::name;
 
-/// A version of the Internet Protocol.
+/// An IP family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Family {
-    /// Version 4.
+pub enum IpFamily {
+    /// IPv4.
     V4,
-    /// Version 6.
+    /// IPv6.
     V6,
 }
 
-/// Which families services can have addresses of.
+/// The families that cluster IPs can be allocated of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ranges {
-    /// The one that a service gets which asks for none.
-    pub primary: Family,
-    /// Whether there are addresses of the other one too.
+pub struct ServiceIpFamilies {
+    /// The primary family, for services that request none.
+    pub primary: IpFamily,
+    /// Whether the cluster is dual stack.
     pub dual: bool,
 }
 
 // --- Family ---
 
-impl Family {
-    /// What services call it.
+impl IpFamily {
+    /// Its name in `ipFamilies`.
     pub fn name(self) -> &'static str {
         match self {
-            Family::V4 => "IPv4",
-            Family::V6 => "IPv6",
+            IpFamily::V4 => "IPv4",
+            IpFamily::V6 => "IPv6",
         }
     }
 
-    /// The family of that name.
-    pub fn named(name: &str) -> Option<Self> {
+    /// Parses a name of `ipFamilies`.
+    pub fn parse(name: &str) -> Option<Self> {
         match name {
-            "IPv4" => Some(Family::V4),
-            "IPv6" => Some(Family::V6),
+            "IPv4" => Some(IpFamily::V4),
+            "IPv6" => Some(IpFamily::V6),
             _ => None,
         }
     }
@@ -43,33 +44,37 @@ impl Family {
     /// The family of an address.
     pub fn of(address: &str) -> Option<Self> {
         let address = name::parse_ip_sloppy(address)?;
-        Some(if address.is_ipv4() { Family::V4 } else { Family::V6 })
+        Some(if address.is_ipv4() {
+            IpFamily::V4
+        } else {
+            IpFamily::V6
+        })
     }
 
-    /// The other one.
+    /// The other family.
     #[must_use]
     pub fn other(self) -> Self {
         match self {
-            Family::V4 => Family::V6,
-            Family::V6 => Family::V4,
+            IpFamily::V4 => IpFamily::V6,
+            IpFamily::V6 => IpFamily::V4,
         }
     }
 }
 
 // --- Ranges ---
 
-impl Default for Ranges {
+impl Default for ServiceIpFamilies {
     fn default() -> Self {
-        Ranges {
-            primary: Family::V4,
+        ServiceIpFamilies {
+            primary: IpFamily::V4,
             dual: false,
         }
     }
 }
 
-impl Ranges {
-    /// Whether there are addresses of a family.
-    pub fn have(self, family: Family) -> bool {
+impl ServiceIpFamilies {
+    /// Whether addresses of a family can be allocated.
+    pub fn have(self, family: IpFamily) -> bool {
         self.dual || self.primary == family
     }
 }

@@ -1,30 +1,33 @@
-//! Services: a stable address for a changing set of pods.
+//! Service: a stable address for a set of pods.
 //!
-//! A service has fields that depend on each other, and addresses and ports that the server gives out. The functions
-//! here say what to give out; who has what is for the server to know. Before its rules are asked, a service is settled
-//! ([`settle_new`], [`settle_change`]), gets its [`addresses`] and then its [`node_ports`].
+//! Fields of a service depend on each other, and the server allocates its addresses and ports. The functions here compute what to
+//! allocate; the allocators are the server's. Before validation a service is defaulted ([`default_on_create`],
+//! [`default_on_update`]), gets its [`cluster_ip_changes`] and then its [`node_port_changes`].
 
 mod addresses;
+mod allocation_errors;
 mod cluster_ips;
+mod defaulting;
 mod families;
-mod judgement;
 mod policy;
 mod ports;
-mod refusal;
-mod settlement;
 mod table;
-mod transition;
+mod update;
+mod validation;
 
 use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
 pub use self::{
-    addresses::{Address, AddressChanges, addresses, put_address},
-    families::{Family, Ranges},
-    ports::{PortChanges, Want, node_ports, put_health_port, put_node_port},
-    refusal::{AddressFault, PortFault, refused_address, refused_health_port, refused_node_port},
-    settlement::{complete, settle_change, settle_new},
+    addresses::{ClusterIpChanges, ClusterIpRequest, cluster_ip_changes, set_cluster_ip},
+    allocation_errors::{
+        IpAllocationError, NodePortAllocationError, health_check_node_port_status, ip_allocation_status,
+        node_port_allocation_status,
+    },
+    defaulting::{default_on_create, default_on_read, default_on_update},
+    families::{IpFamily, ServiceIpFamilies},
+    ports::{NodePortRequest, PortChanges, node_port_changes, set_health_check_node_port, set_node_port},
 };
 use crate::{
     apply::managed::ResetFields,
@@ -42,14 +45,14 @@ const NODE_PORT: &str = "NodePort";
 const LOAD_BALANCER: &str = "LoadBalancer";
 const EXTERNAL_NAME: &str = "ExternalName";
 
-/// The address of a service that has none.
+/// `clusterIP` of a headless service.
 const NONE: &str = "None";
 
 const SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
 const TOPOLOGY_HINTS: &str = "service.kubernetes.io/topology-aware-hints";
 const TOPOLOGY_MODE: &str = "service.kubernetes.io/topology-mode";
 
-/// How long a client stays with a pod, in seconds, when nobody says.
+/// Default timeout of ClientIP session affinity.
 const AFFINITY_SECONDS: i64 = 10800;
 
 const SELECTABLE: &[SelectableField] = &[
@@ -67,7 +70,7 @@ impl RestStrategy for Service {
 
     // upstream: pkg/apis/core/v1/defaults.go SetDefaults_Service
     fn set_defaults(&self, object: &mut Value) {
-        default_spec(object.ensure_object("spec"));
+        set_defaults_service_spec(object.ensure_object("spec"));
         if kind(object) == LOAD_BALANCER
             && let Some(balancer) = object
                 .at_mut("status")
@@ -84,18 +87,18 @@ impl RestStrategy for Service {
     // upstream: pkg/registry/core/service/strategy.go PrepareForUpdate
     fn prepare_for_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         new.copy_from("status", old);
-        transition::drop_what_no_longer_applies(new, old);
+        update::drop_type_dependent_fields(new, old);
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidateServiceCreate
     fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
-        judgement::judge(errors, object, None);
+        validation::validate_service(errors, object, None);
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidateServiceUpdate
     fn validate_update(&self, new: &Value, old: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
-        transition::judge(errors, new, old);
-        judgement::judge(errors, new, Some(old));
+        update::validate_service_update(errors, new, old);
+        validation::validate_service(errors, new, Some(old));
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidateServiceStatusUpdate
@@ -106,15 +109,15 @@ impl RestStrategy for Service {
         _: &StrategyContext<'_>,
         errors: &mut ErrorList,
     ) {
-        judgement::load_balancer(errors, new, old);
+        validation::validate_load_balancer_status(errors, new, old);
     }
 
     // upstream: pkg/registry/core/service/strategy.go WarningsOnCreate, WarningsOnUpdate
     fn warnings(&self, new: &Value, _: Option<&Value>) -> Vec<String> {
-        policy::warnings(new)
+        policy::get_warnings_for_service(new)
     }
 
-    /// Addresses that are read in more than one way.
+    /// Warns of addresses in a non-canonical form.
     fn status_warnings(&self, new: &Value, _: &Value) -> Vec<String> {
         let status = Path::new("status");
         let balancer = status.child("loadBalancer");
@@ -147,14 +150,15 @@ impl RestStrategy for Service {
 
     // upstream: pkg/printers/internalversion/printers.go printService
     fn row(&self, object: &Value, now: Time) -> Row {
-        table::row(object, now)
+        table::print_service(object, now)
     }
 }
 
-fn default_spec(spec: &mut Value) {
-    let fill_text = |object: &mut Value, name: &str, word: &str| {
+// upstream: pkg/apis/core/v1/defaults.go SetDefaults_Service
+fn set_defaults_service_spec(spec: &mut Value) {
+    let fill_text = |object: &mut Value, name: &str, text: &str| {
         if object.text(name).is_empty() {
-            object.set(name, word);
+            object.set(name, text);
         }
     };
     fill_text(spec, "sessionAffinity", "None");
@@ -194,12 +198,12 @@ fn kind(service: &Value) -> &str {
     service.at("spec").text("type")
 }
 
-/// Whether it has no address of its own: DNS gives those of its pods.
+// upstream: pkg/apis/core/validation/validation.go isHeadlessService
 fn is_headless(service: &Value) -> bool {
     matches!(service.at("spec").items("clusterIPs"), [only] if only == NONE)
 }
 
-/// Whether it can be reached from outside the cluster.
+// upstream: pkg/api/service/util.go ExternallyAccessible
 fn is_externally_accessible(spec: &Value) -> bool {
     match spec.text("type") {
         LOAD_BALANCER | NODE_PORT => true,
@@ -208,7 +212,8 @@ fn is_externally_accessible(spec: &Value) -> bool {
     }
 }
 
-/// Whether the load balancer must find out which nodes have pods of it.
+/// Whether a load balancer needs a health check node port.
+// upstream: pkg/api/service/util.go NeedsHealthCheck
 fn needs_health_check(service: &Value) -> bool {
     kind(service) == LOAD_BALANCER && service.at("spec").text("externalTrafficPolicy") == "Local"
 }

@@ -1,4 +1,4 @@
-//! How traffic reaches the pods of a service, and what users should know about theirs.
+//! Traffic policies of a service, and warnings.
 
 use serde_json::Value;
 
@@ -17,8 +17,8 @@ use crate::{
 const POLICIES: [&str; 2] = ["Cluster", "Local"];
 const DISTRIBUTIONS: [&str; 3] = ["PreferClose", "PreferSameZone", "PreferSameNode"];
 
-/// What is wrong with the policies.
-pub(super) fn judge(errors: &mut ErrorList, service: &Value) {
+// upstream: pkg/apis/core/validation/validation.go validateServiceExternalTrafficPolicy, validateServiceInternalTrafficFieldsValue, validateServiceTrafficDistribution
+pub(super) fn validate_traffic_policies(errors: &mut ErrorList, service: &Value) {
     let spec = service.at("spec");
     let root = Path::new("spec");
     let field_path = root.child("externalTrafficPolicy");
@@ -61,8 +61,8 @@ pub(super) fn judge(errors: &mut ErrorList, service: &Value) {
     }
 }
 
-/// What users should know about a service that is valid.
-pub(super) fn warnings(service: &Value) -> Vec<String> {
+// upstream: pkg/api/service/warnings.go GetWarningsForService
+pub(super) fn get_warnings_for_service(service: &Value) -> Vec<String> {
     let spec = service.at("spec");
     let root = Path::new("spec");
     let mut warnings = Vec::new();

@@ -1,4 +1,4 @@
-//! Which ports on all nodes are to be given to a service, and which it gives back.
+//! Node ports to allocate for a service, and those to release.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,49 +10,51 @@ use crate::{
     strategy::{Tree, TreeMut},
 };
 
-/// A port on all nodes that is asked for.
+/// A requested node port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Want {
-    /// This one.
+pub enum NodePortRequest {
+    /// This number.
     Number(i64),
-    /// Any that is free.
+    /// Any free number.
     Any,
-    /// None of its own: the one that the port at this index gets.
+    /// The number that the port at this index gets.
     SameAs(usize),
 }
 
-/// What changes about the ports on nodes of a service.
+/// Allocation and release of node ports for a write of a service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PortChanges {
-    /// Ports to give it, with the index of the port of the service each is for. In this order.
-    pub take: Vec<(usize, Want)>,
-    /// The port for questions after its health, if one is to be given.
-    pub health: Option<Want>,
-    /// Ports it gives back once the change is stored.
+    /// Node ports to allocate with the index of the service port, in this order.
+    pub take: Vec<(usize, NodePortRequest)>,
+    /// The health check node port to allocate.
+    pub health: Option<NodePortRequest>,
+    /// Node ports to release once the change is stored.
     pub release: Vec<i64>,
 }
 
-/// What changes about the ports on nodes of a service that is settled. Without an old one it is new; without a new one
-/// it goes.
-pub fn node_ports(new: Option<&Value>, old: Option<&Value>) -> Result<PortChanges, Status> {
+/// The node port changes of a defaulted service. Without an old one it is created; without a new one it is deleted.
+// upstream: pkg/registry/core/service/storage/alloc.go txnAllocNodePorts, txnUpdateNodePorts
+pub fn node_port_changes(new: Option<&Value>, old: Option<&Value>) -> Result<PortChanges, Status> {
     let mut changes = PortChanges::default();
     match (new, old) {
         (Some(new), None) => {
-            if is_on_nodes(new) {
-                changes.take = of_new(new);
+            if needs_node_ports(new) {
+                changes.take = requests_on_create(new);
             }
-            changes.health = needs_health_check(new).then(|| health(new));
+            changes.health = needs_health_check(new).then(|| health_check_request(new));
         }
         (Some(new), Some(old)) => {
-            if is_on_nodes(new) {
-                changes.take = of_changed(new, old)?;
-                let kept: Vec<_> = numbers(new).collect();
-                changes.release = numbers(old).filter(|number| !kept.contains(number)).collect();
-            } else if is_on_nodes(old) {
+            if needs_node_ports(new) {
+                changes.take = requests_on_update(new, old)?;
+                let new_numbers: Vec<_> = numbers(new).collect();
+                changes.release = numbers(old)
+                    .filter(|number| !new_numbers.contains(number))
+                    .collect();
+            } else if needs_node_ports(old) {
                 changes.release = numbers(old).collect();
             }
             match (needs_health_check(old), needs_health_check(new)) {
-                (false, true) => changes.health = Some(health(new)),
+                (false, true) => changes.health = Some(health_check_request(new)),
                 (true, false) => changes.release.extend(health_port(old)),
                 _ => {}
             }
@@ -68,45 +70,49 @@ pub fn node_ports(new: Option<&Value>, old: Option<&Value>) -> Result<PortChange
     Ok(changes)
 }
 
-/// Writes a port on nodes that was given to a service into it.
-pub fn put_node_port(service: &mut Value, index: usize, number: i64) {
+/// Writes an allocated node port into a service.
+pub fn set_node_port(service: &mut Value, index: usize, number: i64) {
     if let Some(port) = service.ensure_object("spec").items_mut("ports").get_mut(index) {
         port.set("nodePort", number);
     }
 }
 
-/// Writes the port for questions after its health into a service.
-pub fn put_health_port(service: &mut Value, number: i64) {
+/// Writes the health check node port into a service.
+pub fn set_health_check_node_port(service: &mut Value, number: i64) {
     service.ensure_object("spec").set("healthCheckNodePort", number);
 }
 
-/// Ports of one number, of several protocols, share a port on nodes.
-fn of_new(service: &Value) -> Vec<(usize, Want)> {
+/// Service ports with one number and several protocols share a node port.
+// upstream: pkg/registry/core/service/storage/alloc.go initNodePorts
+fn requests_on_create(service: &Value) -> Vec<(usize, NodePortRequest)> {
     let ports = service.at("spec").items("ports");
     let own = number_of;
     let mut wants = Vec::new();
-    // By number of the port: the index of the first, and its port on nodes if that is known.
+    // By service port number: the index of the first, and its node port if it is known.
     let mut first: HashMap<i64, (usize, Option<i64>)> = HashMap::new();
-    // By number of the port: the first port on nodes that is asked for.
+    // By service port number: the first requested node port.
     let mut asked_for: HashMap<i64, i64> = HashMap::new();
     for port in ports.iter().filter(|port| own(port) != 0) {
         let number = port.int("port").unwrap_or_default();
         asked_for.entry(number).or_insert(own(port));
     }
     for (index, port) in ports.iter().enumerate() {
-        if own(port) == 0 && !allocates(service) {
+        if own(port) == 0 && !should_allocate_node_ports(service) {
             continue;
         }
         let number = port.int("port").unwrap_or_default();
         match first.get(&number) {
             None => {
-                let asked = asked_for.get(&number).copied();
-                wants.push((index, asked.map_or(Want::Any, Want::Number)));
-                first.insert(number, (index, asked));
+                let requested = asked_for.get(&number).copied();
+                wants.push((
+                    index,
+                    requested.map_or(NodePortRequest::Any, NodePortRequest::Number),
+                ));
+                first.insert(number, (index, requested));
             }
-            Some((first, _)) if own(port) == 0 => wants.push((index, Want::SameAs(*first))),
-            Some((_, asked)) if *asked != Some(own(port)) => {
-                wants.push((index, Want::Number(own(port))));
+            Some((first, _)) if own(port) == 0 => wants.push((index, NodePortRequest::SameAs(*first))),
+            Some((_, requested)) if *requested != Some(own(port)) => {
+                wants.push((index, NodePortRequest::Number(own(port))));
             }
             Some(_) => {}
         }
@@ -114,21 +120,22 @@ fn of_new(service: &Value) -> Vec<(usize, Want)> {
     wants
 }
 
-fn of_changed(new: &Value, old: &Value) -> Result<Vec<(usize, Want)>, Status> {
-    let held: HashSet<_> = numbers(old).collect();
-    let mut wanted: HashSet<i64> = HashSet::new();
+// upstream: pkg/registry/core/service/storage/alloc.go updateNodePorts
+fn requests_on_update(new: &Value, old: &Value) -> Result<Vec<(usize, NodePortRequest)>, Status> {
+    let old_numbers: HashSet<_> = numbers(old).collect();
+    let mut requested: HashSet<i64> = HashSet::new();
     let mut wants = Vec::new();
     let mut seen: HashSet<(&str, i64)> = HashSet::new();
     for (index, port) in new.at("spec").items("ports").iter().enumerate() {
         let number = number_of(port);
         if number == 0 {
-            if allocates(new) {
-                wants.push((index, Want::Any));
+            if should_allocate_node_ports(new) {
+                wants.push((index, NodePortRequest::Any));
             }
             continue;
         }
-        if !held.contains(&number) && wanted.insert(number) {
-            wants.push((index, Want::Number(number)));
+        if !old_numbers.contains(&number) && requested.insert(number) {
+            wants.push((index, NodePortRequest::Number(number)));
         }
         let pair = (port.text("protocol"), number);
         if !seen.insert(pair) {
@@ -139,12 +146,14 @@ fn of_changed(new: &Value, old: &Value) -> Result<Vec<(usize, Want)>, Status> {
     Ok(wants)
 }
 
-fn is_on_nodes(service: &Value) -> bool {
+// upstream: pkg/registry/core/service/storage/storage.go needsNodePort
+fn needs_node_ports(service: &Value) -> bool {
     matches!(kind(service), NODE_PORT | LOAD_BALANCER)
 }
 
-/// Whether ports are given out that nobody asked for by number.
-fn allocates(service: &Value) -> bool {
+/// Whether node ports are allocated that were not requested by number.
+// upstream: pkg/registry/core/service/storage/alloc.go shouldAllocateNodePorts
+fn should_allocate_node_ports(service: &Value) -> bool {
     kind(service) == NODE_PORT || service.at("spec").flag("allocateLoadBalancerNodePorts")
 }
 
@@ -157,8 +166,9 @@ fn number_of(port: &Value) -> i64 {
     port.int("nodePort").unwrap_or_default()
 }
 
-fn health(service: &Value) -> Want {
-    health_port(service).map_or(Want::Any, Want::Number)
+// upstream: pkg/registry/core/service/storage/alloc.go allocHealthCheckNodePort
+fn health_check_request(service: &Value) -> NodePortRequest {
+    health_port(service).map_or(NodePortRequest::Any, NodePortRequest::Number)
 }
 
 fn health_port(service: &Value) -> Option<i64> {

@@ -1,4 +1,4 @@
-//! What a table shows of services.
+//! Table row of a service.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,8 @@ pub(super) const COLUMNS: &[Column] = &[
     Column::field("Selector", "spec.selector").wide(),
 ];
 
-pub(super) fn row(service: &Value, now: Time) -> Row {
+// upstream: pkg/printers/internalversion/printers.go printService
+pub(super) fn print_service(service: &Value, now: Time) -> Row {
     let metadata = service.at("metadata");
     let spec = service.at("spec");
     let selector: Vec<_> = spec
@@ -30,22 +31,23 @@ pub(super) fn row(service: &Value, now: Time) -> Row {
         json!(metadata.text("name")),
         json!(kind(service)),
         json!(spec.texts("clusterIPs").next().unwrap_or("<none>")),
-        json!(outside(service)),
-        json!(or_none(&ports(spec))),
+        json!(format_external_ips(service)),
+        json!(or_none(&format_ports(spec))),
         age(metadata.text("creationTimestamp"), now),
         json!(or_none(&selector)),
     ])
 }
 
-fn or_none(parts: &[String]) -> String {
-    if parts.is_empty() {
+fn or_none(items: &[String]) -> String {
+    if items.is_empty() {
         "<none>".to_owned()
     } else {
-        parts.join(",")
+        items.join(",")
     }
 }
 
-fn ports(spec: &Value) -> Vec<String> {
+// upstream: pkg/printers/internalversion/printers.go makePortString
+fn format_ports(spec: &Value) -> Vec<String> {
     spec.items("ports")
         .iter()
         .map(|port| {
@@ -59,12 +61,13 @@ fn ports(spec: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Where a service is reached from outside.
-fn outside(service: &Value) -> String {
+/// The external addresses.
+// upstream: pkg/printers/internalversion/printers.go getServiceExternalIP
+fn format_external_ips(service: &Value) -> String {
     let spec = service.at("spec");
-    let given = spec.texts("externalIPs").map(str::to_owned);
+    let external_ips = spec.texts("externalIPs").map(str::to_owned);
     match kind(service) {
-        CLUSTER_IP | NODE_PORT => or_none(&given.collect::<Vec<_>>()),
+        CLUSTER_IP | NODE_PORT => or_none(&external_ips.collect::<Vec<_>>()),
         LOAD_BALANCER => {
             let mut all: Vec<_> = service
                 .at_path("status.loadBalancer")
@@ -78,7 +81,7 @@ fn outside(service: &Value) -> String {
                 .collect();
             all.sort_unstable();
             all.dedup();
-            all.extend(given);
+            all.extend(external_ips);
             if all.is_empty() {
                 "<pending>".to_owned()
             } else {

@@ -7,23 +7,23 @@ fn service(spec: impl Into<Value>) -> Value {
     service
 }
 
-fn messages(judge: impl Fn(&mut ErrorList)) -> Vec<String> {
+fn messages(validate: impl Fn(&mut ErrorList)) -> Vec<String> {
     let mut errors = ErrorList::new();
-    judge(&mut errors);
+    validate(&mut errors);
     errors.iter().map(ToString::to_string).collect()
 }
 
-fn refusal(result: Result<(), Status>) -> String {
+fn rejection_message(result: Result<(), Status>) -> String {
     result.expect_err("it is refused").message
 }
 
-const DUAL: Ranges = Ranges {
-    primary: Family::V4,
+const DUAL: ServiceIpFamilies = ServiceIpFamilies {
+    primary: IpFamily::V4,
     dual: true,
 };
 
 #[test]
-fn defaults_depend_on_the_type() {
+fn defaults_depend_on_type() {
     assert_eq!(
         service(json!({"ports": [{"port": 80}], "sessionAffinity": "ClientIP"}))["spec"],
         json!({
@@ -47,13 +47,13 @@ fn defaults_depend_on_the_type() {
 }
 
 #[test]
-fn ports_are_told_apart() {
+fn rejects_duplicate_ports() {
     let service = service(json!({"type": "NodePort", "ports": [
         {"port": 80, "name": "a", "nodePort": 30000},
         {"port": 80, "name": "a", "nodePort": 30000},
     ]}));
     assert_eq!(
-        messages(|errors| judgement::judge(errors, &service, None)),
+        messages(|errors| validation::validate_service(errors, &service, None)),
         [
             "spec.ports[1].name: Duplicate value: \"a\"",
             "spec.ports[1].nodePort: Duplicate value: 30000",
@@ -64,8 +64,10 @@ fn ports_are_told_apart() {
 }
 
 #[test]
-fn addresses_and_families_fit_together() {
-    let judged = |spec: Value| messages(|errors| cluster_ips::judge(errors, &json!({"spec": spec}), None));
+fn rejects_inconsistent_addresses_and_families() {
+    let judged = |spec: Value| {
+        messages(|errors| cluster_ips::validate_cluster_ips(errors, &json!({"spec": spec}), None))
+    };
     assert!(judged(json!({"clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1", "fd00::1"]})).is_empty());
     assert_eq!(
         judged(
@@ -90,15 +92,15 @@ fn addresses_and_families_fit_together() {
 }
 
 #[test]
-fn a_new_service_is_settled_by_what_the_cluster_has() {
+fn defaults_families_by_cluster() {
     let settled = |spec: Value, ranges| {
         let mut service = service(spec);
-        settle_new(&mut service, ranges).map(|()| {
+        default_on_create(&mut service, ranges).map(|()| {
             let spec = &service["spec"];
             (spec["ipFamilies"].clone(), spec["ipFamilyPolicy"].clone())
         })
     };
-    let single = Ranges::default();
+    let single = ServiceIpFamilies::default();
     let four = || (json!(["IPv4"]), json!("SingleStack"));
     let both = |policy: &str| (json!(["IPv4", "IPv6"]), json!(policy));
     assert_eq!(settled(json!({}), single).unwrap(), four());
@@ -132,7 +134,7 @@ fn a_new_service_is_settled_by_what_the_cluster_has() {
 }
 
 #[test]
-fn a_change_keeps_what_the_server_gave() {
+fn update_keeps_allocated_values() {
     let old = service(json!({
         "type": "NodePort", "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"], "ipFamilies": ["IPv4"],
         "ipFamilyPolicy": "SingleStack",
@@ -142,7 +144,7 @@ fn a_change_keeps_what_the_server_gave() {
         "type": "NodePort",
         "ports": [{"name": "b", "port": 91}, {"name": "c", "port": 80, "nodePort": 30001}, {"name": "a", "port": 81}],
     }));
-    settle_change(&mut new, &old, Ranges::default()).unwrap();
+    default_on_update(&mut new, &old, ServiceIpFamilies::default()).unwrap();
     let spec = &new["spec"];
     assert_eq!(
         (&spec["clusterIP"], &spec["clusterIPs"]),
@@ -157,104 +159,120 @@ fn a_change_keeps_what_the_server_gave() {
         .collect();
     assert_eq!(ports, [&json!(30002), &json!(30001), &Value::Null]);
     let mut moved = service(json!({"type": "NodePort", "clusterIP": "10.0.0.2", "ports": [{"port": 80}]}));
-    settle_change(&mut moved, &old, Ranges::default()).unwrap();
+    default_on_update(&mut moved, &old, ServiceIpFamilies::default()).unwrap();
     assert_eq!(moved["spec"]["clusterIPs"], json!(["10.0.0.2"]));
     assert!(
-        messages(|errors| transition::judge(errors, &moved, &old)).contains(
+        messages(|errors| update::validate_service_update(errors, &moved, &old)).contains(
             &"spec.clusterIPs[0]: Invalid value: [\"10.0.0.2\"]: may not change once set".to_owned()
         )
     );
 }
 
 #[test]
-fn the_second_address_comes_and_goes_by_policy() {
+fn policy_adds_and_removes_the_second_address() {
     let mut old = service(json!({
         "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1", "fd00::1"], "ipFamilies": ["IPv4", "IPv6"],
         "ipFamilyPolicy": "RequireDualStack",
     }));
     let mut new = old.clone();
     new["spec"]["ipFamilyPolicy"] = json!("SingleStack");
-    settle_change(&mut new, &old, DUAL).unwrap();
+    default_on_update(&mut new, &old, DUAL).unwrap();
     assert_eq!(new["spec"]["clusterIPs"], json!(["10.0.0.1"]));
-    assert_eq!(addresses(Some(&new), Some(&old)).release, ["fd00::1"]);
+    assert_eq!(cluster_ip_changes(Some(&new), Some(&old)).release, ["fd00::1"]);
     let mut fewer = old.clone();
     fewer["spec"]["clusterIPs"] = json!(["10.0.0.1"]);
     assert!(
-        refusal(settle_change(&mut fewer, &old, DUAL))
+        rejection_message(default_on_update(&mut fewer, &old, DUAL))
             .ends_with("must be 'SingleStack' to release the secondary cluster IP")
     );
     std::mem::swap(&mut old, &mut new);
-    settle_change(&mut new, &old, DUAL).unwrap();
-    let wanted = addresses(Some(&new), Some(&old)).take;
-    assert_eq!(wanted.len(), 1);
-    assert_eq!((wanted[0].index, wanted[0].family), (1, Family::V6));
+    default_on_update(&mut new, &old, DUAL).unwrap();
+    let requested = cluster_ip_changes(Some(&new), Some(&old)).take;
+    assert_eq!(requested.len(), 1);
+    assert_eq!((requested[0].index, requested[0].family), (1, IpFamily::V6));
 }
 
 #[test]
-fn addresses_are_given_to_services_that_have_some() {
+fn allocates_addresses_unless_headless() {
     let mut new = service(json!({}));
-    settle_new(&mut new, Ranges::default()).unwrap();
-    let take = addresses(Some(&new), None).take;
+    default_on_create(&mut new, ServiceIpFamilies::default()).unwrap();
+    let take = cluster_ip_changes(Some(&new), None).take;
     assert_eq!(
         take,
-        [Address {
+        [ClusterIpRequest {
             index: 0,
-            family: Family::V4,
-            wanted: None
+            family: IpFamily::V4,
+            requested: None
         }]
     );
-    put_address(&mut new, 0, "10.0.0.9");
+    set_cluster_ip(&mut new, 0, "10.0.0.9");
     assert_eq!(
         (&new["spec"]["clusterIP"], &new["spec"]["clusterIPs"]),
         (&json!("10.0.0.9"), &json!(["10.0.0.9"]))
     );
-    assert_eq!(addresses(None, Some(&new)).release, ["10.0.0.9"]);
+    assert_eq!(cluster_ip_changes(None, Some(&new)).release, ["10.0.0.9"]);
     let named = service(json!({"type": "ExternalName"}));
-    assert_eq!(addresses(Some(&named), Some(&new)).release, ["10.0.0.9"]);
+    assert_eq!(cluster_ip_changes(Some(&named), Some(&new)).release, ["10.0.0.9"]);
     let headless = service(json!({"clusterIP": "None", "clusterIPs": ["None"], "ipFamilies": ["IPv4"]}));
-    assert_eq!(addresses(Some(&headless), None), AddressChanges::default());
+    assert_eq!(
+        cluster_ip_changes(Some(&headless), None),
+        ClusterIpChanges::default()
+    );
 }
 
 #[test]
-fn protocols_of_a_port_share_a_port_on_nodes() {
+fn protocols_of_a_port_share_a_node_port() {
     let new = service(json!({"type": "NodePort", "ports": [
         {"port": 53, "protocol": "TCP"}, {"port": 53, "protocol": "UDP"}, {"port": 80, "nodePort": 30000},
     ]}));
-    let changes = node_ports(Some(&new), None).unwrap();
+    let changes = node_port_changes(Some(&new), None).unwrap();
     assert_eq!(
         changes.take,
-        [(0, Want::Any), (1, Want::SameAs(0)), (2, Want::Number(30000))]
+        [
+            (0, NodePortRequest::Any),
+            (1, NodePortRequest::SameAs(0)),
+            (2, NodePortRequest::Number(30000))
+        ]
     );
     let balanced = service(json!({
         "type": "LoadBalancer", "allocateLoadBalancerNodePorts": false, "externalTrafficPolicy": "Local",
         "ports": [{"port": 80}],
     }));
-    let changes = node_ports(Some(&balanced), None).unwrap();
-    assert_eq!((changes.take.len(), changes.health), (0, Some(Want::Any)));
+    let changes = node_port_changes(Some(&balanced), None).unwrap();
+    assert_eq!(
+        (changes.take.len(), changes.health),
+        (0, Some(NodePortRequest::Any))
+    );
 }
 
 #[test]
-fn ports_on_nodes_follow_a_change() {
+fn node_ports_follow_updates() {
     let old = service(json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 30000}]}));
     let new = service(json!({"type": "NodePort", "ports": [
         {"port": 80, "nodePort": 30001}, {"port": 81, "nodePort": 30001, "protocol": "UDP"}, {"port": 82},
     ]}));
-    let changes = node_ports(Some(&new), Some(&old)).unwrap();
-    assert_eq!(changes.take, [(0, Want::Number(30001)), (2, Want::Any)]);
+    let changes = node_port_changes(Some(&new), Some(&old)).unwrap();
+    assert_eq!(
+        changes.take,
+        [(0, NodePortRequest::Number(30001)), (2, NodePortRequest::Any)]
+    );
     assert_eq!(changes.release, [30000]);
     let inside = service(json!({"ports": [{"port": 80}]}));
-    assert_eq!(node_ports(Some(&inside), Some(&old)).unwrap().release, [30000]);
+    assert_eq!(
+        node_port_changes(Some(&inside), Some(&old)).unwrap().release,
+        [30000]
+    );
     let twice = service(
         json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 3}, {"port": 81, "nodePort": 3}]}),
     );
     assert_eq!(
-        node_ports(Some(&twice), Some(&old)).unwrap_err().message,
+        node_port_changes(Some(&twice), Some(&old)).unwrap_err().message,
         "duplicate nodePort: {TCP 3}"
     );
 }
 
 #[test]
-fn a_change_of_type_drops_what_does_not_apply() {
+fn type_change_drops_dependent_fields() {
     let old = service(json!({
         "type": "LoadBalancer", "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"], "ipFamilies": ["IPv4"],
         "ipFamilyPolicy": "SingleStack", "externalTrafficPolicy": "Local", "healthCheckNodePort": 31000,
@@ -263,7 +281,7 @@ fn a_change_of_type_drops_what_does_not_apply() {
     let mut new = old.clone();
     new["spec"]["type"] = json!("ExternalName");
     new["status"]["loadBalancer"] = json!({"ingress": [{"ip": "1.2.3.4"}]});
-    transition::drop_what_no_longer_applies(&mut new, &old);
+    update::drop_type_dependent_fields(&mut new, &old);
     assert_eq!(
         new["spec"],
         json!({
@@ -275,17 +293,17 @@ fn a_change_of_type_drops_what_does_not_apply() {
     let mut changed = old.clone();
     changed["spec"]["type"] = json!("ClusterIP");
     changed["spec"]["ports"][0]["nodePort"] = json!(30001);
-    transition::drop_what_no_longer_applies(&mut changed, &old);
+    update::drop_type_dependent_fields(&mut changed, &old);
     assert_eq!(changed["spec"]["ports"][0]["nodePort"], 30001);
 }
 
 #[test]
-fn load_balancers_tell_addresses_or_names() {
+fn validates_load_balancer_status() {
     let old = service(json!({"type": "LoadBalancer"}));
     let with = |ingress: Value| {
         let mut new = old.clone();
         new["status"]["loadBalancer"] = json!({"ingress": [ingress]});
-        messages(|errors| judgement::load_balancer(errors, &new, &old))
+        messages(|errors| validation::validate_load_balancer_status(errors, &new, &old))
     };
     assert!(with(json!({"ip": "1.2.3.4", "ipMode": "VIP"})).is_empty());
     assert_eq!(
@@ -303,7 +321,7 @@ fn load_balancers_tell_addresses_or_names() {
 }
 
 #[test]
-fn rows_show_where_a_service_is() {
+fn row_shows_addresses_and_ports() {
     let shown = |service: &Value| -> Vec<Value> { Service.row(service, Time::from_unix(0, 0)).cells };
     let mut balanced = service(json!({
         "type": "LoadBalancer", "clusterIPs": ["10.0.0.1"], "selector": {"b": "2", "a": "1"},

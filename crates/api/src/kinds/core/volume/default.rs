@@ -1,4 +1,4 @@
-//! What is filled into a volume that was left open.
+//! Defaulting of volumes.
 
 use serde_json::{Value, json};
 
@@ -7,13 +7,13 @@ use crate::{
     strategy::{Tree, TreeMut},
 };
 
-/// Read and write for the owner, read for all others: 0644.
-const FILE_MODE: i64 = 0o644;
-/// How long a token for a pod lives, in seconds.
-const TOKEN_SECONDS: i64 = 60 * 60;
+/// Default mode of files from other objects: 0644.
+const DEFAULT_FILE_MODE: i64 = 0o644;
+/// Default lifetime of a projected token in seconds.
+const DEFAULT_TOKEN_SECONDS: i64 = 60 * 60;
 
-/// Fills in what was left out of a volume of a pod.
-pub(crate) fn default_volume(volume: &mut Value) {
+// upstream: pkg/apis/core/v1/defaults.go SetDefaults_Volume
+pub(crate) fn set_defaults_volume(volume: &mut Value) {
     let Value::Object(fields) = &mut *volume else {
         return;
     };
@@ -22,15 +22,16 @@ pub(crate) fn default_volume(volume: &mut Value) {
         return;
     }
     for (field, source) in fields {
-        default_source(field, source);
+        set_defaults_volume_source(field, source);
     }
 }
 
-/// Fills in what was left out of the source of a volume, in a pod or a persistent volume.
-pub(crate) fn default_source(field: &str, source: &mut Value) {
+/// Defaults a volume source, of a pod or a PersistentVolume.
+// upstream: pkg/apis/core/v1/defaults.go SetDefaults_SecretVolumeSource, SetDefaults_ConfigMapVolumeSource, SetDefaults_HostPathVolumeSource
+pub(crate) fn set_defaults_volume_source(field: &str, source: &mut Value) {
     match field {
         "hostPath" => source.set_default("type", ""),
-        "secret" | "configMap" => source.set_default("defaultMode", FILE_MODE),
+        "secret" | "configMap" => source.set_default("defaultMode", DEFAULT_FILE_MODE),
         "iscsi" => source.set_default("iscsiInterface", "default"),
         "rbd" => {
             source.set_default("pool", "rbd");
@@ -38,8 +39,8 @@ pub(crate) fn default_source(field: &str, source: &mut Value) {
             source.set_default("keyring", "/etc/ceph/keyring");
         }
         "downwardAPI" => {
-            source.set_default("defaultMode", FILE_MODE);
-            default_field_refs(source);
+            source.set_default("defaultMode", DEFAULT_FILE_MODE);
+            set_defaults_field_refs(source);
         }
         "azureDisk" => {
             source.set_default("cachingMode", "ReadWrite");
@@ -48,13 +49,13 @@ pub(crate) fn default_source(field: &str, source: &mut Value) {
             source.set_default("kind", "Shared");
         }
         "projected" => {
-            source.set_default("defaultMode", FILE_MODE);
+            source.set_default("defaultMode", DEFAULT_FILE_MODE);
             for part in source.items_mut("sources") {
                 if let Some(files) = part.at_mut("downwardAPI") {
-                    default_field_refs(files);
+                    set_defaults_field_refs(files);
                 }
                 if let Some(token) = part.at_mut("serviceAccountToken") {
-                    token.set_default("expirationSeconds", TOKEN_SECONDS);
+                    token.set_default("expirationSeconds", DEFAULT_TOKEN_SECONDS);
                 }
             }
         }
@@ -64,7 +65,7 @@ pub(crate) fn default_source(field: &str, source: &mut Value) {
         }
         "ephemeral" => {
             if let Some(template) = source.at_mut("volumeClaimTemplate") {
-                persistent_volume_claim::default_spec(template.ensure_object("spec"));
+                persistent_volume_claim::set_defaults_claim_spec(template.ensure_object("spec"));
             }
         }
         "image" if !source.has("pullPolicy") => {
@@ -78,7 +79,8 @@ pub(crate) fn default_source(field: &str, source: &mut Value) {
     }
 }
 
-fn default_field_refs(files: &mut Value) {
+// upstream: pkg/apis/core/v1/defaults.go SetDefaults_ObjectFieldSelector
+fn set_defaults_field_refs(files: &mut Value) {
     for file in files.items_mut("items") {
         if let Some(field) = file.at_mut("fieldRef") {
             field.set_default("apiVersion", "v1");

@@ -1,4 +1,4 @@
-//! References to fields of the pod itself, and to the resources of its containers.
+//! fieldRef and resourceFieldRef: references to fields of the pod and resources of its containers.
 
 use serde_json::Value;
 
@@ -8,8 +8,9 @@ use crate::{
     strategy::{ErrorList, Tree},
 };
 
-/// The fields of a pod that something of it may refer to.
-const FIELDS: [&str; 15] = [
+/// Pod fields that can be referred to.
+// upstream: pkg/apis/core/pods/helpers.go ConvertDownwardAPIFieldLabel
+const POD_FIELDS: [&str; 15] = [
     "metadata.annotations",
     "metadata.labels",
     "metadata.name",
@@ -27,7 +28,7 @@ const FIELDS: [&str; 15] = [
     "status.podIPs",
 ];
 
-const RESOURCES: [&str; 6] = [
+const CONTAINER_RESOURCES: [&str; 6] = [
     "limits.cpu",
     "limits.ephemeral-storage",
     "limits.memory",
@@ -42,9 +43,14 @@ const BYTE_DIVISORS: [&str; 13] = [
     "1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei",
 ];
 
-/// What is wrong with a reference to a field of the pod. `supported` are the fields that may be meant here,
-/// sorted.
-pub(crate) fn object_field(reference: &Value, supported: &[&str], at: &Path<'_>, errors: &mut ErrorList) {
+/// Validates a fieldRef. `supported` are the fields that are allowed here, sorted.
+// upstream: pkg/apis/core/validation/validation.go validateObjectFieldSelector
+pub(crate) fn validate_object_field_selector(
+    reference: &Value,
+    supported: &[&str],
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let version = reference.text("apiVersion");
     let path = reference.text("fieldPath");
     for (name, value) in [("apiVersion", version), ("fieldPath", path)] {
@@ -53,68 +59,75 @@ pub(crate) fn object_field(reference: &Value, supported: &[&str], at: &Path<'_>,
             return;
         }
     }
-    let field_path = at.child("fieldPath");
-    let mut refuse = |why: String| {
+    let holder = at.child("fieldPath");
+    let mut reject = |why: String| {
         let detail = format!("error converting fieldPath: {why}");
-        errors.push(Error::invalid(&field_path, path, detail));
+        errors.push(Error::invalid(&holder, path, detail));
     };
     if version != "v1" {
-        return refuse(format!("unsupported pod version: {version}"));
+        return reject(format!("unsupported pod version: {version}"));
     }
-    match subscripted(path) {
+    match split_maybe_subscripted_path(path) {
         Some(("metadata.annotations", key)) => {
             field_checks::validate_qualified_name(&key.to_lowercase(), at, errors)
         }
         Some(("metadata.labels", key)) => field_checks::validate_qualified_name(key, at, errors),
-        Some(_) => refuse(format!("field label does not support subscript: {path}")),
-        None if !FIELDS.contains(&path) => refuse(format!("field label not supported: {path}")),
+        Some(_) => reject(format!("field label does not support subscript: {path}")),
+        None if !POD_FIELDS.contains(&path) => reject(format!("field label not supported: {path}")),
         None => {
             let path = if path == "spec.host" {
                 "spec.nodeName"
             } else {
                 path
             };
-            field_checks::validate_supported(path, supported, &field_path, errors);
+            field_checks::validate_supported(path, supported, &holder, errors);
         }
     }
 }
 
-/// `metadata.labels['key']` as field and key.
-fn subscripted(path: &str) -> Option<(&str, &str)> {
+/// Splits `metadata.labels['key']` into field and key.
+// upstream: pkg/fieldpath/fieldpath.go SplitMaybeSubscriptedPath
+fn split_maybe_subscripted_path(path: &str) -> Option<(&str, &str)> {
     let (field, key) = path.strip_suffix("']")?.split_once("['")?;
     (!field.is_empty()).then_some((field, key))
 }
 
-/// Where a reference to a resource stands.
+/// The holder of a resourceFieldRef.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// In a container, which may mean itself.
+pub(crate) enum ResourceRefHolder {
+    /// A container, which may refer to itself.
     Container,
-    /// In a volume, which must say which container it means.
+    /// A volume, which must name a container.
     Volume,
 }
 
-/// What is wrong with a reference to a resource of a container.
-pub(crate) fn resource_field(reference: &Value, field_path: Place, at: &Path<'_>, errors: &mut ErrorList) {
+// upstream: pkg/apis/core/validation/validation.go validateContainerResourceFieldSelector
+pub(crate) fn validate_resource_field_selector(
+    reference: &Value,
+    holder: ResourceRefHolder,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let resource = reference.text("resource");
     let is_huge = HUGE_PAGES.iter().any(|prefix| resource.starts_with(prefix));
-    if field_path == Place::Volume && reference.text("containerName").is_empty() {
+    if holder == ResourceRefHolder::Volume && reference.text("containerName").is_empty() {
         errors.push(Error::required(&at.child("containerName"), ""));
     } else if resource.is_empty() {
         errors.push(Error::required(&at.child("resource"), ""));
     } else if !is_huge {
-        field_checks::validate_supported(resource, &RESOURCES, &at.child("resource"), errors);
+        field_checks::validate_supported(resource, &CONTAINER_RESOURCES, &at.child("resource"), errors);
     }
-    divisor(resource, is_huge, reference.at("divisor"), at, errors);
+    validate_divisor(resource, is_huge, reference.at("divisor"), at, errors);
 }
 
-fn divisor(resource: &str, is_huge: bool, divisor: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+// upstream: pkg/apis/core/validation/validation.go validateContainerResourceDivisor
+fn validate_divisor(resource: &str, is_huge: bool, divisor: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let kind = resource.split_once('.').map(|(_, kind)| kind);
     let what = match kind {
         _ if is_huge => "hugepages",
-        Some("cpu") if RESOURCES.contains(&resource) => "cpu",
-        Some("memory") if RESOURCES.contains(&resource) => "memory",
-        Some("ephemeral-storage") if RESOURCES.contains(&resource) => "local ephemeral storage",
+        Some("cpu") if CONTAINER_RESOURCES.contains(&resource) => "cpu",
+        Some("memory") if CONTAINER_RESOURCES.contains(&resource) => "memory",
+        Some("ephemeral-storage") if CONTAINER_RESOURCES.contains(&resource) => "local ephemeral storage",
         _ => return,
     };
     let (supported, list): (&[&str], _) = if what == "cpu" {

@@ -1,4 +1,4 @@
-//! Block devices over iSCSI.
+//! iSCSI volume sources.
 
 use serde_json::Value;
 
@@ -11,16 +11,21 @@ use crate::{
 const FORMAT: &str = "must be valid format";
 const NAMINGS: [&str; 3] = ["iqn", "eui", "naa"];
 
-/// The source of a volume of a pod.
-pub(super) fn of_pod(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+// upstream: pkg/apis/core/validation/validation.go validateISCSIVolumeSource
+pub(super) fn validate_iscsi_volume_source(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let beginning = "must be valid format starting with iqn, eui, or naa";
     field_checks::require_fields(source, &["targetPortal"], at, errors);
-    device(source, beginning, at, errors);
-    initiator(source, beginning, at, errors);
+    validate_target(source, beginning, at, errors);
+    validate_initiator(source, beginning, at, errors);
 }
 
-/// The source of a persistent volume.
-pub(crate) fn of_volume(source: &Value, name: &str, at: &Path<'_>, errors: &mut ErrorList) {
+// upstream: pkg/apis/core/validation/validation.go validateISCSIPersistentVolumeSource
+pub(crate) fn validate_iscsi_persistent_volume_source(
+    source: &Value,
+    name: &str,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     field_checks::require_fields(source, &["targetPortal"], at, errors);
     if source.has("initiatorName") && is_long(name, source) {
         let detail = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.";
@@ -30,23 +35,24 @@ pub(crate) fn of_volume(source: &Value, name: &str, at: &Path<'_>, errors: &mut 
             detail,
         ));
     }
-    device(source, FORMAT, at, errors);
+    validate_target(source, FORMAT, at, errors);
     if source.has("secretRef") {
         let secret = at.child("secretRef");
         field_checks::require_fields(source.at("secretRef"), &["name"], &secret, errors);
     }
-    initiator(source, FORMAT, at, errors);
+    validate_initiator(source, FORMAT, at, errors);
 }
 
-/// Whether name and portal together are too long for an initiator of their own.
+/// Whether volume name and portal together exceed the limit of an initiator name.
 pub(super) fn is_long(name: &str, source: &Value) -> bool {
     name.len() + 1 + source.text("targetPortal").len() > 64
 }
 
-fn device(source: &Value, beginning: &str, at: &Path<'_>, errors: &mut ErrorList) {
+// upstream: pkg/apis/core/validation/validation.go validateISCSIVolumeSource
+fn validate_target(source: &Value, beginning: &str, at: &Path<'_>, errors: &mut ErrorList) {
     match source.text("iqn") {
         "" => errors.push(Error::required(&at.child("iqn"), "")),
-        name => naming(name, beginning, &at.child("iqn"), errors),
+        name => validate_qualified_name(name, beginning, &at.child("iqn"), errors),
     }
     field_checks::validate_in_range(source, "lun", 0, 255, at, errors);
     if (source.flag("chapAuthDiscovery") || source.flag("chapAuthSession")) && !source.has("secretRef") {
@@ -54,14 +60,16 @@ fn device(source: &Value, beginning: &str, at: &Path<'_>, errors: &mut ErrorList
     }
 }
 
-fn initiator(source: &Value, beginning: &str, at: &Path<'_>, errors: &mut ErrorList) {
+// upstream: pkg/apis/core/validation/validation.go validateISCSIVolumeSource
+fn validate_initiator(source: &Value, beginning: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if source.has("initiatorName") {
         let name = source.text("initiatorName");
-        naming(name, beginning, &at.child("initiatorname"), errors);
+        validate_qualified_name(name, beginning, &at.child("initiatorname"), errors);
     }
 }
 
-fn naming(name: &str, beginning: &str, at: &Path<'_>, errors: &mut ErrorList) {
+// upstream: pkg/apis/core/validation/validation.go validateISCSIVolumeSource
+fn validate_qualified_name(name: &str, beginning: &str, at: &Path<'_>, errors: &mut ErrorList) {
     let valid = match NAMINGS.into_iter().find(|naming| name.starts_with(naming)) {
         None => {
             errors.push(Error::invalid(at, name, beginning));
@@ -76,7 +84,7 @@ fn naming(name: &str, beginning: &str, at: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// `iqn.<year>-<month>.<domain>:<anything>`, here or further on.
+/// Matches `iqn.<year>-<month>.<domain>:<anything>`, unanchored as upstream's regular expression.
 fn is_iqn(name: &str) -> bool {
     name.match_indices("iqn.").any(|(start, prefix)| {
         let rest = &name[start + prefix.len()..];
@@ -101,7 +109,7 @@ fn is_iqn(name: &str) -> bool {
     })
 }
 
-/// Three letters, any character, and so many letters and digits.
+/// Three letters, any character, and this number of letters and digits.
 fn is_number(name: &str, digits: usize) -> bool {
     let mut rest = name[3..].chars();
     let separator = rest.next();
@@ -116,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_qualified_by_date_or_numbers() {
+    fn validates_iscsi_qualified_names() {
         for name in [
             "iqn.2001-04.com.example:storage.disk1",
             "iqn.bad iqn.2001-04.com.example:x",

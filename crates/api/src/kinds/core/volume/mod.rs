@@ -1,6 +1,6 @@
-//! The volumes of pods, and the sources that they share with persistent volumes.
+//! Volumes of pods, and sources that they share with PersistentVolumes.
 //!
-//! Promises: a volume has one source; each source is judged by a rule of its own, found in one table.
+//! A volume has one source; each source has one validation function in a table.
 
 mod default;
 mod field_ref;
@@ -15,10 +15,10 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use self::source::Judge;
+use self::source::SourceValidator;
 pub(crate) use self::{
-    default::{default_source, default_volume},
-    field_ref::{Place, object_field, resource_field},
+    default::{set_defaults_volume, set_defaults_volume_source},
+    field_ref::{ResourceRefHolder, validate_object_field_selector, validate_resource_field_selector},
 };
 use crate::kinds::field_checks;
 use crate::{
@@ -28,21 +28,21 @@ use crate::{
     strategy::{ErrorList, Tree},
 };
 
-/// What is told of every source but the first.
+/// The error of every source but the first.
 const ONE_TYPE: &str = "may not specify more than 1 volume type";
 
-/// A source a volume may have.
+/// A volume source.
 struct Source {
     /// Its field.
     field: &'static str,
-    /// The place that errors about its parts name.
+    /// The field path of errors inside the source.
     field_path: &'static str,
-    /// The place that is named when it is one too many.
+    /// The field path of the error if it is one source too many.
     surplus: &'static str,
-    validate: Judge,
+    validate: SourceValidator,
 }
 
-const fn source(field: &'static str, validate: Judge) -> Source {
+const fn source(field: &'static str, validate: SourceValidator) -> Source {
     Source {
         field,
         field_path: field,
@@ -51,7 +51,7 @@ const fn source(field: &'static str, validate: Judge) -> Source {
     }
 }
 
-/// In the order in which they are judged: the first that is there is the one the volume has.
+/// In validation order: the first that is set is the source of the volume.
 const SOURCES: &[Source] = &[
     source("emptyDir", source::empty_dir),
     source("hostPath", source::host_path),
@@ -61,9 +61,9 @@ const SOURCES: &[Source] = &[
         ..source("gcePersistentDisk", source::gce_disk)
     },
     source("awsElasticBlockStore", source::aws_disk),
-    source("secret", files::secret),
+    source("secret", files::validate_secret_volume_source),
     source("nfs", source::nfs),
-    source("iscsi", iscsi::of_pod),
+    source("iscsi", iscsi::validate_iscsi_volume_source),
     source("glusterfs", source::glusterfs),
     source("flocker", source::flocker),
     source("persistentVolumeClaim", source::claim),
@@ -76,26 +76,25 @@ const SOURCES: &[Source] = &[
     source("quobyte", source::quobyte),
     Source {
         surplus: "downwarAPI",
-        ..source("downwardAPI", files::downward_api)
+        ..source("downwardAPI", files::validate_downward_api_volume_source)
     },
     source("fc", source::fibre_channel),
     source("flexVolume", source::flex),
-    source("configMap", files::config_map),
+    source("configMap", files::validate_config_map_volume_source),
     source("azureFile", source::azure_file),
     source("vsphereVolume", source::vsphere),
     source("photonPersistentDisk", source::photon),
     source("portworxVolume", source::portworx),
     source("azureDisk", source::azure_disk),
     source("storageos", source::storage_os),
-    source("projected", projected::projected),
+    source("projected", projected::validate_projected_volume_source),
     source("scaleIO", source::scale_io),
     source("csi", source::csi),
     source("ephemeral", source::ephemeral),
     source("image", source::image),
 ];
 
-/// What is wrong with the volumes of a pod, or of a template without a name. Gives those without faults: nothing else can
-/// be mounted, and no two of them have one name.
+/// Validates the volumes of a pod, or of a template (`pod` is empty then). Returns the valid ones: only these can be mounted.
 pub(crate) fn validate_volumes<'v>(
     volumes: &'v [Value],
     at: &Path<'_>,
@@ -120,7 +119,7 @@ pub(crate) fn validate_volumes<'v>(
         if sound_names.contains(name) {
             errors.push(Error::duplicate(&field_path.child("name"), name));
         }
-        // A volume with faults takes no name: a second one by that name is no duplicate.
+        // An invalid volume does not reserve its name: a second one of that name is no duplicate.
         if errors.len() == before {
             sound.push(volume);
             sound_names.insert(name);
@@ -142,6 +141,7 @@ pub(crate) fn validate_volumes<'v>(
     sound
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateVolumeSource
 fn validate_source(volume: &Value, at: &Path<'_>, pod: &str, errors: &mut ErrorList) {
     let name = volume.text("name");
     let mut found = false;
@@ -170,7 +170,8 @@ fn validate_source(volume: &Value, at: &Path<'_>, pod: &str, errors: &mut ErrorL
     }
 }
 
-/// The claim that is made for an ephemeral volume is named after pod and volume.
+/// The claim of an ephemeral volume is named after pod and volume.
+// upstream: pkg/apis/core/validation/validation.go validateVolumeSource
 fn claim_name(pod: &str, volume: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if pod.is_empty() || volume.is_empty() {
         return;

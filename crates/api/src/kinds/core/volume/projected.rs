@@ -1,4 +1,4 @@
-//! Volumes that bring files of several sources together.
+//! Projected volumes.
 
 use std::collections::HashSet;
 
@@ -27,34 +27,33 @@ const KEY_TYPES: [&str; 6] = [
 
 const SECONDS_IN_A_DAY: i64 = 24 * 60 * 60;
 
-/// The most that annotations may weigh together.
-const ANNOTATIONS_BYTES: usize = 256 * 1024;
+const MAX_ANNOTATIONS_BYTES: usize = 256 * 1024;
 
-/// The paths that are taken, and the place that is named when one is taken twice.
-struct Paths<'v, 'p> {
-    taken: HashSet<&'v str>,
+/// Used paths, and the field path of conflicts.
+struct UsedPaths<'v, 'p> {
+    used: HashSet<&'v str>,
     at: &'p Path<'p>,
 }
 
-impl<'v> Paths<'v, '_> {
-    fn take(&mut self, path: &'v str, shown: &str, errors: &mut ErrorList) {
-        if !self.taken.insert(path) {
-            errors.push(Error::invalid(self.at, shown, CONFLICT));
+impl<'v> UsedPaths<'v, '_> {
+    fn reserve(&mut self, path: &'v str, path_value: &str, errors: &mut ErrorList) {
+        if !self.used.insert(path) {
+            errors.push(Error::invalid(self.at, path_value, CONFLICT));
         }
     }
 }
 
-/// A projected volume.
-pub(super) fn projected(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
-    files::default_mode(source, at, errors);
+// upstream: pkg/apis/core/validation/validation.go validateProjectedVolumeSource, validateProjectionSources
+pub(super) fn validate_projected_volume_source(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+    files::validate_default_mode(source, at, errors);
     let field_path = at.child("sources");
-    let mut paths = Paths {
-        taken: HashSet::new(),
+    let mut paths = UsedPaths {
+        used: HashSet::new(),
         at,
     };
-    for (index, part) in source.items("sources").iter().enumerate() {
+    for (index, projection) in source.items("sources").iter().enumerate() {
         let field_path = field_path.index(index);
-        let mut found = 0;
+        let mut kinds = 0;
         for kind in [
             "secret",
             "configMap",
@@ -63,50 +62,60 @@ pub(super) fn projected(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
             "clusterTrustBundle",
             "podCertificate",
         ] {
-            let Some(part) = part.get(kind).filter(|part| !part.is_null()) else {
+            let Some(projection) = projection.get(kind).filter(|projection| !projection.is_null()) else {
                 continue;
             };
-            found += 1;
+            kinds += 1;
             let field_path = field_path.child(kind);
             match kind {
-                "secret" | "configMap" => keyed(part, &field_path, &mut paths, errors),
-                "downwardAPI" => downward(part, &field_path, &mut paths, errors),
-                "serviceAccountToken" => token(part, &field_path, at, errors),
-                "clusterTrustBundle" => trust_bundle(part, &field_path, &mut paths, errors),
-                _ => certificate(part, &field_path, &mut paths, errors),
+                "secret" | "configMap" => validate_keyed(projection, &field_path, &mut paths, errors),
+                "downwardAPI" => validate_downward_api(projection, &field_path, &mut paths, errors),
+                "serviceAccountToken" => validate_token(projection, &field_path, at, errors),
+                "clusterTrustBundle" => validate_trust_bundle(projection, &field_path, &mut paths, errors),
+                _ => validate_pod_certificate(projection, &field_path, &mut paths, errors),
             }
         }
-        if found > 1 {
+        if kinds > 1 {
             let detail = "may not specify more than 1 volume type per source";
             errors.push(Error::forbidden(&field_path, detail));
         }
     }
 }
 
-fn keyed<'v>(part: &'v Value, at: &Path<'_>, paths: &mut Paths<'v, '_>, errors: &mut ErrorList) {
-    field_checks::require_fields(part, &["name"], at, errors);
+fn validate_keyed<'v>(
+    projection: &'v Value,
+    at: &Path<'_>,
+    paths: &mut UsedPaths<'v, '_>,
+    errors: &mut ErrorList,
+) {
+    field_checks::require_fields(projection, &["name"], at, errors);
     let field_path = at.child("items");
-    for (index, item) in part.items("items").iter().enumerate() {
-        files::key_to_path(item, &field_path.index(index), errors);
+    for (index, item) in projection.items("items").iter().enumerate() {
+        files::validate_key_to_path(item, &field_path.index(index), errors);
         if !item.text("path").is_empty() {
-            paths.take(item.text("path"), part.text("name"), errors);
+            paths.reserve(item.text("path"), projection.text("name"), errors);
         }
     }
 }
 
-fn downward<'v>(part: &'v Value, at: &Path<'_>, paths: &mut Paths<'v, '_>, errors: &mut ErrorList) {
-    for file in part.items("items") {
-        files::downward_file(file, at, errors);
+fn validate_downward_api<'v>(
+    projection: &'v Value,
+    at: &Path<'_>,
+    paths: &mut UsedPaths<'v, '_>,
+    errors: &mut ErrorList,
+) {
+    for file in projection.items("items") {
+        files::validate_downward_api_file(file, at, errors);
         let path = file.text("path");
         if !path.is_empty() {
-            paths.take(path, path, errors);
+            paths.reserve(path, path, errors);
         }
     }
 }
 
-fn token(part: &Value, at: &Path<'_>, volume: &Path<'_>, errors: &mut ErrorList) {
+fn validate_token(projection: &Value, at: &Path<'_>, volume: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("expirationSeconds");
-    match part.int("expirationSeconds") {
+    match projection.int("expirationSeconds") {
         None => errors.push(Error::required(&field_path, "")),
         Some(seconds) if seconds < 10 * 60 => errors.push(Error::invalid(
             &field_path,
@@ -121,50 +130,55 @@ fn token(part: &Value, at: &Path<'_>, volume: &Path<'_>, errors: &mut ErrorList)
         Some(_) => {}
     }
     let field_path = volume.child("path");
-    match part.text("path") {
+    match projection.text("path") {
         "" => errors.push(Error::required(&field_path, "")),
-        path => files::non_reserved_path(path, &field_path, errors),
+        path => files::validate_local_non_reserved_path(path, &field_path, errors),
     }
-    files::user(part, "user", at, errors);
+    files::validate_user(projection, "user", at, errors);
 }
 
-fn trust_bundle<'v>(part: &'v Value, at: &Path<'_>, paths: &mut Paths<'v, '_>, errors: &mut ErrorList) {
+fn validate_trust_bundle<'v>(
+    projection: &'v Value,
+    at: &Path<'_>,
+    paths: &mut UsedPaths<'v, '_>,
+    errors: &mut ErrorList,
+) {
     let selector = at.child("labelSelector");
-    match (part.has("name"), part.has("signerName")) {
+    match (projection.has("name"), projection.has("signerName")) {
         (true, true) => errors.push(Error::invalid(
             at,
-            BadValue::Printed(printed_bundle(part)),
+            BadValue::Printed(trust_bundle_json(projection)),
             "only one of name and signerName may be used",
         )),
         (true, false) => {
-            let name = part.text("name");
+            let name = projection.text("name");
             let field_path = at.child("name");
             if name.is_empty() {
                 errors.push(Error::required(&field_path, "must be a valid object name"));
             }
-            for msg in bundle_name(name) {
+            for msg in trust_bundle_name_messages(name) {
                 let detail = format!("not a valid clustertrustbundlename: {msg}");
                 errors.push(Error::invalid(&field_path, name, detail));
             }
-            if part.has("labelSelector") {
+            if projection.has("labelSelector") {
                 errors.push(Error::invalid(
                     &selector,
-                    label_selector::error_value(part.at("labelSelector")),
+                    label_selector::error_value(projection.at("labelSelector")),
                     "labelSelector must be unset if name is specified",
                 ));
             }
         }
         (false, true) => {
-            let name = part.text("signerName");
+            let name = projection.text("signerName");
             let field_path = at.child("signerName");
             if name.is_empty() {
                 errors.push(Error::required(&field_path, "must be a valid signer name"));
             }
-            signer_name(name, &field_path, errors);
-            if part.has("labelSelector") {
+            validate_signer_name(name, &field_path, errors);
+            if projection.has("labelSelector") {
                 errors.extend(validate(
                     &selector,
-                    part.at("labelSelector"),
+                    projection.at("labelSelector"),
                     InvalidValues::Refused,
                     UnknownOperators::Refused,
                 ));
@@ -174,15 +188,16 @@ fn trust_bundle<'v>(part: &'v Value, at: &Path<'_>, paths: &mut Paths<'v, '_>, e
             errors.push(Error::required(at, "either name or signerName must be specified"));
         }
     }
-    field_checks::require_fields(part, &["path"], at, errors);
-    files::user(part, "user", at, errors);
-    let path = part.text("path");
-    files::non_reserved_path(path, &at.child("path"), errors);
-    paths.take(path, path, errors);
+    field_checks::require_fields(projection, &["path"], at, errors);
+    files::validate_user(projection, "user", at, errors);
+    let path = projection.text("path");
+    files::validate_local_non_reserved_path(path, &at.child("path"), errors);
+    paths.reserve(path, path, errors);
 }
 
-/// A bundle of a signer begins with the name of the signer.
-fn bundle_name(name: &str) -> Vec<String> {
+/// The name of a bundle of a signer starts with the signer name.
+// upstream: pkg/apis/core/validation/validation.go validateProjectionSources
+fn trust_bundle_name_messages(name: &str) -> Vec<String> {
     match name.rsplit_once(':') {
         None => NameFormat::Subdomain.name(name),
         Some(("", _)) => {
@@ -192,43 +207,53 @@ fn bundle_name(name: &str) -> Vec<String> {
     }
 }
 
-/// A bundle as errors show it: the fields of the internal type, in its order.
-fn printed_bundle(part: &Value) -> String {
-    let text = |name: &str| match part.at(name) {
+/// A ClusterTrustBundleProjection as the value of an error: the internal type has no JSON tags.
+fn trust_bundle_json(projection: &Value) -> String {
+    let text = |name: &str| match projection.at(name) {
         Value::Null => "null".to_owned(),
         value => go::json(value),
     };
-    let selector = label_selector::to_go_json(part.at("labelSelector"));
+    let selector = label_selector::to_go_json(projection.at("labelSelector"));
     format!(
         "{{\"Name\":{},\"SignerName\":{},\"LabelSelector\":{selector},\"Optional\":{},\"Path\":{},\"User\":{}}}",
         text("name"),
         text("signerName"),
         text("optional"),
-        go::json_string(part.text("path")),
+        go::json_string(projection.text("path")),
         text("user"),
     )
 }
 
-fn certificate<'v>(part: &'v Value, at: &Path<'_>, paths: &mut Paths<'v, '_>, errors: &mut ErrorList) {
-    let signer = part.text("signerName");
-    signer_name(signer, &at.child("signerName"), errors);
+fn validate_pod_certificate<'v>(
+    projection: &'v Value,
+    at: &Path<'_>,
+    paths: &mut UsedPaths<'v, '_>,
+    errors: &mut ErrorList,
+) {
+    let signer = projection.text("signerName");
+    validate_signer_name(signer, &at.child("signerName"), errors);
     let field_path = at.child("userAnnotations");
     let mut bytes = 0;
-    for (key, value) in part.entries("userAnnotations") {
+    for (key, value) in projection.entries("userAnnotations") {
         errors.extend(name::validate_domain_prefixed_key(
             &field_path,
             &key.to_lowercase(),
         ));
         bytes += key.len() + value.as_str().unwrap_or_default().len();
     }
-    if bytes > ANNOTATIONS_BYTES {
-        errors.push(Error::too_long(&field_path, ANNOTATIONS_BYTES));
+    if bytes > MAX_ANNOTATIONS_BYTES {
+        errors.push(Error::too_long(&field_path, MAX_ANNOTATIONS_BYTES));
     }
-    files::user(part, "user", at, errors);
-    field_checks::validate_supported(part.text("keyType"), &KEY_TYPES, &at.child("keyType"), errors);
+    files::validate_user(projection, "user", at, errors);
+    field_checks::validate_supported(
+        projection.text("keyType"),
+        &KEY_TYPES,
+        &at.child("keyType"),
+        errors,
+    );
     let field_path = at.child("maxExpirationSeconds");
-    if let Some(seconds) = part.int("maxExpirationSeconds") {
-        let most = if is_kubernetes(signer) {
+    if let Some(seconds) = projection.int("maxExpirationSeconds") {
+        let most = if is_kubernetes_signer(signer) {
             SECONDS_IN_A_DAY
         } else {
             91 * SECONDS_IN_A_DAY
@@ -242,29 +267,30 @@ fn certificate<'v>(part: &'v Value, at: &Path<'_>, paths: &mut Paths<'v, '_>, er
             errors.push(Error::invalid(&field_path, seconds, detail));
         }
     }
-    let mut found = false;
+    let mut has_path = false;
     for field in ["credentialBundlePath", "keyPath", "certificateChainPath"] {
-        let path = part.text(field);
+        let path = projection.text(field);
         if !path.is_empty() {
-            found = true;
-            files::non_reserved_path(path, &at.child(field), errors);
-            paths.take(path, path, errors);
+            has_path = true;
+            files::validate_local_non_reserved_path(path, &at.child(field), errors);
+            paths.reserve(path, path, errors);
         }
     }
-    if !found {
+    if !has_path {
         let detail = "specify at least one of credentialBundlePath, keyPath, and certificateChainPath";
         errors.push(Error::required(at, detail));
     }
 }
 
-/// Whether a signer is one of the project's own.
-fn is_kubernetes(signer: &str) -> bool {
+/// Whether a signer name is in the reserved domain `kubernetes.io`.
+fn is_kubernetes_signer(signer: &str) -> bool {
     let host = signer.split('/').next().unwrap_or_default();
     host == "kubernetes.io" || host.ends_with(".kubernetes.io")
 }
 
-/// The name of a signer: a domain, a slash, and a path of domain names.
-fn signer_name(signer: &str, at: &Path<'_>, errors: &mut ErrorList) {
+/// A signer name: a domain, a slash, and a path of DNS subdomains.
+// upstream: pkg/apis/core/validation/validation.go validateProjectionSources
+fn validate_signer_name(signer: &str, at: &Path<'_>, errors: &mut ErrorList) {
     const DOMAIN: usize = 253;
     const WHOLE: usize = DOMAIN + 1 + DOMAIN + 1 + 63;
     if signer.is_empty() {
@@ -280,19 +306,24 @@ fn signer_name(signer: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if domain.len() > DOMAIN {
         errors.push(Error::too_long(at, DOMAIN));
     }
-    labels(domain, name::validate_dns1123_label, at, errors);
+    validate_labels(domain, name::validate_dns1123_label, at, errors);
     if !domain.contains('.') {
         let detail = "should be a domain with at least two segments separated by dots";
         errors.push(Error::invalid(at, domain, detail));
     }
-    labels(path, name::validate_dns1123_subdomain, at, errors);
+    validate_labels(path, name::validate_dns1123_subdomain, at, errors);
     if signer.len() > WHOLE {
         errors.push(Error::too_long(at, WHOLE));
     }
 }
 
-/// The faults of the first label that has any.
-fn labels(segment: &str, rule: fn(&str) -> name::ErrorMessages, at: &Path<'_>, errors: &mut ErrorList) {
+/// Reports the first malformed label only.
+fn validate_labels(
+    segment: &str,
+    rule: fn(&str) -> name::ErrorMessages,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     for label in segment.split('.') {
         let msgs = rule(label);
         if !msgs.is_empty() {

@@ -1,10 +1,10 @@
-//! What is asked of each source of a volume. Where pods and persistent volumes have a source in common, the
-//! rule is the same unless there are two of them here.
+//! Validation of each volume source. Where pods and PersistentVolumes share a source, they share the function unless there are
+//! two.
 
 use serde_json::Value;
 
-use super::files::{descending_path, no_backsteps};
-pub(crate) use super::iscsi::of_volume as volume_iscsi;
+use super::files::{validate_local_descending_path, validate_path_no_backsteps};
+pub(crate) use super::iscsi::validate_iscsi_persistent_volume_source;
 use crate::{
     field::{Error, Path},
     kinds::{core::persistent_volume_claim, field_checks},
@@ -12,8 +12,8 @@ use crate::{
     strategy::{ErrorList, Tree},
 };
 
-/// What is wrong with a source.
-pub(crate) type Judge = fn(&Value, &Path<'_>, &mut ErrorList);
+/// Validates a volume source.
+pub(crate) type SourceValidator = fn(&Value, &Path<'_>, &mut ErrorList);
 
 const HOST_PATH_TYPES: [&str; 8] = [
     "",
@@ -28,9 +28,9 @@ const HOST_PATH_TYPES: [&str; 8] = [
 
 const REGISTRY: &str = "must be a host:port pair or multiple pairs separated by commas";
 
-/// The longest name of a driver.
-const DRIVER_LENGTH: usize = 63;
+const MAX_DRIVER_NAME_LENGTH: usize = 63;
 
+// upstream: pkg/apis/core/validation/validation.go validateVolumeSource
 pub(super) fn empty_dir(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if field_checks::quantity_or_zero(source.at("sizeLimit"))
         .sign()
@@ -45,34 +45,38 @@ pub(super) fn empty_dir(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateHostPathVolumeSource, validateHostPathType
 pub(crate) fn host_path(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let path = source.text("path");
     if path.is_empty() {
         errors.push(Error::required(&at.child("path"), ""));
         return;
     }
-    no_backsteps(path, &at.child("path"), errors);
+    validate_path_no_backsteps(path, &at.child("path"), errors);
     if source.has("type") {
         field_checks::validate_supported(source.text("type"), &HOST_PATH_TYPES, &at.child("type"), errors);
     }
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateGitRepoVolumeSource
 pub(super) fn git_repo(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     field_checks::require_fields(source, &["repository"], at, errors);
-    descending_path(source.text("directory"), &at.child("directory"), errors);
+    validate_local_descending_path(source.text("directory"), &at.child("directory"), errors);
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateGCEPersistentDiskVolumeSource
 pub(crate) fn gce_disk(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     field_checks::require_fields(source, &["pdName"], at, errors);
     partition(source, at, errors);
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateAWSElasticBlockStoreVolumeSource
 pub(crate) fn aws_disk(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     field_checks::require_fields(source, &["volumeID"], at, errors);
     partition(source, at, errors);
 }
 
-/// The text counts from one, though zero, the whole disk, is taken.
+// upstream: pkg/apis/core/validation/validation.go validateGCEPersistentDiskVolumeSource; the message says 1 to 255, although 0 is valid
 fn partition(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if let Some(number) = source.int("partition").filter(|n| !(0..=255).contains(n)) {
         for msg in name::validate_in_range(number, 1, 255) {
@@ -81,6 +85,7 @@ fn partition(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateNFSVolumeSource
 pub(crate) fn nfs(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     field_checks::require_fields(source, &["server", "path"], at, errors);
     let path = source.text("path");
@@ -93,10 +98,12 @@ pub(crate) fn nfs(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateGlusterfsVolumeSource
 pub(super) fn glusterfs(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     field_checks::require_fields(source, &["endpoints", "path"], at, errors);
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateGlusterfsPersistentVolumeSource
 pub(crate) fn volume_glusterfs(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     glusterfs(source, at, errors);
     let field_path = at.child("endpointsNamespace");
@@ -111,6 +118,7 @@ pub(crate) fn volume_glusterfs(source: &Value, at: &Path<'_>, errors: &mut Error
     }
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateFlockerVolumeSource
 pub(crate) fn flocker(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let name = source.text("datasetName");
     let uuid = source.text("datasetUUID");
@@ -128,26 +136,31 @@ pub(crate) fn flocker(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
+// upstream: pkg/apis/core/validation/validation.go validatePersistentClaimVolumeSource
 pub(super) fn claim(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     field_checks::require_fields(source, &["claimName"], at, errors);
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateRBDVolumeSource, validateRBDPersistentVolumeSource
 pub(crate) fn rbd(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     cephfs(source, at, errors);
     field_checks::require_fields(source, &["image"], at, errors);
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateCephFSVolumeSource, validateCephFSPersistentVolumeSource
 pub(crate) fn cephfs(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if source.items("monitors").is_empty() {
         errors.push(Error::required(&at.child("monitors"), ""));
     }
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateCinderVolumeSource
 pub(super) fn cinder(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     field_checks::require_fields(source, &["volumeID"], at, errors);
     secret(source, &["name"], at, errors);
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateCinderPersistentVolumeSource
 pub(crate) fn volume_cinder(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     field_checks::require_fields(source, &["volumeID"], at, errors);
     secret(source, &["name", "namespace"], at, errors);
@@ -159,6 +172,7 @@ fn secret(source: &Value, parts: &[&str], at: &Path<'_>, errors: &mut ErrorList)
     }
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateQuobyteVolumeSource
 pub(crate) fn quobyte(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let registry = source.text("registry");
     if registry.is_empty() {
@@ -190,6 +204,7 @@ fn is_host_and_port(pair: &str) -> bool {
     !inner.contains(['[', ']']) && !port.contains(['[', ']'])
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateFCVolumeSource
 pub(crate) fn fibre_channel(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let targets = source.items("targetWWNs");
     let ids = source.items("wwids");
@@ -213,6 +228,7 @@ pub(crate) fn fibre_channel(source: &Value, at: &Path<'_>, errors: &mut ErrorLis
     }
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateFlexVolumeSource, validateFlexPersistentVolumeSource
 pub(crate) fn flex(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     field_checks::require_fields(source, &["driver"], at, errors);
     let field_path = at.child("options");
@@ -230,10 +246,12 @@ pub(crate) fn flex(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateAzureFile
 pub(super) fn azure_file(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     field_checks::require_fields(source, &["secretName", "shareName"], at, errors);
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateAzureFilePV
 pub(crate) fn volume_azure_file(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     azure_file(source, at, errors);
     if source.has("secretNamespace") {
@@ -241,6 +259,7 @@ pub(crate) fn volume_azure_file(source: &Value, at: &Path<'_>, errors: &mut Erro
     }
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateAzureDisk
 pub(crate) fn azure_disk(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     field_checks::require_fields(source, &["diskName", "diskURI"], at, errors);
     if source.has("cachingMode") {
@@ -275,34 +294,41 @@ pub(crate) fn azure_disk(source: &Value, at: &Path<'_>, errors: &mut ErrorList) 
     }
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateVsphereVolumeSource
 pub(crate) fn vsphere(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     field_checks::require_fields(source, &["volumePath"], at, errors);
 }
 
+// upstream: pkg/apis/core/validation/validation.go validatePhotonPersistentDiskVolumeSource
 pub(crate) fn photon(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     field_checks::require_fields(source, &["pdID"], at, errors);
 }
 
+// upstream: pkg/apis/core/validation/validation.go validatePortworxVolumeSource
 pub(crate) fn portworx(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     field_checks::require_fields(source, &["volumeID"], at, errors);
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateScaleIOVolumeSource, validateScaleIOPersistentVolumeSource
 pub(crate) fn scale_io(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     field_checks::require_fields(source, &["gateway", "system", "volumeName"], at, errors);
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateLocalVolumeSource
 pub(crate) fn local(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     match source.text("path") {
         "" => errors.push(Error::required(&at.child("path"), "")),
-        path => no_backsteps(path, &at.child("path"), errors),
+        path => validate_path_no_backsteps(path, &at.child("path"), errors),
     }
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateStorageOSVolumeSource
 pub(super) fn storage_os(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     storage_os_volume(source, at, errors);
     secret(source, &["name"], at, errors);
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateStorageOSPersistentVolumeSource
 pub(crate) fn volume_storage_os(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     storage_os_volume(source, at, errors);
     secret(source, &["name", "namespace"], at, errors);
@@ -319,19 +345,21 @@ fn storage_os_volume(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// The name of a driver: a domain name in any case, not longer than a label.
+// upstream: pkg/apis/core/validation/validation.go ValidateCSIDriverName
+/// A CSI driver name: a DNS subdomain in any case, at most 63 characters.
 pub(crate) fn validate_csi_driver_name(driver: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if driver.is_empty() {
         errors.push(Error::required(at, ""));
         return;
     }
-    if driver.len() > DRIVER_LENGTH {
-        errors.push(Error::too_long(at, DRIVER_LENGTH));
+    if driver.len() > MAX_DRIVER_NAME_LENGTH {
+        errors.push(Error::too_long(at, MAX_DRIVER_NAME_LENGTH));
     }
     let msgs = name::validate_dns1123_subdomain(&field_checks::to_lower(driver));
     field_checks::push_invalid(driver, msgs, at, errors);
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateCSIVolumeSource
 pub(super) fn csi(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     validate_csi_driver_name(source.text("driver"), &at.child("driver"), errors);
     let secret = source.at("nodePublishSecretRef");
@@ -344,6 +372,7 @@ pub(super) fn csi(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateCSIPersistentVolumeSource
 pub(crate) fn volume_csi(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     validate_csi_driver_name(source.text("driver"), &at.child("driver"), errors);
     field_checks::require_fields(source, &["volumeHandle"], at, errors);
@@ -371,6 +400,7 @@ pub(crate) fn volume_csi(source: &Value, at: &Path<'_>, errors: &mut ErrorList) 
     }
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateEphemeralVolumeSource
 pub(super) fn ephemeral(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let field_path = at.child("volumeClaimTemplate");
     match source.at("volumeClaimTemplate") {
@@ -379,6 +409,7 @@ pub(super) fn ephemeral(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
+// upstream: pkg/apis/core/validation/validation.go validateImageVolumeSource
 pub(super) fn image(source: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     field_checks::require_fields(source, &["reference"], at, errors);
     let field_path = at.child("pullPolicy");

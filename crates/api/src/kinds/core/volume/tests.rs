@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::{default_volume, validate_volumes};
+use super::{set_defaults_volume, validate_volumes};
 use crate::{field::Path, strategy::ErrorList};
 
 fn errors(volumes: &Value) -> Vec<String> {
@@ -13,15 +13,15 @@ fn errors(volumes: &Value) -> Vec<String> {
 }
 
 #[test]
-fn a_volume_without_a_source_is_an_empty_directory() {
+fn defaults_to_empty_dir() {
     let mut volume = json!({"name": "a"});
-    default_volume(&mut volume);
+    set_defaults_volume(&mut volume);
     assert_eq!(volume, json!({"name": "a", "emptyDir": {}}));
     assert!(errors(&json!([volume])).is_empty());
 }
 
 #[test]
-fn sources_get_their_own_defaults() {
+fn defaults_each_source() {
     for (source, defaulted) in [
         (
             json!({"hostPath": {"path": "/"}}),
@@ -37,13 +37,13 @@ fn sources_get_their_own_defaults() {
         ),
     ] {
         let mut volume = source;
-        default_volume(&mut volume);
+        set_defaults_volume(&mut volume);
         assert_eq!(volume, defaulted);
     }
 }
 
 #[test]
-fn a_volume_has_one_source() {
+fn rejects_several_sources() {
     assert_eq!(
         errors(&json!([{"name": "a", "emptyDir": {}, "cephfs": {}, "nfs": {}}])),
         [
@@ -58,7 +58,7 @@ fn a_volume_has_one_source() {
 }
 
 #[test]
-fn names_are_labels_and_unique() {
+fn rejects_invalid_and_duplicate_names() {
     assert_eq!(
         errors(
             &json!([{"name": "a", "emptyDir": {}}, {"name": "a", "emptyDir": {}}, {"name": "", "emptyDir": {}}])
@@ -71,7 +71,7 @@ fn names_are_labels_and_unique() {
 }
 
 #[test]
-fn files_stay_inside_their_volume() {
+fn rejects_paths_outside_of_the_volume() {
     assert_eq!(
         errors(&json!([{"name": "a", "configMap": {"name": "c", "items": [
             {"key": "k", "path": "../x"}, {"key": "k", "path": "..x", "mode": 512}, {"key": "k", "path": "/x"},
@@ -86,7 +86,7 @@ fn files_stay_inside_their_volume() {
 }
 
 #[test]
-fn projected_paths_do_not_meet() {
+fn rejects_conflicting_projected_paths() {
     let sources = json!([
         {"secret": {"name": "s", "items": [{"key": "k", "path": "p"}]}},
         {"configMap": {"name": "c", "items": [{"key": "k", "path": "p"}]}, "downwardAPI": {}},
@@ -101,7 +101,7 @@ fn projected_paths_do_not_meet() {
 }
 
 #[test]
-fn fields_of_the_pod_are_named_by_known_paths() {
+fn rejects_unknown_field_refs() {
     let file = |path: &str| {
         json!([{"name": "a", "downwardAPI": {"items": [
             {"path": "f", "fieldRef": {"apiVersion": "v1", "fieldPath": path}},
@@ -124,7 +124,7 @@ fn fields_of_the_pod_are_named_by_known_paths() {
 }
 
 #[test]
-fn a_claim_made_for_an_ephemeral_volume_is_nobody_elses() {
+fn rejects_references_to_claims_of_ephemeral_volumes() {
     let template =
         json!({"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
     assert_eq!(

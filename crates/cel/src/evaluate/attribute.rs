@@ -1,6 +1,8 @@
-//! Places: names, fields and indexes after each other.
+//! Attributes: names, fields and indexes after each other.
 //!
-//! The way to a place costs once, and each step besides; a step that leads nowhere on an optional way costs nothing.
+//! Resolving an attribute costs once, and each step besides; a step that leads nowhere on an optional way costs nothing.
+
+// upstream: vendor/github.com/google/cel-go/interpreter/attributes.go Attribute, Qualify, QualifyIfPresent, missingKey
 
 use std::{rc::Rc, sync::Arc};
 
@@ -12,21 +14,21 @@ use crate::{
     value::{Result, Value},
 };
 
-/// A place that is being walked to: what is there, or whether there may be nothing.
-pub(super) enum Place<'a> {
-    There(Value<'a>),
-    Maybe(Value<'a>),
+/// An attribute that is being resolved: its value, or whether there may be nothing.
+pub(super) enum Attribute<'a> {
+    Present(Value<'a>),
+    Optional(Value<'a>),
     Absent,
 }
 
 impl<'a> Evaluation<'_, '_, 'a> {
     /// Follows names and indexes to their end.
     pub(super) fn walk(&mut self, id: Id) -> Result<'a> {
-        let place = self.place(id);
+        let attribute = self.attribute(id);
         if !self.begins_with_condition(id) {
             self.pay(SELECT)?;
         }
-        place.map(Place::value)
+        attribute.map(Attribute::value)
     }
 
     fn begins_with_condition(&self, mut id: Id) -> bool {
@@ -47,8 +49,8 @@ impl<'a> Evaluation<'_, '_, 'a> {
         }
     }
 
-    /// Whether a node is a place: names and indexes after each other.
-    fn is_place(&self, id: Id) -> bool {
+    /// Whether a node is an attribute: names and indexes after each other.
+    fn is_attribute(&self, id: Id) -> bool {
         if self.plan.constant(id).is_some() {
             return false;
         }
@@ -65,80 +67,84 @@ impl<'a> Evaluation<'_, '_, 'a> {
         }
     }
 
-    /// A step on the way to a place. The way costs once, at its end; each step costs besides.
-    pub(super) fn place(&mut self, id: Id) -> std::result::Result<Place<'a>, EvalError> {
-        if !self.is_place(id) {
-            return self.eval(id).map(Place::of);
+    /// One qualifier of an attribute. The attribute costs once, at its end; each step costs besides.
+    pub(super) fn attribute(&mut self, id: Id) -> std::result::Result<Attribute<'a>, EvalError> {
+        if !self.is_attribute(id) {
+            return self.eval(id).map(Attribute::from_value);
         }
         match &self.plan.ast.node(id).kind {
-            Kind::Ident(name) => self.variable(name).map(Place::of),
+            Kind::Ident(name) => self.variable(name).map(Attribute::from_value),
             Kind::Select { operand, field, test } => {
                 if let Some(value) = self.lazy(*operand, field, *test) {
                     self.pay(SELECT)?;
-                    return value.map(Place::There);
+                    return value.map(Attribute::Present);
                 }
-                let place = self.place(*operand)?;
+                let attribute = self.attribute(*operand)?;
                 let key = Value::text(Arc::clone(field));
                 if *test {
-                    self.presence(place, &key)
+                    self.test_only(attribute, &key)
                 } else {
-                    self.step(place, &key, false)
+                    self.step(attribute, &key, false)
                 }
             }
             Kind::Call { function, args, .. } => match &**function {
                 "_?_:_" => match self.eval(args[0])? {
-                    Value::Bool(truth) => self.place(args[if truth { 1 } else { 2 }]),
+                    Value::Bool(truth) => self.attribute(args[if truth { 1 } else { 2 }]),
                     _ => Err(EvalError::no_such_overload()),
                 },
                 "_?._" => {
-                    let place = self.place(args[0])?;
+                    let attribute = self.attribute(args[0])?;
                     let key = self.eval(args[1])?;
-                    self.step(place, &key, true)
+                    self.step(attribute, &key, true)
                 }
                 _ => {
-                    let place = self.place(args[0])?;
-                    if let Place::Absent = place {
-                        return Ok(place);
+                    let attribute = self.attribute(args[0])?;
+                    if let Attribute::Absent = attribute {
+                        return Ok(attribute);
                     }
-                    let key = self.place(args[1])?.value();
-                    self.step(place, &key, &**function == "_[?_]")
+                    let key = self.attribute(args[1])?.value();
+                    self.step(attribute, &key, &**function == "_[?_]")
                 }
             },
-            _ => self.eval(id).map(Place::of),
+            _ => self.eval(id).map(Attribute::from_value),
         }
     }
 
     fn step(
         &mut self,
-        place: Place<'a>,
+        attribute: Attribute<'a>,
         key: &Value<'a>,
         optional: bool,
-    ) -> std::result::Result<Place<'a>, EvalError> {
-        let (value, maybe) = match place {
-            Place::There(value) => (value, optional),
-            Place::Maybe(value) => (value, true),
-            Place::Absent => return Ok(Place::Absent),
+    ) -> std::result::Result<Attribute<'a>, EvalError> {
+        let (value, maybe) = match attribute {
+            Attribute::Present(value) => (value, optional),
+            Attribute::Optional(value) => (value, true),
+            Attribute::Absent => return Ok(Attribute::Absent),
         };
         let found = part(&value, key);
         if maybe {
             return match found? {
                 Ok(found) => {
                     self.pay(SELECT)?;
-                    Ok(Place::Maybe(found))
+                    Ok(Attribute::Optional(found))
                 }
-                Err(_) => Ok(Place::Absent),
+                Err(_) => Ok(Attribute::Absent),
             };
         }
         self.pay(SELECT)?;
-        found?.map(Place::There)
+        found?.map(Attribute::Present)
     }
 
-    fn presence(&mut self, place: Place<'a>, key: &Value<'a>) -> std::result::Result<Place<'a>, EvalError> {
-        let (Place::There(value) | Place::Maybe(value)) = place else {
-            return Ok(Place::There(Value::Bool(false)));
+    fn test_only(
+        &mut self,
+        attribute: Attribute<'a>,
+        key: &Value<'a>,
+    ) -> std::result::Result<Attribute<'a>, EvalError> {
+        let (Attribute::Present(value) | Attribute::Optional(value)) = attribute else {
+            return Ok(Attribute::Present(Value::Bool(false)));
         };
         self.pay(SELECT)?;
-        Ok(Place::There(Value::Bool(match &value {
+        Ok(Attribute::Present(Value::Bool(match &value {
             Value::Map(map) => key.as_str().is_some_and(|name| map.has(name)),
             Value::Message(..) => matches!(part(&value, key), Ok(Ok(_))),
             Value::List(_) => return Err(bad_index(key)),
@@ -193,20 +199,20 @@ impl<'a> Evaluation<'_, '_, 'a> {
     }
 }
 
-impl<'a> Place<'a> {
-    pub(super) fn of(value: Value<'a>) -> Self {
+impl<'a> Attribute<'a> {
+    pub(super) fn from_value(value: Value<'a>) -> Self {
         match value {
-            Value::Optional(Some(value)) => Place::Maybe(Value::clone(&value)),
-            Value::Optional(None) => Place::Absent,
-            value => Place::There(value),
+            Value::Optional(Some(value)) => Attribute::Optional(Value::clone(&value)),
+            Value::Optional(None) => Attribute::Absent,
+            value => Attribute::Present(value),
         }
     }
 
     pub(super) fn value(self) -> Value<'a> {
         match self {
-            Place::There(value) => value,
-            Place::Maybe(value) => Value::optional(Some(value)),
-            Place::Absent => Value::Optional(None),
+            Attribute::Present(value) => value,
+            Attribute::Optional(value) => Value::optional(Some(value)),
+            Attribute::Absent => Value::Optional(None),
         }
     }
 }

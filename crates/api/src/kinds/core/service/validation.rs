@@ -1,4 +1,4 @@
-//! What is wrong with a service.
+//! Validation of services.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ use crate::{
     field::{BadValue, Error, Path},
     go,
     kinds::{
-        core::endpoint_ip::endpoint_ip,
+        core::endpoint_ip::validate_endpoint_ip,
         field_checks::{self, push_invalid, validate_enum, validate_port_number, validate_protocol},
         go_values,
     },
@@ -23,23 +23,23 @@ use crate::{
 };
 
 const MAX_AFFINITY_SECONDS: i64 = 86400;
-const ONLY_FOR_BALANCERS: &str = "may only be used when `type` is 'LoadBalancer'";
+const ONLY_FOR_LOAD_BALANCERS: &str = "may only be used when `type` is 'LoadBalancer'";
 
-/// What is wrong with a service that is new or changed. What the old one had is taken again in places where the rules
-/// were once looser.
-pub(super) fn judge(errors: &mut ErrorList, service: &Value, old: Option<&Value>) {
+/// Validates a service on create and update. Invalid values that the old one has are tolerated where rules were looser before.
+// upstream: pkg/apis/core/validation/validation.go validateService
+pub(super) fn validate_service(errors: &mut ErrorList, service: &Value, old: Option<&Value>) {
     let spec = service.at("spec");
     let root = Path::new("spec");
-    topology(errors, service);
+    validate_topology_annotations(errors, service);
     let ports = spec.items("ports");
     if ports.is_empty() && !is_headless(service) && kind(service) != EXTERNAL_NAME {
         errors.push(Error::required(&root.child("ports"), ""));
     }
-    by_type(errors, service);
+    validate_by_type(errors, service);
     let field_path = root.child("ports");
     let mut names = BTreeSet::new();
     for (index, item) in ports.iter().enumerate() {
-        port(
+        validate_service_port(
             errors,
             &field_path.index(index),
             item,
@@ -51,30 +51,31 @@ pub(super) fn judge(errors: &mut ErrorList, service: &Value, old: Option<&Value>
         &root.child("selector"),
         spec.entries("selector"),
     ));
-    affinity(errors, spec);
-    cluster_ips::judge(errors, service, old);
-    external_ips(errors, spec, old);
+    validate_session_affinity(errors, spec);
+    cluster_ips::validate_cluster_ips(errors, service, old);
+    validate_external_ips(errors, spec, old);
     validate_enum(
         kind(service),
         &[CLUSTER_IP, EXTERNAL_NAME, LOAD_BALANCER, NODE_PORT],
         &root.child("type"),
         errors,
     );
-    port_conflicts(errors, service);
-    source_ranges(errors, service, old);
+    validate_port_conflicts(errors, service);
+    validate_source_ranges(errors, service, old);
     let allocates = spec.has("allocateLoadBalancerNodePorts");
     if allocates && kind(service) != LOAD_BALANCER {
         let field_path = root.child("allocateLoadBalancerNodePorts");
-        errors.push(Error::forbidden(&field_path, ONLY_FOR_BALANCERS));
+        errors.push(Error::forbidden(&field_path, ONLY_FOR_LOAD_BALANCERS));
     }
     if !allocates && kind(service) == LOAD_BALANCER {
         errors.push(Error::required(&Path::new("allocateLoadBalancerNodePorts"), ""));
     }
-    balancer_class(errors, spec);
-    policy::judge(errors, service);
+    validate_load_balancer_class(errors, spec);
+    policy::validate_traffic_policies(errors, service);
 }
 
-fn topology(errors: &mut ErrorList, service: &Value) {
+// upstream: pkg/apis/core/validation/validation.go validateService
+fn validate_topology_annotations(errors: &mut ErrorList, service: &Value) {
     let annotations = service.at("metadata").at("annotations");
     let mode = annotations.at(TOPOLOGY_MODE);
     let hints = annotations.at(TOPOLOGY_HINTS);
@@ -90,7 +91,8 @@ fn topology(errors: &mut ErrorList, service: &Value) {
     }
 }
 
-fn by_type(errors: &mut ErrorList, service: &Value) {
+// upstream: pkg/apis/core/validation/validation.go validateService
+fn validate_by_type(errors: &mut ErrorList, service: &Value) {
     let spec = service.at("spec");
     let root = Path::new("spec");
     match kind(service) {
@@ -121,7 +123,8 @@ fn by_type(errors: &mut ErrorList, service: &Value) {
     }
 }
 
-fn port<'v>(
+// upstream: pkg/apis/core/validation/validation.go validateServicePort
+fn validate_service_port<'v>(
     errors: &mut ErrorList,
     at: &Path<'_>,
     port: &'v Value,
@@ -145,17 +148,18 @@ fn port<'v>(
         Value::String(name) => push_invalid(name, name::validate_port_name(name), &field_path, errors),
         number => validate_port_number(number.as_i64().unwrap_or_default(), &field_path, errors),
     }
-    if let Some(word) = port.at("appProtocol").as_str() {
+    if let Some(protocol) = port.at("appProtocol").as_str() {
         push_invalid(
-            word,
-            name::validate_label_key(word),
+            protocol,
+            name::validate_label_key(protocol),
             &at.child("appProtocol"),
             errors,
         );
     }
 }
 
-fn affinity(errors: &mut ErrorList, spec: &Value) {
+// upstream: pkg/apis/core/validation/validation.go validateService, validateClientIPAffinityConfig
+fn validate_session_affinity(errors: &mut ErrorList, spec: &Value) {
     let root = Path::new("spec");
     let affinity = spec.text("sessionAffinity");
     validate_enum(
@@ -189,29 +193,31 @@ fn affinity(errors: &mut ErrorList, spec: &Value) {
     }
 }
 
-fn external_ips(errors: &mut ErrorList, spec: &Value, old: Option<&Value>) {
+// upstream: pkg/apis/core/validation/validation.go validateService
+fn validate_external_ips(errors: &mut ErrorList, spec: &Value, old: Option<&Value>) {
     let root = Path::new("spec");
     let field_path = root.child("externalIPs");
-    let kept: HashSet<_> = old
+    let old_ips: HashSet<_> = old
         .into_iter()
         .flat_map(|old| old.at("spec").texts("externalIPs"))
         .collect();
     for (index, ip) in spec.texts("externalIPs").enumerate() {
         let field_path = field_path.index(index);
-        let msgs = if kept.contains(ip) {
+        let msgs = if old_ips.contains(ip) {
             Vec::new()
         } else {
             name::validate_legacy_ip(&field_path, ip, Strictness::Strict, &[])
         };
         if msgs.is_empty() {
-            endpoint_ip(errors, &field_path, ip);
+            validate_endpoint_ip(errors, &field_path, ip);
         }
         errors.extend(msgs);
     }
 }
 
-/// Ports that no service of this type has, and ports that are there twice.
-fn port_conflicts(errors: &mut ErrorList, service: &Value) {
+/// Rejects ports of ExternalName services, node ports of ClusterIP services, and duplicate ports.
+// upstream: pkg/apis/core/validation/validation.go validateService
+fn validate_port_conflicts(errors: &mut ErrorList, service: &Value) {
     let root = Path::new("spec");
     let root = root.child("ports");
     let ports = service.at("spec").items("ports");
@@ -240,20 +246,24 @@ fn port_conflicts(errors: &mut ErrorList, service: &Value) {
     let repeats = repeated("port");
     for (index, port) in ports.iter().enumerate() {
         if repeats[index] {
-            let shown = format!(
+            let port_value = format!(
                 "{{\"Name\":\"\",\"Protocol\":{},\"AppProtocol\":null,\"Port\":{},\"TargetPort\":0,\"NodePort\":0}}",
                 go::json_string(port.text("protocol")),
                 number(port, "port")
             );
-            errors.push(Error::duplicate(&root.index(index), BadValue::Printed(shown)));
+            errors.push(Error::duplicate(
+                &root.index(index),
+                BadValue::Printed(port_value),
+            ));
         }
     }
 }
 
-/// What is wrong with the networks a load balancer lets in, in the field or in the annotation that was there before.
-fn source_ranges(errors: &mut ErrorList, service: &Value, old: Option<&Value>) {
+/// Validates loadBalancerSourceRanges, in the field or in the legacy annotation.
+// upstream: pkg/apis/core/validation/validation.go validateService
+fn validate_source_ranges(errors: &mut ErrorList, service: &Value, old: Option<&Value>) {
     let spec = service.at("spec");
-    let judge = |errors: &mut ErrorList, field_path: &Path<'_>, text: &str| {
+    let validate_range = |errors: &mut ErrorList, field_path: &Path<'_>, text: &str| {
         errors.extend(name::validate_legacy_cidr(
             field_path,
             text.trim(),
@@ -265,16 +275,16 @@ fn source_ranges(errors: &mut ErrorList, service: &Value, old: Option<&Value>) {
         let root = Path::new("spec");
         let field_path = root.child("LoadBalancerSourceRanges");
         if kind(service) != LOAD_BALANCER {
-            errors.push(Error::forbidden(&field_path, ONLY_FOR_BALANCERS));
+            errors.push(Error::forbidden(&field_path, ONLY_FOR_LOAD_BALANCERS));
         }
-        let kept: HashSet<_> = old
+        let old_ranges: HashSet<_> = old
             .into_iter()
             .flat_map(|old| old.at("spec").texts("loadBalancerSourceRanges"))
             .map(str::trim)
             .collect();
         for (index, text) in spec.texts("loadBalancerSourceRanges").enumerate() {
-            if !kept.contains(text.trim()) {
-                judge(errors, &field_path.index(index), text);
+            if !old_ranges.contains(text.trim()) {
+                validate_range(errors, &field_path.index(index), text);
             }
         }
         return;
@@ -290,17 +300,18 @@ fn source_ranges(errors: &mut ErrorList, service: &Value, old: Option<&Value>) {
     let field_path = metadata.child("annotations");
     let field_path = field_path.key(SOURCE_RANGES);
     if kind(service) != LOAD_BALANCER {
-        errors.push(Error::forbidden(&field_path, ONLY_FOR_BALANCERS));
+        errors.push(Error::forbidden(&field_path, ONLY_FOR_LOAD_BALANCERS));
     }
     let changed = old.is_none_or(|old| annotation(old).unwrap_or_default() != text);
     if changed && !text.trim().is_empty() {
         for part in text.trim().split(',') {
-            judge(errors, &field_path, part);
+            validate_range(errors, &field_path, part);
         }
     }
 }
 
-pub(super) fn balancer_class(errors: &mut ErrorList, spec: &Value) {
+// upstream: pkg/apis/core/validation/validation.go validateLoadBalancerClassField
+pub(super) fn validate_load_balancer_class(errors: &mut ErrorList, spec: &Value) {
     let Some(class) = spec.at("loadBalancerClass").as_str() else {
         return;
     };
@@ -309,12 +320,12 @@ pub(super) fn balancer_class(errors: &mut ErrorList, spec: &Value) {
     if spec.text("type") == LOAD_BALANCER {
         push_invalid(class, name::validate_label_key(class), &field_path, errors);
     } else {
-        errors.push(Error::forbidden(&field_path, ONLY_FOR_BALANCERS));
+        errors.push(Error::forbidden(&field_path, ONLY_FOR_LOAD_BALANCERS));
     }
 }
 
-/// What is wrong with what a load balancer says about itself.
-pub(super) fn load_balancer(errors: &mut ErrorList, service: &Value, old: &Value) {
+// upstream: pkg/apis/core/validation/validation.go ValidateLoadBalancerStatus
+pub(super) fn validate_load_balancer_status(errors: &mut ErrorList, service: &Value, old: &Value) {
     let status = Path::new("status");
     let balancer = status.child("loadBalancer");
     let root = balancer.child("ingress");
@@ -326,15 +337,15 @@ pub(super) fn load_balancer(errors: &mut ErrorList, service: &Value, old: &Value
         errors.push(Error::forbidden(&root, detail));
         return;
     }
-    let kept: HashSet<_> = before
+    let old_ips: HashSet<_> = before
         .iter()
         .map(|one| one.text("ip"))
         .filter(|ip| !ip.is_empty())
         .collect();
-    for (index, one) in ingress.iter().enumerate() {
+    for (index, point) in ingress.iter().enumerate() {
         let field_path = root.index(index);
-        let ip = one.text("ip");
-        if !ip.is_empty() && !kept.contains(ip) {
+        let ip = point.text("ip");
+        if !ip.is_empty() && !old_ips.contains(ip) {
             errors.extend(name::validate_legacy_ip(
                 &field_path.child("ip"),
                 ip,
@@ -343,7 +354,7 @@ pub(super) fn load_balancer(errors: &mut ErrorList, service: &Value, old: &Value
             ));
         }
         let mode_place = field_path.child("ipMode");
-        match one.at("ipMode").as_str() {
+        match point.at("ipMode").as_str() {
             None if ip.is_empty() => {}
             None => errors.push(Error::required(&mode_place, "must be specified when `ip` is set")),
             Some(_) if ip.is_empty() => {
@@ -352,12 +363,12 @@ pub(super) fn load_balancer(errors: &mut ErrorList, service: &Value, old: &Value
             }
             Some("Proxy" | "VIP") => {}
             Some(mode) => {
-                let shown = go_values::typed_string(mode);
-                errors.push(Error::not_supported(&mode_place, shown, ["Proxy", "VIP"]));
+                let mode_value = go_values::typed_string(mode);
+                errors.push(Error::not_supported(&mode_place, mode_value, ["Proxy", "VIP"]));
             }
         }
         let field_path = field_path.child("hostname");
-        let host = one.text("hostname");
+        let host = point.text("hostname");
         if !host.is_empty() {
             push_invalid(host, name::validate_dns1123_subdomain(host), &field_path, errors);
             if name::parse_ip_sloppy(host).is_some() {

@@ -1,12 +1,12 @@
-//! What may change in a service, and what goes with a change of its type.
+//! Service updates: immutable fields, and fields that a type change drops.
 
 use std::collections::HashSet;
 
 use serde_json::Value;
 
 use super::{
-    EXTERNAL_NAME, LOAD_BALANCER, NODE_PORT, is_externally_accessible, is_headless, judgement, kind,
-    needs_health_check,
+    EXTERNAL_NAME, LOAD_BALANCER, NODE_PORT, is_externally_accessible, is_headless, kind, needs_health_check,
+    validation,
 };
 use crate::{
     field::{Error, Path},
@@ -16,18 +16,19 @@ use crate::{
 
 const SET_ONCE: &str = "may not change once set";
 
-/// Takes out what the new type has no use for, if the user did not also change it: the server may have put it there.
-pub(super) fn drop_what_no_longer_applies(new: &mut Value, old: &Value) {
+/// Drops fields that the new type does not use, unless the user changed them too: the server may have set them.
+// upstream: pkg/registry/core/service/strategy.go dropTypeDependentFields
+pub(super) fn drop_type_dependent_fields(new: &mut Value, old: &Value) {
     let before = old.at("spec");
     let old_kind = kind(old);
     let new_kind = kind(new).to_owned();
     let unchanged = |new: &Value, name: &str| new.at("spec").at(name) == before.at(name);
-    let mut gone = Vec::new();
+    let mut dropped = Vec::new();
     if old_kind != EXTERNAL_NAME && new_kind == EXTERNAL_NAME {
         if unchanged(new, "clusterIP") && unchanged(new, "clusterIPs") {
-            gone.extend(["clusterIP", "clusterIPs"]);
+            dropped.extend(["clusterIP", "clusterIPs"]);
         }
-        gone.extend(
+        dropped.extend(
             ["ipFamilies", "ipFamilyPolicy"]
                 .iter()
                 .filter(|name| unchanged(new, name)),
@@ -40,10 +41,10 @@ pub(super) fn drop_what_no_longer_applies(new: &mut Value, old: &Value) {
         }
     }
     if needs_health_check(old) && !needs_health_check(new) && unchanged(new, "healthCheckNodePort") {
-        gone.push("healthCheckNodePort");
+        dropped.push("healthCheckNodePort");
     }
     if old_kind == LOAD_BALANCER && new_kind != LOAD_BALANCER {
-        gone.extend(
+        dropped.extend(
             ["allocateLoadBalancerNodePorts", "loadBalancerClass"]
                 .iter()
                 .filter(|name| unchanged(new, name)),
@@ -53,9 +54,9 @@ pub(super) fn drop_what_no_longer_applies(new: &mut Value, old: &Value) {
         && !is_externally_accessible(new.at("spec"))
         && unchanged(new, "externalTrafficPolicy")
     {
-        gone.push("externalTrafficPolicy");
+        dropped.push("externalTrafficPolicy");
     }
-    for name in gone {
+    for name in dropped {
         new.ensure_object("spec").remove(name);
     }
     if new_kind != LOAD_BALANCER && new.at("status").has("loadBalancer") {
@@ -64,6 +65,7 @@ pub(super) fn drop_what_no_longer_applies(new: &mut Value, old: &Value) {
     }
 }
 
+// upstream: pkg/registry/core/service/strategy.go sameNodePorts
 fn adds_no_node_port(new: &Value, old: &Value) -> bool {
     let numbers = |service: &Value| -> HashSet<i64> {
         let ports = service.at("spec").items("ports").iter();
@@ -76,29 +78,30 @@ fn adds_no_node_port(new: &Value, old: &Value) -> bool {
     numbers(new).iter().all(|number| before.contains(number))
 }
 
-/// What is wrong with a change.
-pub(super) fn judge(errors: &mut ErrorList, new: &Value, old: &Value) {
+// upstream: pkg/apis/core/validation/validation.go ValidateServiceUpdate
+pub(super) fn validate_service_update(errors: &mut ErrorList, new: &Value, old: &Value) {
     if kind(new) != EXTERNAL_NAME && kind(old) != EXTERNAL_NAME {
-        addresses(errors, new, old);
-        families(errors, new, old);
+        validate_cluster_ips_update(errors, new, old);
+        validate_ip_families_update(errors, new, old);
     }
     let root = Path::new("spec");
     let spec = new.at("spec");
     let before = old.at("spec");
     let class = "loadBalancerClass";
     if kind(new) == LOAD_BALANCER && kind(old) == LOAD_BALANCER && spec.at(class) != before.at(class) {
-        let shown = go_values::json_value(spec.at(class));
-        errors.push(Error::invalid(&root.child(class), shown, SET_ONCE));
+        let class_value = go_values::json_value(spec.at(class));
+        errors.push(Error::invalid(&root.child(class), class_value, SET_ONCE));
     }
-    judgement::balancer_class(errors, spec);
+    validation::validate_load_balancer_class(errors, spec);
     let port = "healthCheckNodePort";
     if needs_health_check(old) && needs_health_check(new) && spec.int(port) != before.int(port) {
         errors.push(Error::forbidden(&root.child(port), "field is immutable"));
     }
 }
 
-/// The first address stays for good; the second one comes and goes, and goes only when the policy says so.
-fn addresses(errors: &mut ErrorList, new: &Value, old: &Value) {
+/// The primary address is immutable; the secondary one can be added, and removed only if the policy allows it.
+// upstream: pkg/apis/core/validation/validation.go validateUpgradeDowngradeClusterIPs
+fn validate_cluster_ips_update(errors: &mut ErrorList, new: &Value, old: &Value) {
     if is_headless(new) && is_headless(old) {
         return;
     }
@@ -107,31 +110,32 @@ fn addresses(errors: &mut ErrorList, new: &Value, old: &Value) {
     let list = new.at("spec").at("clusterIPs");
     let before = old.at("spec").items("clusterIPs");
     let now = new.at("spec").items("clusterIPs");
-    let shown = || go_values::json_value(list);
+    let list_value = || go_values::json_value(list);
     if now.len() == before.len() {
-        for (index, (ip, kept)) in now.iter().zip(before).enumerate() {
-            if ip != kept {
-                errors.push(Error::invalid(&field_path.index(index), shown(), SET_ONCE));
+        for (index, (ip, old_ip)) in now.iter().zip(before).enumerate() {
+            if ip != old_ip {
+                errors.push(Error::invalid(&field_path.index(index), list_value(), SET_ONCE));
             }
         }
         return;
     }
     if now.is_empty() {
         let detail = "primary clusterIP can not be unset";
-        errors.push(Error::invalid(&field_path.index(0), shown(), detail));
+        errors.push(Error::invalid(&field_path.index(0), list_value(), detail));
     }
-    if let (Some(ip), Some(kept)) = (now.first(), before.first())
-        && ip != kept
+    if let (Some(ip), Some(old_ip)) = (now.first(), before.first())
+        && ip != old_ip
     {
-        errors.push(Error::invalid(&field_path.index(0), shown(), SET_ONCE));
+        errors.push(Error::invalid(&field_path.index(0), list_value(), SET_ONCE));
     }
     if now.len() < before.len() && now.len() == 1 {
-        must_be_single(errors, new, "clusterIP");
+        require_single_stack(errors, new, "clusterIP");
     }
 }
 
-/// The same for the families of the addresses.
-fn families(errors: &mut ErrorList, new: &Value, old: &Value) {
+/// The same for ipFamilies.
+// upstream: pkg/apis/core/validation/validation.go validateUpgradeDowngradeIPFamilies
+fn validate_ip_families_update(errors: &mut ErrorList, new: &Value, old: &Value) {
     if is_headless(new) || is_headless(old) {
         return;
     }
@@ -142,32 +146,32 @@ fn families(errors: &mut ErrorList, new: &Value, old: &Value) {
     let before = old.at("spec").items("ipFamilies");
     let now = spec.items("ipFamilies");
     if now.len() == before.len() {
-        for (family, kept) in now.iter().zip(before) {
-            if family != kept {
-                let shown = go_values::json_value(spec.at("ipFamilies"));
-                errors.push(Error::invalid(&field_path, shown, SET_ONCE));
+        for (family, old_family) in now.iter().zip(before) {
+            if family != old_family {
+                let families_value = go_values::json_value(spec.at("ipFamilies"));
+                errors.push(Error::invalid(&field_path, families_value, SET_ONCE));
             }
         }
         return;
     }
     let fewer = now.len() < before.len();
     if fewer && spec.items("clusterIPs").is_empty() {
-        let shown = go_values::json_value(spec.at("ipFamilies"));
+        let families_value = go_values::json_value(spec.at("ipFamilies"));
         let detail = "primary ipFamily can not be unset";
-        errors.push(Error::invalid(&field_path, shown, detail));
+        errors.push(Error::invalid(&field_path, families_value, detail));
     }
-    if let (Some(family), Some(kept)) = (now.first(), before.first())
-        && family != kept
+    if let (Some(family), Some(old_family)) = (now.first(), before.first())
+        && family != old_family
     {
-        let shown = go_values::json_value(spec.at("clusterIPs"));
-        errors.push(Error::invalid(&field_path, shown, SET_ONCE));
+        let ips_value = go_values::json_value(spec.at("clusterIPs"));
+        errors.push(Error::invalid(&field_path, ips_value, SET_ONCE));
     }
     if fewer && now.len() == 1 {
-        must_be_single(errors, new, "ipFamily");
+        require_single_stack(errors, new, "ipFamily");
     }
 }
 
-fn must_be_single(errors: &mut ErrorList, service: &Value, what: &str) {
+fn require_single_stack(errors: &mut ErrorList, service: &Value, what: &str) {
     let policy = service.at("spec").at("ipFamilyPolicy");
     if policy != "SingleStack" {
         let root = Path::new("spec");

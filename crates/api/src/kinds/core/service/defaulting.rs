@@ -1,5 +1,4 @@
-//! Fields of a service that follow from others: what a client left out is found in what it said, in what was there
-//! before, and in what the cluster has.
+//! Defaulting of dependent service fields, from what the client sent, the old service and the IP families of the cluster.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     CLUSTER_IP, EXTERNAL_NAME, LOAD_BALANCER, NODE_PORT, NONE, cluster_ips,
-    families::{Family, Ranges},
+    families::{IpFamily, ServiceIpFamilies},
     kind, needs_health_check,
 };
 use crate::{
@@ -21,25 +20,27 @@ const SINGLE: &str = "SingleStack";
 const PREFER_DUAL: &str = "PreferDualStack";
 const REQUIRE_DUAL: &str = "RequireDualStack";
 
-/// Settles a new service: its addresses are listed, its families and the policy about them known. What cannot be is
-/// refused.
-pub fn settle_new(service: &mut Value, ranges: Ranges) -> Result<(), Status> {
-    list_cluster_ip(service);
-    settle_families(service, None, ranges)
+/// Defaults clusterIPs, ipFamilies and ipFamilyPolicy of a new service, or rejects it.
+// upstream: pkg/registry/core/service/storage/storage.go beginCreate
+pub fn default_on_create(service: &mut Value, ranges: ServiceIpFamilies) -> Result<(), Status> {
+    normalize_cluster_ips_on_create(service);
+    init_ip_family_fields(service, None, ranges)
 }
 
-/// Settles a changed service in the same way: what a client left out that the server once gave out is kept.
-pub fn settle_change(new: &mut Value, old: &Value, ranges: Ranges) -> Result<(), Status> {
+/// The same on update: allocated values that the client omitted are kept.
+// upstream: pkg/registry/core/service/storage/storage.go beginUpdate
+pub fn default_on_update(new: &mut Value, old: &Value, ranges: ServiceIpFamilies) -> Result<(), Status> {
     let mut old = old.clone();
-    complete(&mut old, ranges);
-    keep_given(new, &old);
-    relist_cluster_ips(new, &old);
-    settle_families(new, Some(&old), ranges)
+    default_on_read(&mut old, ranges);
+    patch_allocated_values(new, &old);
+    normalize_cluster_ips_on_update(new, &old);
+    init_ip_family_fields(new, Some(&old), ranges)
 }
 
-/// Completes a service that was stored before all of today's fields were there.
-pub fn complete(service: &mut Value, ranges: Ranges) {
-    list_cluster_ip(service);
+/// Defaults a service that was stored before all of today's fields existed.
+// upstream: pkg/registry/core/service/storage/storage.go defaultOnReadService
+pub fn default_on_read(service: &mut Value, ranges: ServiceIpFamilies) {
+    normalize_cluster_ips_on_create(service);
     if kind(service) == EXTERNAL_NAME {
         service.ensure_object("spec").remove("internalTrafficPolicy");
         return;
@@ -55,7 +56,7 @@ pub fn complete(service: &mut Value, ranges: Ranges) {
         _ => {
             let families: Vec<_> = spec
                 .texts("clusterIPs")
-                .map(|ip| Family::of(ip).unwrap_or(Family::V4))
+                .map(|ip| IpFamily::of(ip).unwrap_or(IpFamily::V4))
                 .collect();
             let policy = if families.len() == 2 { REQUIRE_DUAL } else { SINGLE };
             (families, policy)
@@ -67,8 +68,9 @@ pub fn complete(service: &mut Value, ranges: Ranges) {
     }
 }
 
-/// A client that knows one address only means a list of it.
-fn list_cluster_ip(service: &mut Value) {
+/// A client that sets only clusterIP gets clusterIPs.
+// upstream: pkg/registry/core/service/storage/storage.go normalizeClusterIPs
+fn normalize_cluster_ips_on_create(service: &mut Value) {
     let spec = service.ensure_object("spec");
     let ip = spec.text("clusterIP").to_owned();
     if !ip.is_empty() && spec.items("clusterIPs").is_empty() {
@@ -76,8 +78,9 @@ fn list_cluster_ip(service: &mut Value) {
     }
 }
 
-/// The same for a change: the list follows the one address as long as the client left it alone.
-fn relist_cluster_ips(new: &mut Value, old: &Value) {
+/// The same on update: clusterIPs follows clusterIP unless the client changed it.
+// upstream: pkg/registry/core/service/storage/storage.go normalizeClusterIPs
+fn normalize_cluster_ips_on_update(new: &mut Value, old: &Value) {
     let before = old.at("spec");
     let spec = new.ensure_object("spec");
     let same_ip = spec.text("clusterIP") == before.text("clusterIP");
@@ -93,8 +96,9 @@ fn relist_cluster_ips(new: &mut Value, old: &Value) {
     }
 }
 
-/// What the server gave out, and the client did not repeat, is still meant.
-fn keep_given(new: &mut Value, old: &Value) {
+/// Keeps allocated values that the client did not repeat.
+// upstream: pkg/registry/core/service/storage/storage.go patchAllocatedValues
+fn patch_allocated_values(new: &mut Value, old: &Value) {
     let before = old.at("spec");
     if kind(new) != EXTERNAL_NAME && kind(old) != EXTERNAL_NAME {
         let spec = new.ensure_object("spec");
@@ -105,7 +109,7 @@ fn keep_given(new: &mut Value, old: &Value) {
             spec.copy_from("clusterIPs", before);
         }
     }
-    if takes_node_ports(new) && takes_node_ports(old) {
+    if needs_node_ports(new) && needs_node_ports(old) {
         keep_node_ports(new.ensure_object("spec"), before);
     }
     if needs_health_check(new) && needs_health_check(old) {
@@ -116,30 +120,31 @@ fn keep_given(new: &mut Value, old: &Value) {
     }
 }
 
-/// Gives ports of the same name their old ports on nodes, unless another one has asked for them.
+/// Ports of the same name keep their node ports, unless another port requests them.
+// upstream: pkg/registry/core/service/storage/storage.go patchAllocatedValues
 fn keep_node_ports(spec: &mut Value, before: &Value) {
     let number = |port: &Value| port.int("nodePort").unwrap_or_default();
     let old = before.items("ports");
-    let held: HashSet<i64> = old.iter().map(number).collect();
-    let asked = spec.items("ports").iter().map(number);
-    let used: HashSet<i64> = asked.filter(|used| held.contains(used)).collect();
-    // Of several ports by one name, the last.
+    let old_numbers: HashSet<i64> = old.iter().map(number).collect();
+    let requested = spec.items("ports").iter().map(number);
+    let used: HashSet<i64> = requested.filter(|used| old_numbers.contains(used)).collect();
+    // Of several ports with one name, the last counts.
     let by_name: HashMap<&str, i64> = old.iter().map(|port| (port.text("name"), number(port))).collect();
     for port in spec.items_mut("ports") {
         if number(port) != 0 {
             continue;
         }
-        let kept = by_name
+        let node_port = by_name
             .get(port.text("name"))
             .copied()
-            .filter(|kept| *kept != 0 && !used.contains(kept));
-        if let Some(kept) = kept {
-            port.set("nodePort", kept);
+            .filter(|node_port| *node_port != 0 && !used.contains(node_port));
+        if let Some(node_port) = node_port {
+            port.set("nodePort", node_port);
         }
     }
 }
 
-fn takes_node_ports(service: &Value) -> bool {
+fn needs_node_ports(service: &Value) -> bool {
     let allocates = service.at("spec").at("allocateLoadBalancerNodePorts");
     match kind(service) {
         NODE_PORT => true,
@@ -148,9 +153,10 @@ fn takes_node_ports(service: &Value) -> bool {
     }
 }
 
-/// Whether nothing about addresses changes in a service that takes what the cluster happens to have: it keeps what it
-/// has, also when the cluster has more or less now.
-pub(super) fn stays_as_it_is(new: &Value, old: &Value) -> bool {
+/// Whether a PreferDualStack service keeps its addresses and families: nothing about them changes, even if the cluster has more or
+/// fewer families now.
+// upstream: pkg/registry/core/service/storage/alloc.go isMatchingPreferDualStackClusterIPFields
+pub(super) fn is_matching_prefer_dual_stack(new: &Value, old: &Value) -> bool {
     let spec = new.at("spec");
     let before = old.at("spec");
     spec.at("ipFamilyPolicy") == PREFER_DUAL
@@ -161,8 +167,13 @@ pub(super) fn stays_as_it_is(new: &Value, old: &Value) -> bool {
         && spec.items("ipFamilies") == before.items("ipFamilies")
 }
 
-fn settle_families(service: &mut Value, old: Option<&Value>, ranges: Ranges) -> Result<(), Status> {
-    if kind(service) == EXTERNAL_NAME || old.is_some_and(|old| stays_as_it_is(service, old)) {
+// upstream: pkg/registry/core/service/storage/alloc.go initIPFamilyFields
+fn init_ip_family_fields(
+    service: &mut Value,
+    old: Option<&Value>,
+    ranges: ServiceIpFamilies,
+) -> Result<(), Status> {
+    if kind(service) == EXTERNAL_NAME || old.is_some_and(|old| is_matching_prefer_dual_stack(service, old)) {
         return Ok(());
     }
     let without_pods = {
@@ -175,28 +186,28 @@ fn settle_families(service: &mut Value, old: Option<&Value>, ranges: Ranges) -> 
         service.ensure_object("spec").set("ipFamilyPolicy", policy);
     }
     let mut errors = ErrorList::new();
-    cluster_ips::judge(&mut errors, service, old);
-    refuse(service, &errors)?;
+    cluster_ips::validate_cluster_ips(&mut errors, service, old);
+    reject_if_invalid(service, &errors)?;
 
     if let Some(old) = old {
-        shrink(&mut errors, service.ensure_object("spec"), old.at("spec"));
+        downgrade_to_single_stack(&mut errors, service.ensure_object("spec"), old.at("spec"));
     }
-    demand_policy(&mut errors, service.at("spec"));
+    validate_policy_for_lists(&mut errors, service.at("spec"));
     infer_families(&mut errors, service.ensure_object("spec"), ranges);
-    refuse(service, &errors)?;
+    reject_if_invalid(service, &errors)?;
 
     let spec = service.ensure_object("spec");
     let single = spec.at("ipFamilyPolicy") == SINGLE;
     if !without_pods {
-        demand_ranges(&mut errors, spec, ranges);
-        refuse(service, &errors)?;
+        validate_families_configured(&mut errors, spec, ranges);
+        reject_if_invalid(service, &errors)?;
     }
     let spec = service.ensure_object("spec");
-    let mut families: Vec<_> = spec.texts("ipFamilies").filter_map(Family::named).collect();
+    let mut families: Vec<_> = spec.texts("ipFamilies").filter_map(IpFamily::parse).collect();
     if families.is_empty() {
         families.push(ranges.primary);
     }
-    // Nothing is given out to a service without pods and addresses of its own: it can always have both.
+    // Nothing is allocated for a headless service without selector: it can always have both families.
     if let [only] = families[..]
         && !single
         && (without_pods || ranges.dual)
@@ -207,8 +218,9 @@ fn settle_families(service: &mut Value, old: Option<&Value>, ranges: Ranges) -> 
     Ok(())
 }
 
-/// With the wish for one family alone, the second address goes; without it, it cannot.
-fn shrink(errors: &mut ErrorList, spec: &mut Value, before: &Value) {
+/// Changing to SingleStack drops the second address and family; without that change they cannot be removed.
+// upstream: pkg/registry/core/service/storage/alloc.go initIPFamilyFields, reducedClusterIPs
+fn downgrade_to_single_stack(errors: &mut ErrorList, spec: &mut Value, before: &Value) {
     let lists = [
         (
             "clusterIPs",
@@ -232,12 +244,12 @@ fn shrink(errors: &mut ErrorList, spec: &mut Value, before: &Value) {
         let now = spec.items(list).len();
         let then = before.items(list).len();
         if now > 0 && now < then {
-            tell_policy(errors, spec, detail);
+            push_policy_error(errors, spec, detail);
         }
     }
 }
 
-fn demand_policy(errors: &mut ErrorList, spec: &Value) {
+fn validate_policy_for_lists(errors: &mut ErrorList, spec: &Value) {
     if spec.at("ipFamilyPolicy") != SINGLE {
         return;
     }
@@ -245,12 +257,12 @@ fn demand_policy(errors: &mut ErrorList, spec: &Value) {
         if spec.items(list).len() == 2 {
             let detail =
                 format!("must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified");
-            tell_policy(errors, spec, &detail);
+            push_policy_error(errors, spec, &detail);
         }
     }
 }
 
-fn tell_policy(errors: &mut ErrorList, spec: &Value, detail: &str) {
+fn push_policy_error(errors: &mut ErrorList, spec: &Value, detail: &str) {
     let root = Path::new("spec");
     let field_path = root.child("ipFamilyPolicy");
     errors.push(Error::invalid(
@@ -260,8 +272,9 @@ fn tell_policy(errors: &mut ErrorList, spec: &Value, detail: &str) {
     ));
 }
 
-/// Addresses tell their families.
-fn infer_families(errors: &mut ErrorList, spec: &mut Value, ranges: Ranges) {
+/// Infers the families from the addresses.
+// upstream: pkg/registry/core/service/storage/alloc.go initIPFamilyFields
+fn infer_families(errors: &mut ErrorList, spec: &mut Value, ranges: ServiceIpFamilies) {
     let mut families = spec.items("ipFamilies").to_vec();
     let root = Path::new("spec");
     let field_path = root.child("clusterIPs");
@@ -272,13 +285,13 @@ fn infer_families(errors: &mut ErrorList, spec: &mut Value, ranges: Ranges) {
         if index < families.len() {
             continue;
         }
-        match Family::of(ip) {
+        match IpFamily::of(ip) {
             Some(family) if ranges.have(family) => families.push(json!(family.name())),
             family => {
-                let name = family.map_or("unknown", Family::name);
+                let name = family.map_or("unknown", IpFamily::name);
                 let detail = format!("{name} is not configured on this cluster");
-                let shown = go_values::json_value(spec.at("clusterIPs"));
-                errors.push(Error::invalid(&field_path.index(index), shown, detail));
+                let ips_value = go_values::json_value(spec.at("clusterIPs"));
+                errors.push(Error::invalid(&field_path.index(index), ips_value, detail));
             }
         }
     }
@@ -287,10 +300,11 @@ fn infer_families(errors: &mut ErrorList, spec: &mut Value, ranges: Ranges) {
     }
 }
 
-/// Families that are asked for must be there.
-fn demand_ranges(errors: &mut ErrorList, spec: &Value, ranges: Ranges) {
+/// Requested families must be configured.
+// upstream: pkg/registry/core/service/storage/alloc.go initIPFamilyFields
+fn validate_families_configured(errors: &mut ErrorList, spec: &Value, ranges: ServiceIpFamilies) {
     if spec.at("ipFamilyPolicy") == REQUIRE_DUAL && !ranges.dual {
-        tell_policy(
+        push_policy_error(
             errors,
             spec,
             "this cluster is not configured for dual-stack services",
@@ -299,20 +313,20 @@ fn demand_ranges(errors: &mut ErrorList, spec: &Value, ranges: Ranges) {
     let root = Path::new("spec");
     let field_path = root.child("ipFamilies");
     for (index, name) in spec.texts("ipFamilies").enumerate() {
-        if !Family::named(name).is_some_and(|family| ranges.have(family)) {
-            let shown = go_values::typed_string(name);
+        if !IpFamily::parse(name).is_some_and(|family| ranges.have(family)) {
+            let family_value = go_values::typed_string(name);
             let detail = "not configured on this cluster";
-            errors.push(Error::invalid(&field_path.index(index), shown, detail));
+            errors.push(Error::invalid(&field_path.index(index), family_value, detail));
         }
     }
 }
 
-fn set_families(spec: &mut Value, families: &[Family]) {
+fn set_families(spec: &mut Value, families: &[IpFamily]) {
     let names: Vec<_> = families.iter().map(|family| json!(family.name())).collect();
     spec.set("ipFamilies", names);
 }
 
-fn refuse(service: &Value, errors: &ErrorList) -> Result<(), Status> {
+fn reject_if_invalid(service: &Value, errors: &ErrorList) -> Result<(), Status> {
     if errors.is_empty() {
         return Ok(());
     }

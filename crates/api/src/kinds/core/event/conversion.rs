@@ -1,20 +1,21 @@
-//! The two sets of names under which events tell what they tell.
+//! Conversion of events between the core group and `events.k8s.io`, which name some fields differently.
+// upstream: pkg/apis/events/v1/conversion.go Convert_v1_Event_To_core_Event, Convert_core_Event_To_v1_Event
 
 use serde_json::{Map, Value};
 
 use crate::{kinds::builtin, strategy::Tree};
 
-/// Under which names an event tells what it tells.
+/// The API group of an event.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(in crate::kinds) enum Form {
-    /// Those of the core group.
+pub(in crate::kinds) enum EventGroup {
+    /// The core group.
     Core,
-    /// Those of `events.k8s.io`.
+    /// `events.k8s.io`.
     Events,
 }
 
-/// The names that differ, in the core group and in `events.k8s.io`.
-const NAMES: [(&str, &str); 7] = [
+/// Fields with different names: in the core group and in `events.k8s.io`.
+const RENAMED_FIELDS: [(&str, &str); 7] = [
     ("involvedObject", "regarding"),
     ("message", "note"),
     ("source", "deprecatedSource"),
@@ -24,21 +25,27 @@ const NAMES: [(&str, &str); 7] = [
     ("reportingComponent", "reportingController"),
 ];
 
-/// An event of `events.k8s.io` as one of the core group. What is no object is given back as it is.
+/// Converts from `events.k8s.io` to the core group. A value that is no object is returned as it is.
 pub fn to_core(event: &Value) -> Value {
-    renamed(event, "", |name| {
-        NAMES.iter().find(|names| names.1 == name).map(|names| names.0)
+    convert_names(event, "", |name| {
+        RENAMED_FIELDS
+            .iter()
+            .find(|names| names.1 == name)
+            .map(|names| names.0)
     })
 }
 
-/// An event of the core group as one of `events.k8s.io`. What is no object is given back as it is.
+/// Converts from the core group to `events.k8s.io`. A value that is no object is returned as it is.
 pub fn from_core(event: &Value) -> Value {
-    renamed(event, "events.k8s.io", |name| {
-        NAMES.iter().find(|names| names.0 == name).map(|names| names.1)
+    convert_names(event, "events.k8s.io", |name| {
+        RENAMED_FIELDS
+            .iter()
+            .find(|names| names.0 == name)
+            .map(|names| names.1)
     })
 }
 
-fn renamed(event: &Value, group: &str, rename: impl Fn(&str) -> Option<&'static str>) -> Value {
+fn convert_names(event: &Value, group: &str, rename: impl Fn(&str) -> Option<&'static str>) -> Value {
     let Value::Object(fields) = event else {
         return event.clone();
     };
@@ -52,16 +59,19 @@ fn renamed(event: &Value, group: &str, rename: impl Fn(&str) -> Option<&'static 
         };
         (rename(name).map_or_else(|| name.clone(), str::to_owned), value)
     });
-    let renamed = Value::Object(fields.collect::<Map<_, _>>());
-    // What is written though it is empty differs between the groups.
+    let convert_names = Value::Object(fields.collect::<Map<_, _>>());
+    // Fields that are written even if empty differ between the groups.
     kind.ty
-        .normalize(&renamed)
-        .map_or(renamed, |decoded| decoded.value)
+        .normalize(&convert_names)
+        .map_or(convert_names, |decoded| decoded.value)
 }
 
 /// A field by its name in the core group, in an event of either group.
 pub(super) fn field<'v>(event: &'v Value, name: &str) -> &'v Value {
-    let other = NAMES.iter().find(|names| names.0 == name).map(|names| names.1);
+    let other = RENAMED_FIELDS
+        .iter()
+        .find(|names| names.0 == name)
+        .map(|names| names.1);
     match (event.at(name), other) {
         (Value::Null, Some(other)) => event.at(other),
         (value, _) => value,
@@ -79,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_is_the_same_thing_in_both_groups() {
+    fn converts_events_between_groups() {
         let event = json!({
             "apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": "x", "namespace": "default"},
             "eventTime": "2020-01-01T00:00:00.000000Z", "reportingController": "c", "reportingInstance": "i",

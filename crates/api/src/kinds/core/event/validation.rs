@@ -1,8 +1,8 @@
-//! What is wrong with an event.
+//! Validation of events.
 
 use serde_json::Value;
 
-use super::form::{Form, field, text};
+use super::conversion::{EventGroup, field, text};
 use crate::{
     field::{BadValue, Error, Path},
     kinds::{field_checks::push_invalid, go_values},
@@ -10,11 +10,12 @@ use crate::{
     strategy::{ErrorList, Tree},
 };
 
-const MAX_NOTE: usize = 1024;
-const MAX_WORD: usize = 128;
+const MAX_NOTE_LENGTH: usize = 1024;
+const MAX_NAME_LENGTH: usize = 128;
 
-/// What is asked of the events of both groups.
-pub(super) fn loosely(errors: &mut ErrorList, event: &Value, form: Form) {
+/// The rules of both groups.
+// upstream: pkg/apis/core/validation/events.go legacyValidateEvent
+pub(super) fn validate_legacy_event(errors: &mut ErrorList, event: &Value, group: EventGroup) {
     let namespace = event.at("metadata").text("namespace");
     let about = field(event, "involvedObject").text("namespace");
     let is_new = event.has("eventTime");
@@ -32,9 +33,9 @@ pub(super) fn loosely(errors: &mut ErrorList, event: &Value, form: Form) {
     if !is_new {
         return;
     }
-    let field_path = match form {
-        Form::Core => Path::new("reportingComponent"),
-        Form::Events => Path::new("reportingController"),
+    let field_path = match group {
+        EventGroup::Core => Path::new("reportingComponent"),
+        EventGroup::Events => Path::new("reportingController"),
     };
     let reporter = text(event, "reportingComponent");
     if reporter.is_empty() {
@@ -46,14 +47,15 @@ pub(super) fn loosely(errors: &mut ErrorList, event: &Value, form: Form) {
         if value.is_empty() {
             errors.push(Error::required(&Path::new(name), ""));
         }
-        too_long(errors, name, value, MAX_WORD);
+        too_long(errors, name, value, MAX_NAME_LENGTH);
     }
-    too_long(errors, "message", text(event, "message"), MAX_NOTE);
+    too_long(errors, "message", text(event, "message"), MAX_NOTE_LENGTH);
 }
 
-/// What is asked of new events of `events.k8s.io` beside that.
-pub(super) fn strictly(errors: &mut ErrorList, event: &Value) {
-    series(errors, event);
+/// The additional rules for new events of `events.k8s.io`.
+// upstream: pkg/apis/core/validation/events.go ValidateEventCreate
+pub(super) fn validate_event_create(errors: &mut ErrorList, event: &Value) {
+    validate_series(errors, event);
     if !event.has("eventTime") {
         errors.push(Error::required(&Path::new("eventTime"), ""));
     }
@@ -79,10 +81,11 @@ pub(super) fn strictly(errors: &mut ErrorList, event: &Value) {
     }
 }
 
-/// What may not change in events of `events.k8s.io`.
-pub(super) fn unchanged(errors: &mut ErrorList, new: &Value, old: &Value) {
+/// The immutable fields of events of `events.k8s.io`.
+// upstream: pkg/apis/core/validation/events.go ValidateEventUpdate
+pub(super) fn validate_event_update(errors: &mut ErrorList, new: &Value, old: &Value) {
     if new.at("series") != old.at("series") {
-        series(errors, new);
+        validate_series(errors, new);
     }
     for name in [
         "involvedObject",
@@ -101,16 +104,16 @@ pub(super) fn unchanged(errors: &mut ErrorList, new: &Value, old: &Value) {
     ] {
         let after = field(new, name);
         let before = field(old, name);
-        if !same(after, before) {
+        if !is_equal_or_empty(after, before) {
             let field_path = if name == "reportingComponent" {
                 "reportingController"
             } else {
                 name
             };
-            let shown = shown(name, after);
+            let value = error_value(name, after);
             errors.push(Error::invalid(
                 &Path::new(field_path),
-                shown,
+                value,
                 "field is immutable",
             ));
         }
@@ -124,7 +127,8 @@ fn too_long(errors: &mut ErrorList, name: &str, value: &str, most: usize) {
     }
 }
 
-fn series(errors: &mut ErrorList, event: &Value) {
+// upstream: pkg/apis/core/validation/events.go validateV1EventSeries
+fn validate_series(errors: &mut ErrorList, event: &Value) {
     let series = event.at("series");
     if series.is_null() {
         return;
@@ -141,8 +145,8 @@ fn series(errors: &mut ErrorList, event: &Value) {
     }
 }
 
-/// Whether two values mean the same: nothing is the same as something empty.
-fn same(a: &Value, b: &Value) -> bool {
+/// Whether two values are equal; absent and empty are.
+fn is_equal_or_empty(a: &Value, b: &Value) -> bool {
     let empty = |value: &Value| match value {
         Value::Null => true,
         Value::String(text) => text.is_empty(),
@@ -153,7 +157,7 @@ fn same(a: &Value, b: &Value) -> bool {
     a == b || (empty(a) && empty(b))
 }
 
-fn shown(name: &str, value: &Value) -> BadValue {
+fn error_value(name: &str, value: &Value) -> BadValue {
     match (name, value) {
         ("involvedObject", _) | ("related", Value::Object(_)) => {
             BadValue::Printed(go_values::internal_json("core", "ObjectReference", value))
@@ -171,48 +175,51 @@ mod tests {
 
     use super::*;
 
-    fn messages(judge: impl Fn(&mut ErrorList)) -> Vec<String> {
+    fn messages(validate: impl Fn(&mut ErrorList)) -> Vec<String> {
         let mut errors = ErrorList::new();
-        judge(&mut errors);
+        validate(&mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn an_old_event_is_of_the_namespace_it_is_about() {
+    fn rejects_events_in_another_namespace() {
         let event = |namespace: &str, about: &str| json!({"metadata": {"namespace": namespace}, "involvedObject": {"namespace": about}});
         for (namespace, about, count) in [("default", "", 0), ("a", "a", 0), ("a", "", 1), ("a", "b", 1)] {
             let event = event(namespace, about);
             assert_eq!(
-                messages(|errors| loosely(errors, &event, Form::Core)).len(),
+                messages(|errors| validate_legacy_event(errors, &event, EventGroup::Core)).len(),
                 count
             );
         }
     }
 
     #[test]
-    fn a_new_event_says_who_and_why() {
+    fn requires_reporter_and_reason() {
         let event = json!({"metadata": {"namespace": "default"}, "eventTime": "2020-01-01T00:00:00.000000Z"});
-        let places = |form| -> Vec<String> {
+        let places = |group| -> Vec<String> {
             let mut errors = ErrorList::new();
-            loosely(&mut errors, &event, form);
+            validate_legacy_event(&mut errors, &event, group);
             let mut places: Vec<_> = errors.into_iter().map(|error| error.field).collect();
             places.dedup();
             places
         };
         let rest = ["reportingInstance", "action", "reason"];
-        assert_eq!(places(Form::Core), [&["reportingComponent"][..], &rest].concat());
         assert_eq!(
-            places(Form::Events),
+            places(EventGroup::Core),
+            [&["reportingComponent"][..], &rest].concat()
+        );
+        assert_eq!(
+            places(EventGroup::Events),
             [&["reportingController"][..], &rest].concat()
         );
     }
 
     #[test]
-    fn changes_are_told_under_the_names_of_the_core_group() {
+    fn reports_changes_by_core_field_names() {
         let old = json!({"note": "a", "regarding": {"kind": "Pod"}, "deprecatedCount": 0});
         let new = json!({"note": "b", "regarding": {"kind": "Node"}, "series": {"count": 1}});
         assert_eq!(
-            messages(|errors| unchanged(errors, &new, &old)),
+            messages(|errors| validate_event_update(errors, &new, &old)),
             [
                 "series.count: Invalid value: \"\": should be at least 2",
                 "series.lastObservedTime: Required value",

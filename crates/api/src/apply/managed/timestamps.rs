@@ -1,5 +1,7 @@
 //! Writes that change nothing.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/fieldmanager/equality.go IgnoreManagedFieldsTimestampsTransformer
+
 use serde_json::Value;
 
 use super::record;
@@ -9,10 +11,10 @@ use crate::apply::{
 };
 
 /// Takes back new times in the record if nothing else of the object changed, so that it need not be stored:
-/// a controller that applies the same thing every second would wake all watchers every second.
+/// a controller that applies the same value every second would notify all watchers every second.
 ///
 /// To be called with the object as it would be stored, after defaults and admission.
-pub fn settle(live: &Value, new: &mut Value) {
+pub fn ignore_managed_fields_timestamps(live: &Value, new: &mut Value) {
     let (Some(Value::Array(old)), Some(Value::Array(now))) = (record::raw(live), record::raw(new)) else {
         return;
     };
