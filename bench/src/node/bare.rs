@@ -62,13 +62,13 @@ impl Bare {
         object["metadata"]["uid"] = format!("00000000-0000-4000-8000-{number:012}").into();
         let object: Pod = serde_json::from_value(object)?;
         let logs = self.directory.join("logs");
-        let sandbox = spec::sandbox(&object, &self.facts, 0, &logs)?;
+        let sandbox = spec::generate_pod_sandbox_config(&object, &self.facts, 0, &logs)?;
         let container = object.spec.as_ref().and_then(|spec| spec.containers.first());
         let mounts = self.mounts(number)?;
-        let container = spec::container(&spec::Request {
+        let container = spec::generate_container_config(&spec::ContainerConfigInput {
             pod: &object,
             container: container.ok_or("the pod has no container")?,
-            kind: spec::Kind::Regular,
+            kind: spec::ContainerType::Regular,
             attempt: 0,
             image: &self.image,
             environment: &[],

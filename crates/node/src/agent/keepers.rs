@@ -78,7 +78,8 @@ impl Shared {
             volumes,
             port,
         } = given;
-        let (runtime, state) = (link.runtime(), link.state());
+        let runtime = link.runtime();
+        let state = link.state();
         let images = ImageKeeper::new(
             self.config.images,
             self.pulled.clone(),

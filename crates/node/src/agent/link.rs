@@ -167,9 +167,11 @@ mod tests {
     async fn a_runtime_is_found_later_and_watched_from_then_on() {
         let runtime = Arc::new(FakeRuntime::new(clock()));
         let is_there = Arc::new(AtomicBool::new(false));
-        let (found, there) = (Arc::clone(&runtime), Arc::clone(&is_there));
+        let found = Arc::clone(&runtime);
+        let there = Arc::clone(&is_there);
         let link = Link::new(Box::new(move || {
-            let (found, is_there) = (Arc::clone(&found), there.load(Ordering::Relaxed));
+            let found = Arc::clone(&found);
+            let is_there = there.load(Ordering::Relaxed);
             Box::pin(async move {
                 if is_there {
                     Ok(found as Arc<dyn Runtime>)
@@ -178,7 +180,8 @@ mod tests {
                 }
             })
         }));
-        let (known, mut state) = (link.runtime(), link.state());
+        let known = link.runtime();
+        let mut state = link.state();
         assert!(!state.borrow().is_known());
         let mut tasks = JoinSet::new();
         tasks.spawn(link.run(Stop::new()));

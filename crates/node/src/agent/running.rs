@@ -22,7 +22,7 @@ use super::{
     view::View,
 };
 use crate::{
-    pod::{self, Pods, ShutdownBand},
+    pod::{self, PodManager, ShutdownPriorityBand},
     probes::Prober,
     runtime::AdoptedPods,
     server::{NodeServer, ServerConfig},
@@ -70,7 +70,7 @@ pub enum AgentError {
 struct Running {
     tasks: JoinSet<()>,
     stop: Stop,
-    pods: Pods,
+    pods: PodManager,
     shared: Shared,
 }
 
@@ -165,7 +165,8 @@ impl Agent {
             port,
         };
         shared.start(given, &mut tasks, &stop);
-        let (running, until) = (pods.clone(), stop.clone());
+        let running = pods.clone();
+        let until = stop.clone();
         tasks.spawn(async move { running.run(until).await });
         tasks.spawn(self.serve(view, listener, tls, stop.clone()));
         Ok(Running {
@@ -183,7 +184,7 @@ impl Agent {
         sources: Arc<dyn Sources>,
         volumes: &Arc<Volumes>,
         adopted: AdoptedPods,
-    ) -> Pods {
+    ) -> PodManager {
         let config = &shared.config;
         let facts = shared.facts.subscribe();
         let prober = Prober::new(
@@ -192,11 +193,11 @@ impl Agent {
             self.clock.clone(),
             shared.recorder.clone(),
         );
-        let mut settings = pod::Settings::new(config.data_dir.clone(), config.log_dir.clone());
+        let mut settings = pod::PodSettings::new(config.data_dir.clone(), config.log_dir.clone());
         settings.manifests.clone_from(&config.static_pods);
         settings.start_limit = config.start_limit;
         settings.stop_limit = config.stop_limit;
-        Pods::new(pod::Parts {
+        PodManager::new(pod::PodDependencies {
             runtime: link.runtime(),
             volumes: Arc::clone(volumes),
             sources,
@@ -254,9 +255,9 @@ impl Running {
             self.shared.leaving.send_replace(Some(LEAVING.to_owned()));
             let bands = shutdown.grace.iter();
             let bands: Vec<_> = bands
-                .map(|(priority, time)| ShutdownBand {
+                .map(|(priority, grace_period)| ShutdownPriorityBand {
                     priority: *priority,
-                    time: *time,
+                    grace_period: *grace_period,
                 })
                 .collect();
             stop.until_expired(self.pods.shut_down(&bands)).await;

@@ -13,7 +13,7 @@ use super::{
     tenants::{Eviction, Tenants},
 };
 use crate::{
-    pod::Pods,
+    pod::PodManager,
     runtime::{ContainerId, Runtime, RuntimeError, SandboxId},
     server::Lookup,
 };
@@ -21,7 +21,7 @@ use crate::{
 /// What the rest of the agent sees of its pods.
 pub(super) struct View {
     pub(super) config: Arc<Config>,
-    pub(super) pods: Pods,
+    pub(super) pods: PodManager,
     pub(super) state: watch::Receiver<RuntimeState>,
 }
 

@@ -96,7 +96,8 @@ fn value(
         "cpu" => quantity.milli_value(),
         _ => quantity.value(),
     };
-    let (known, divisor) = (i128::from(in_units(&known)), i128::from(in_units(&divisor)));
+    let known = i128::from(in_units(&known));
+    let divisor = i128::from(in_units(&divisor));
     // A divisor that is nothing in these units was refused by the API.
     let rounded = known.checked_div(divisor).ok_or_else(unsupported)?;
     let more = i128::from(known % divisor != 0 && (known > 0) == (divisor > 0));

@@ -130,7 +130,8 @@ fn fits(pattern: &str, repository: &str) -> bool {
         let (host, port) = host.rsplit_once(':').unwrap_or((host, ""));
         (host.to_owned(), port.to_owned(), path.to_owned())
     };
-    let (wanted, there) = (split(pattern), split(repository));
+    let wanted = split(pattern);
+    let there = split(repository);
     let (wanted_parts, parts): (Vec<_>, Vec<_>) =
         (wanted.0.split('.').collect(), there.0.split('.').collect());
     wanted.1 == there.1

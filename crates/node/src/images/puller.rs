@@ -19,7 +19,7 @@ use super::{
     reference::{Reference, with_tag},
 };
 use crate::{
-    pod::backoff::Backoff,
+    pod::backoff::KeyedBackoff,
     runtime::{Image, Runtime, RuntimeError},
 };
 
@@ -47,7 +47,7 @@ pub struct Images {
 
 struct Failures {
     /// By the uid of the pod and the image.
-    waits: Backoff<(String, String)>,
+    waits: KeyedBackoff<(String, String)>,
     /// What went wrong last.
     last: HashMap<(String, String), String>,
 }
@@ -95,7 +95,7 @@ impl Default for Limits {
 impl Images {
     /// Tells what happens through the recorder.
     pub fn new(limits: Limits, pulled: PulledImages, recorder: Recorder, clock: Clock) -> Self {
-        let waits = Backoff::new(Duration::from_secs(10), Duration::from_mins(5));
+        let waits = KeyedBackoff::new(Duration::from_secs(10), Duration::from_mins(5));
         let last = HashMap::new();
         Images {
             limits,
@@ -138,7 +138,7 @@ impl Images {
     /// Forgets what failed for a pod that is gone.
     pub fn forget(&self, uid: &str) {
         let mut failures = self.failures();
-        failures.waits.forget(|(pod, _)| pod == uid);
+        failures.waits.remove(|(pod, _)| pod == uid);
         failures.last.retain(|(pod, _), _| pod != uid);
     }
 
@@ -204,7 +204,7 @@ impl Images {
         let now = self.clock.now();
         let (until, last) = {
             let mut failures = self.failures();
-            let Some(until) = failures.waits.until_since_failure(key, now) else {
+            let Some(until) = failures.waits.until_since_update(key, now) else {
                 failures.last.remove(key);
                 return Ok(());
             };
@@ -263,8 +263,8 @@ impl Images {
         };
         let now = self.clock.now();
         let mut failures = self.failures();
-        failures.waits.lengthen(&key, now, now);
-        let again = failures.waits.until_since_failure(&key, now);
+        failures.waits.increase(&key, now, now);
+        let again = failures.waits.until_since_update(&key, now);
         failures.last.insert(key, format!("{reason}: {message}"));
         Trouble {
             reason,
@@ -316,7 +316,8 @@ fn milliseconds(time: Duration) -> String {
     if total < 1000 {
         return format!("{total}ms");
     }
-    let (minutes, rest) = (total / 60_000, total % 60_000);
+    let minutes = total / 60_000;
+    let rest = total % 60_000;
     let mut seconds = format!("{}.{:03}", rest / 1000, rest % 1000);
     seconds.truncate(seconds.trim_end_matches('0').trim_end_matches('.').len());
     match minutes {

@@ -1,90 +1,96 @@
-//! How long something that failed waits before it is tried again.
+//! Exponential back-off per key.
+// upstream: staging/src/k8s.io/client-go/util/flowcontrol/backoff.go KeyedBackoff
 
 use std::{collections::HashMap, hash::Hash, time::Duration};
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
-/// Waits per key: doubled with each failure, and forgotten after twice the longest wait without one.
+/// Delays per key: doubled with each failure, and reset after twice the maximum without one.
 #[derive(Debug)]
-pub(crate) struct Backoff<K> {
-    first: Duration,
-    most: Duration,
-    waits: HashMap<K, Wait>,
+pub(crate) struct KeyedBackoff<K> {
+    base: Duration,
+    max: Duration,
+    entries: HashMap<K, BackoffEntry>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Wait {
+struct BackoffEntry {
     time: Duration,
-    /// When it was last made longer.
+    /// When the delay was last increased.
     since: Timestamp,
 }
 
-// --- Backoff ---
+// --- KeyedBackoff ---
 
-impl<K: Eq + Hash + Clone> Backoff<K> {
-    /// Waits from `first` to `most`.
-    pub(crate) fn new(first: Duration, most: Duration) -> Self {
-        Backoff {
-            first,
-            most,
-            waits: HashMap::new(),
+impl<K: Eq + Hash + Clone> KeyedBackoff<K> {
+    /// Delays from `base` to `max`.
+    pub(crate) fn new(base: Duration, max: Duration) -> Self {
+        KeyedBackoff {
+            base,
+            max,
+            entries: HashMap::new(),
         }
     }
 
-    /// Until when a key waits, if it does now. `event` is when it failed; one that was well for long enough begins anew.
+    /// The end of the back-off and its length, if the key is in back-off. `event` is the time of the failure.
+    // upstream: staging/src/k8s.io/client-go/util/flowcontrol/backoff.go IsInBackOffSince
     pub(crate) fn until(&self, key: &K, event: Timestamp, now: Timestamp) -> Option<(Timestamp, Duration)> {
-        let wait = self.waits.get(key)?;
-        if self.is_stale(wait, event) {
+        let entry = self.entries.get(key)?;
+        if self.has_expired(entry, event) {
             return None;
         }
-        let until = after(event, wait.time);
-        (now < until).then_some((until, wait.time))
+        let until = add_duration(event, entry.time);
+        (now < until).then_some((until, entry.time))
     }
 
-    /// As [`Backoff::until`], counted from when the wait was last made longer.
-    pub(crate) fn until_since_failure(&self, key: &K, now: Timestamp) -> Option<Timestamp> {
-        let wait = self.waits.get(key)?;
-        if self.is_stale(wait, now) {
+    /// The end of the back-off, counted from the last increase.
+    // upstream: staging/src/k8s.io/client-go/util/flowcontrol/backoff.go IsInBackOffSinceUpdate
+    pub(crate) fn until_since_update(&self, key: &K, now: Timestamp) -> Option<Timestamp> {
+        let entry = self.entries.get(key)?;
+        if self.has_expired(entry, now) {
             return None;
         }
-        let until = after(wait.since, wait.time);
+        let until = add_duration(entry.since, entry.time);
         (now < until).then_some(until)
     }
 
-    /// Notes that a key was tried, or failed: the next wait is longer.
-    pub(crate) fn lengthen(&mut self, key: &K, event: Timestamp, now: Timestamp) {
-        let time = match self.waits.get(key) {
-            Some(wait) if !self.is_stale(wait, event) => (wait.time * 2).min(self.most),
-            _ => self.first,
+    /// Increases the delay after an attempt or a failure.
+    // upstream: staging/src/k8s.io/client-go/util/flowcontrol/backoff.go Next
+    pub(crate) fn increase(&mut self, key: &K, event: Timestamp, now: Timestamp) {
+        let time = match self.entries.get(key) {
+            Some(entry) if !self.has_expired(entry, event) => (entry.time * 2).min(self.max),
+            _ => self.base,
         };
-        self.waits.insert(key.clone(), Wait { time, since: now });
+        self.entries
+            .insert(key.clone(), BackoffEntry { time, since: now });
     }
 
-    /// Forgets keys.
-    pub(crate) fn forget(&mut self, is_gone: impl Fn(&K) -> bool) {
-        self.waits.retain(|key, _| !is_gone(key));
+    /// Removes keys.
+    pub(crate) fn remove(&mut self, should_remove: impl Fn(&K) -> bool) {
+        self.entries.retain(|key, _| !should_remove(key));
     }
 
-    fn is_stale(&self, wait: &Wait, event: Timestamp) -> bool {
-        event > after(wait.since, self.most * 2)
+    fn has_expired(&self, entry: &BackoffEntry, event: Timestamp) -> bool {
+        event > add_duration(entry.since, self.max * 2)
     }
 }
 
-/// A time, so much later.
-pub(super) fn after(time: Timestamp, wait: Duration) -> Timestamp {
-    let wait = SignedDuration::try_from(wait).unwrap_or(SignedDuration::MAX);
-    time.checked_add(wait).unwrap_or(Timestamp::MAX)
+pub(super) fn add_duration(time: Timestamp, entry: Duration) -> Timestamp {
+    let entry = SignedDuration::try_from(entry).unwrap_or(SignedDuration::MAX);
+    time.checked_add(entry).unwrap_or(Timestamp::MAX)
 }
 
-/// How long from one time to another; nothing if it has passed.
-pub(super) fn until(now: Timestamp, then: Timestamp) -> Duration {
+/// Zero if the time has passed.
+pub(super) fn duration_until(now: Timestamp, then: Timestamp) -> Duration {
     Duration::try_from(then.duration_since(now)).unwrap_or_default()
 }
 
-/// As upstream writes durations: `10s`, `1m20s`, `5m0s`.
-pub(crate) fn text(duration: Duration) -> String {
+/// A duration as Go formats it: `10s`, `1m20s`, `5m0s`.
+pub(crate) fn format_duration(duration: Duration) -> String {
     let seconds = duration.as_secs();
-    let (hours, minutes, rest) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    let hours = seconds / 3600;
+    let minutes = seconds / 60 % 60;
+    let rest = seconds % 60;
     match (hours, minutes) {
         (0, 0) => format!("{rest}s"),
         (0, _) => format!("{minutes}m{rest}s"),
@@ -101,20 +107,20 @@ mod tests {
     }
 
     #[test]
-    fn waits_double_up_to_the_most_and_begin_anew_after_a_good_while() {
-        let mut backoff = Backoff::new(Duration::from_secs(10), Duration::from_mins(5));
+    fn delay_doubles_up_to_the_maximum_and_resets_after_twice_of_it() {
+        let mut backoff = KeyedBackoff::new(Duration::from_secs(10), Duration::from_mins(5));
         assert_eq!(backoff.until(&"a", at(0), at(0)), None);
         let mut now = 0;
-        for wait in [10, 20, 40, 80, 160, 300, 300] {
-            backoff.lengthen(&"a", at(now), at(now));
-            let expected = (at(now + wait), Duration::from_secs(wait.unsigned_abs()));
-            assert_eq!(backoff.until(&"a", at(now), at(now + wait - 1)), Some(expected));
-            assert_eq!(backoff.until(&"a", at(now), at(now + wait)), None);
-            now += wait;
+        for entry in [10, 20, 40, 80, 160, 300, 300] {
+            backoff.increase(&"a", at(now), at(now));
+            let expected = (at(now + entry), Duration::from_secs(entry.unsigned_abs()));
+            assert_eq!(backoff.until(&"a", at(now), at(now + entry - 1)), Some(expected));
+            assert_eq!(backoff.until(&"a", at(now), at(now + entry)), None);
+            now += entry;
         }
         let later = now + 601;
         assert_eq!(backoff.until(&"a", at(later), at(later)), None);
-        backoff.lengthen(&"a", at(later), at(later));
+        backoff.increase(&"a", at(later), at(later));
         assert_eq!(
             backoff.until(&"a", at(later), at(later)).unwrap().1,
             Duration::from_secs(10)
@@ -122,8 +128,8 @@ mod tests {
     }
 
     #[test]
-    fn durations_read_as_upstream_writes_them() {
-        let written = [10, 80, 300, 3661].map(|seconds| text(Duration::from_secs(seconds)));
+    fn formats_durations_like_go() {
+        let written = [10, 80, 300, 3661].map(|seconds| format_duration(Duration::from_secs(seconds)));
         assert_eq!(written, ["10s", "1m20s", "5m0s", "1h1m1s"]);
     }
 }

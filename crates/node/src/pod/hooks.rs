@@ -1,10 +1,11 @@
-//! What containers want to be done after their start and before their end.
+//! Lifecycle hooks `postStart` and `preStop`.
+// upstream: pkg/kubelet/lifecycle/handlers.go handlerRunner
 
 use std::{net::IpAddr, time::Duration};
 
 use k8s_openapi::api::core::v1::{Container, HTTPGetAction, LifecycleHandler, Pod};
 
-use super::told;
+use super::events;
 use crate::{
     probes::{
         Found,
@@ -13,23 +14,24 @@ use crate::{
     runtime::{ContainerId, Runtime},
 };
 
-/// Whose hook is run.
-pub(super) struct Hooked<'a> {
-    /// What runs the container.
+/// The container whose hook runs.
+pub(super) struct HookContext<'a> {
     pub runtime: &'a dyn Runtime,
-    /// Its pod.
     pub pod: &'a Pod,
-    /// As the pod describes it.
     pub container: &'a Container,
-    /// As the runtime knows it.
     pub id: &'a ContainerId,
-    /// The addresses of the pod.
     pub addresses: &'a [IpAddr],
 }
 
-/// Runs a hook, at most for `limit`. The error is what the container's status says; it may hold secrets, so events do not.
-pub(super) async fn run(hooked: &Hooked<'_>, hook: &LifecycleHandler, limit: Duration) -> Result<(), String> {
-    let (container, pod) = (&hooked.container.name, told::name(hooked.pod));
+/// Runs a hook, at most for `limit`. The error goes into the container status only, not into events: it may contain secrets.
+// upstream: pkg/kubelet/lifecycle/handlers.go Run
+pub(super) async fn run_hook(
+    context: &HookContext<'_>,
+    hook: &LifecycleHandler,
+    limit: Duration,
+) -> Result<(), String> {
+    let container = &context.container.name;
+    let pod = events::format_pod(context.pod);
     if let Some(exec) = &hook.exec {
         let command = exec.command.clone().unwrap_or_default();
         let failed = |error: String, output: &str| {
@@ -38,7 +40,7 @@ pub(super) async fn run(hooked: &Hooked<'_>, hook: &LifecycleHandler, limit: Dur
                 "Exec lifecycle hook ([{command}]) for Container \"{container}\" in Pod \"{pod}\" failed - error: {error}, message: {output:?}"
             )
         };
-        let output = hooked.runtime.exec_sync(hooked.id, &command, limit).await;
+        let output = context.runtime.exec_sync(context.id, &command, limit).await;
         let output = output.map_err(|error| failed(error.to_string(), ""))?;
         if output.code != 0 {
             let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -60,7 +62,7 @@ pub(super) async fn run(hooked: &Hooked<'_>, hook: &LifecycleHandler, limit: Dur
                 "HTTP lifecycle hook ({path}) for Container \"{container}\" in Pod \"{pod}\" failed - error: {error}"
             )
         };
-        return http_get(hooked, get, limit).await.map_err(failed);
+        return http_get(context, get, limit).await.map_err(failed);
     }
     if let Some(sleep) = &hook.sleep {
         tokio::time::sleep(Duration::from_secs(u64::try_from(sleep.seconds).unwrap_or(0))).await;
@@ -69,16 +71,17 @@ pub(super) async fn run(hooked: &Hooked<'_>, hook: &LifecycleHandler, limit: Dur
     Err("Cannot run handler: invalid handler".to_owned())
 }
 
-/// Asks for a page; that somebody answers is enough.
-async fn http_get(hooked: &Hooked<'_>, get: &HTTPGetAction, limit: Duration) -> Result<(), String> {
-    let address = hooked.addresses.first().map(ToString::to_string);
+/// Sends an HTTP request; any response counts as success.
+// upstream: pkg/kubelet/lifecycle/handlers.go runHTTPHandler
+async fn http_get(context: &HookContext<'_>, get: &HTTPGetAction, limit: Duration) -> Result<(), String> {
+    let address = context.addresses.first().map(ToString::to_string);
     let has_host = get.host.as_ref().is_some_and(|host| !host.is_empty());
     if address.is_none() && !has_host {
         return Err("failed to find networking container".to_owned());
     }
     let address = address.unwrap_or_default();
-    match http::get(get, hooked.container, &address, Purpose::Lifecycle, limit).await? {
-        Found::Unwell(why) => Err(why),
+    match http::get(get, context.container, &address, Purpose::Lifecycle, limit).await? {
+        Found::Unwell(reason) => Err(reason),
         Found::Well(_) | Found::Warning(_) => Ok(()),
     }
 }

@@ -1,4 +1,5 @@
-//! The file `/etc/hosts` of a pod's containers.
+//! The file `/etc/hosts` of a pod.
+// upstream: pkg/kubelet/kubelet_pods.go makeHostsMount, ensureHostsFile
 
 use std::{io, net::IpAddr, path::Path};
 
@@ -12,41 +13,40 @@ use crate::{
 
 const TARGET: &str = "/etc/hosts";
 
-/// Why the file is not there.
+/// KillReason the hosts file could not be written.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum HostsError {
-    /// It cannot be said what is in it.
     #[error(transparent)]
     Names(#[from] SpecError),
-    /// It cannot be written.
-    #[error("cannot write the hosts file of the pod: {0}")]
+    #[error("failed to write the hosts file of the pod: {0}")]
     Write(#[from] io::Error),
 }
 
-/// The file as it is mounted; nothing where a container brings its own, or while the pod has no address.
-pub(super) fn mount(
+/// The mount of the hosts file. `None` if a container mounts its own, or the pod has no IP.
+// upstream: pkg/kubelet/kubelet_pods.go shouldMountHostsFile
+pub(super) fn make_hosts_mount(
     pod: &Pod,
     folder: &Path,
     facts: &Facts,
     addresses: &[IpAddr],
     mounts: &[Mount],
 ) -> Result<Option<Mount>, HostsError> {
-    let hosts = pod
+    let uses_host_network = pod
         .spec
         .as_ref()
         .is_some_and(|spec| spec.host_network == Some(true));
-    if (addresses.is_empty() && !hosts) || mounts.iter().any(|mount| mount.target == TARGET) {
+    if (addresses.is_empty() && !uses_host_network) || mounts.iter().any(|mount| mount.target == TARGET) {
         return Ok(None);
     }
-    let machine = if hosts {
+    let node_hosts = if uses_host_network {
         std::fs::read_to_string(TARGET)?
     } else {
         String::new()
     };
-    let text = hosts_file(pod, facts, addresses, &machine)?;
+    let text = hosts_file(pod, facts, addresses, &node_hosts)?;
     let path = folder.join("etc-hosts");
     std::fs::create_dir_all(folder)?;
-    // In place: the file that running containers have mounted is this very file.
+    // Not replaced by rename: running containers have this inode mounted.
     std::fs::write(&path, text)?;
     Ok(Some(Mount {
         source: MountSource::Host(path),

@@ -1,52 +1,52 @@
-//! Pods: from what they ask for, and what is there, to what is done and told.
+//! Pod workers: bring the containers of each pod to what its spec asks for, and report its status.
 //!
 //! ```text
-//! API, files, runtime, probes --wake--> queue --> worker, one pass over one pod:
+//! API, static pod files, runtime events, probe results --> queue --> workers: one sync of one pod:
 //!
-//!   look      what is there of it
-//!   status    what that makes it                        --> report --> API
-//!   plan      what is missing
-//!   act       does it: stop, start (spec, hosts, message, hooks), prune
+//!   cache               the sandboxes and containers the runtime has (PLEG and pod cache)
+//!   status              the PodStatus computed from them      --> status_manager --> API
+//!   actions             what has to change (computePodActions)
+//!   sync                applies the actions: stop, start (spec, hosts, termination_message, hooks), prune
 //!
-//! pods        all of them: who wakes whom, and what others ask
-//! known       what is kept of each in memory
-//! admission   whether this node takes it; grant, resize: and its resources
-//! statics     pods from files, and their mirrors
-//! backoff     how long what failed waits; gate: how many start at a time
-//! told        what users are told
+//! manager             all pods of the node: event handlers and queries
+//! store               the in-memory state of each pod
+//! admission           whether the node admits the pod; allocation, allocation_state: its resources
+//! static_pods         pods from files, and their mirror pods
+//! backoff             restart back-off; start_limiter: concurrent starts
+//! events              events of pods and containers
 //! ```
 //!
 //! Promises:
 //! - A pod has a worker only while there is something to do for it, and never two.
-//! - All that is remembered is found again by looking: an agent that begins anew goes on where any other was cut off.
+//! - The runtime is the only persistent state: a restarted agent continues from what it finds there.
 
-mod act;
+mod actions;
 mod admission;
+mod allocation;
+mod allocation_state;
 pub(crate) mod backoff;
-mod gate;
-mod grant;
+mod cache;
+mod dependencies;
+mod events;
 mod hooks;
 mod hosts;
-mod known;
-mod look;
-mod message;
-mod parts;
-mod plan;
-mod pods;
-mod report;
-mod resize;
-mod serves;
+mod manager;
+mod server_lookup;
 pub mod spec;
 mod start;
-mod statics;
+mod start_limiter;
+mod static_pods;
 pub mod status;
+mod status_manager;
 mod stop;
+mod store;
+mod sync;
+mod termination_message;
 #[cfg(test)]
 mod tests;
-mod told;
-mod worker;
+mod workers;
 
 pub use self::{
-    parts::{Parts, Settings},
-    pods::{Found, Pods, ShutdownBand},
+    dependencies::{PodDependencies, PodSettings},
+    manager::{PodManager, PodRuntimeIds, ShutdownPriorityBand},
 };

@@ -1,4 +1,5 @@
-//! Makes sandboxes and containers, in upstream's steps and words.
+//! Creates and starts sandboxes and containers, with upstream's steps and messages.
+// upstream: pkg/kubelet/kuberuntime/kuberuntime_container.go startContainer
 
 use std::{net::IpAddr, path::Path};
 
@@ -6,18 +7,19 @@ use k8s_openapi::{
     api::core::v1::{Container, ImageVolumeSource, Pod, Volume},
     jiff::Timestamp,
 };
-use kubecontroller::events::Kind as Tone;
+use kubecontroller::events::Kind as EventType;
 
 use super::{
-    Parts,
-    gate::Gate,
-    hooks::{self, Hooked},
-    hosts, message,
-    plan::Why,
-    spec::{self, Kind, Request},
-    status::{Seen, Waiting},
-    stop::Stopper,
-    told::{Teller, container_reference},
+    PodDependencies,
+    actions::KillReason,
+    events::{PodEventRecorder, container_reference},
+    hooks::{self, HookContext},
+    hosts,
+    spec::{self, ContainerConfigInput, ContainerType},
+    start_limiter::StartLimiter,
+    status::{PodSnapshot, WaitingReason},
+    stop::ContainerStopper,
+    termination_message,
 };
 use crate::{
     Facts, environment,
@@ -25,50 +27,41 @@ use crate::{
     runtime::{ContainerId, ContainerState, Image, Mount, Runtime, RuntimeError, SandboxId, SandboxSpec},
 };
 
-/// What containers of a pod are started with.
-pub(super) struct Starter<'a> {
-    /// The parts of the agent.
-    pub parts: &'a Parts,
-    /// Who is told.
-    pub teller: &'a Teller,
-    /// Who brings images.
+/// Starts containers of one pod.
+pub(super) struct ContainerStarter<'a> {
+    pub deps: &'a PodDependencies,
+    pub events: &'a PodEventRecorder,
     pub images: &'a Images,
-    /// When it is their turn.
-    pub gate: &'a Gate,
-    /// What runs them.
+    /// Limits concurrent starts.
+    pub limiter: &'a StartLimiter,
     pub runtime: &'a dyn Runtime,
-    /// The pod, with the resources it was granted.
+    /// The pod with its allocated resources.
     pub pod: &'a Pod,
-    /// What is there of it.
-    pub seen: &'a Seen,
-    /// What is known of the node.
+    pub snapshot: &'a PodSnapshot,
     pub facts: &'a Facts,
-    /// The secrets it brings for registries.
+    /// Image pull secrets.
     pub keyring: &'a Keyring,
-    /// Its folder.
+    /// Data directory of the pod.
     pub folder: &'a Path,
-    /// Its sandbox.
     pub sandbox: &'a SandboxId,
-    /// What that was made of.
     pub sandbox_spec: &'a SandboxSpec,
-    /// The addresses of the pod.
     pub addresses: &'a [IpAddr],
 }
 
-/// Why a container was not started.
+/// KillReason a container was not started.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct NotStarted {
-    /// What its status says.
-    pub waiting: Waiting,
-    /// When it makes sense to try again, if that is known.
-    pub again: Option<Timestamp>,
+pub(super) struct StartError {
+    /// WaitingReason state for the container status.
+    pub waiting: WaitingReason,
+    /// When to retry, if known.
+    pub retry_at: Option<Timestamp>,
 }
 
-// --- Starter ---
+// --- ContainerStarter ---
 
-impl Starter<'_> {
-    /// Starts a container.
-    pub(super) async fn start(&self, container: &Container, kind: Kind) -> Result<(), NotStarted> {
+impl ContainerStarter<'_> {
+    /// Pulls the image, creates and starts a container, and runs its `postStart` hook.
+    pub(super) async fn start(&self, container: &Container, kind: ContainerType) -> Result<(), StartError> {
         let regarding = container_reference(self.pod, &container.name);
         let uid = self.pod.metadata.uid.as_deref().unwrap_or_default();
         let request = images::Request {
@@ -84,47 +77,52 @@ impl Starter<'_> {
                 policy: volume.pull_policy.as_deref().unwrap_or("IfNotPresent"),
                 ..request
             };
-            self.image(container, &request).await?;
+            self.ensure_image(container, &request).await?;
         }
-        let image = self.image(container, &request).await?;
-        let attempt = self.attempt(&container.name).await?;
-        let started = self.begin(container, kind, attempt, &image);
-        let id = self.gate.through(started).await?;
+        let image = self.ensure_image(container, &request).await?;
+        let attempt = self.next_attempt(&container.name).await?;
+        let started = self.create_and_start(container, kind, attempt, &image);
+        let id = self.limiter.run(started).await?;
         self.post_start(container, &id, attempt).await
     }
 
-    /// Makes and starts a container whose image is there.
-    async fn begin(
+    /// Creates and starts a container whose image is present.
+    async fn create_and_start(
         &self,
         container: &Container,
-        kind: Kind,
+        kind: ContainerType,
         attempt: u32,
         image: &Image,
-    ) -> Result<ContainerId, NotStarted> {
-        let made = self.make(container, kind, attempt, image).await;
-        let id = made.map_err(|(reason, message)| self.failed(container, None, reason, message))?;
-        self.tell(container, &id, "Created", "Container created");
+    ) -> Result<ContainerId, StartError> {
+        let created_id = self.create_container(container, kind, attempt, image).await;
+        let id =
+            created_id.map_err(|(reason, message)| self.start_failed(container, None, reason, message))?;
+        self.record_normal(container, &id, "Created", "Container created");
         let starting = self.runtime.start_container(&id);
-        if let Err(error) = limited(self.parts.settings.start_limit, "StartContainer", starting).await {
-            return Err(self.failed(container, Some(&id), "RunContainerError", error.to_string()));
+        if let Err(error) = limited(self.deps.settings.start_limit, "StartContainer", starting).await {
+            return Err(self.start_failed(container, Some(&id), "RunContainerError", error.to_string()));
         }
-        self.tell(container, &id, "Started", "Container started");
+        self.record_normal(container, &id, "Started", "Container started");
         Ok(id)
     }
 
-    /// Brings an image.
-    async fn image(&self, container: &Container, request: &images::Request<'_>) -> Result<Image, NotStarted> {
+    /// Pulls an image if needed.
+    async fn ensure_image(
+        &self,
+        container: &Container,
+        request: &images::Request<'_>,
+    ) -> Result<Image, StartError> {
         let ensured = self.images.ensure(self.runtime, request).await;
-        ensured.map_err(|trouble| {
-            self.warn(container, None, "Failed", &format!("Error: {}", trouble.reason));
-            NotStarted {
-                waiting: waiting(trouble.reason, trouble.message),
-                again: trouble.again,
+        ensured.map_err(|error| {
+            self.record_warning(container, None, "Failed", &format!("Error: {}", error.reason));
+            StartError {
+                waiting: waiting(error.reason, error.message),
+                retry_at: error.again,
             }
         })
     }
 
-    /// The images that a container mounts.
+    /// Image volumes that a container mounts (KEP-4639).
     fn image_volumes(&self, container: &Container) -> Vec<&ImageVolumeSource> {
         let spec = self.pod.spec.as_ref();
         let volumes = spec.and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
@@ -139,27 +137,27 @@ impl Starter<'_> {
             .collect()
     }
 
-    /// How often it was begun before. One that was made and never begun does not count: it is removed.
-    async fn attempt(&self, name: &str) -> Result<u32, NotStarted> {
-        let mut most = None;
-        let there: Vec<_> = self.seen.all(name).collect();
-        for there in there {
-            if there.state == ContainerState::Created {
-                let removal = self.runtime.remove_container(&there.id);
-                let removed = limited(self.parts.settings.stop_limit, "RemoveContainer", removal).await;
-                removed.map_err(|error| NotStarted {
+    /// The restart count of a new instance. Instances that were created and never started are removed and do not count.
+    async fn next_attempt(&self, name: &str) -> Result<u32, StartError> {
+        let mut highest = None;
+        let instance: Vec<_> = self.snapshot.all(name).collect();
+        for instance in instance {
+            if instance.state == ContainerState::Created {
+                let removal = self.runtime.remove_container(&instance.id);
+                let removed = limited(self.deps.settings.stop_limit, "RemoveContainer", removal).await;
+                removed.map_err(|error| StartError {
                     waiting: waiting("CreateContainerError", error.to_string()),
-                    again: None,
+                    retry_at: None,
                 })?;
             } else {
-                most = most.max(Some(there.attempt));
+                highest = highest.max(Some(instance.attempt));
             }
         }
-        Ok(most.map_or_else(|| self.told_attempt(name), |most| most + 1))
+        Ok(highest.map_or_else(|| self.attempt_from_api_status(name), |highest| highest + 1))
     }
 
-    /// When the runtime has forgotten a container, the API has not.
-    fn told_attempt(&self, name: &str) -> u32 {
+    /// The restart count by the API status, for containers that the runtime has removed.
+    fn attempt_from_api_status(&self, name: &str) -> u32 {
         let Some(status) = &self.pod.status else {
             return 0;
         };
@@ -168,50 +166,52 @@ impl Starter<'_> {
             &status.init_container_statuses,
             &status.ephemeral_container_statuses,
         ];
-        let told = lists
+        let api_status = lists
             .into_iter()
             .flatten()
             .flatten()
             .find(|status| status.name == name);
-        let was_there = |status: &&k8s_openapi::api::core::v1::ContainerStatus| {
+        let had_container = |status: &&k8s_openapi::api::core::v1::ContainerStatus| {
             status.container_id.as_ref().is_some_and(|id| !id.is_empty())
         };
-        let count = told.filter(was_there).map(|status| status.restart_count + 1);
+        let count = api_status
+            .filter(had_container)
+            .map(|status| status.restart_count + 1);
         count.and_then(|count| u32::try_from(count).ok()).unwrap_or(0)
     }
 
-    /// Makes a container; if not, in a word and in a sentence why.
-    async fn make(
+    /// Creates a container. The error is a waiting reason and a message.
+    async fn create_container(
         &self,
         container: &Container,
-        kind: Kind,
+        kind: ContainerType,
         attempt: u32,
         image: &Image,
     ) -> Result<ContainerId, (&'static str, String)> {
         const CONFIG: &str = "CreateContainerConfigError";
         let config = |error: &dyn std::fmt::Display| (CONFIG, error.to_string());
-        let sources = &*self.parts.sources;
+        let sources = &*self.deps.sources;
         let environment = environment::of(
             self.pod,
             container,
             sources,
             self.facts,
             self.addresses,
-            &self.parts.volumes,
+            &self.deps.volumes,
         )
         .await
         .map_err(|error| config(&error))?;
-        let volumes = &*self.parts.volumes;
+        let volumes = &*self.deps.volumes;
         let mut mounts = volumes
             .mounts(self.pod, container, &environment)
             .await
             .map_err(|error| config(&error))?;
         mounts.extend(
-            self.own_mounts(container, attempt, &mounts)
+            self.kubelet_mounts(container, attempt, &mounts)
                 .map_err(|error| (CONFIG, error))?,
         );
-        let target = self.target(container, kind);
-        let spec = spec::container(&Request {
+        let target = self.target_container(container, kind);
+        let spec = spec::generate_container_config(&ContainerConfigInput {
             pod: self.pod,
             container,
             kind,
@@ -226,34 +226,34 @@ impl Starter<'_> {
         let creation = self
             .runtime
             .create_container(self.sandbox, self.sandbox_spec, &spec);
-        let created = limited(self.parts.settings.start_limit, "CreateContainer", creation).await;
+        let created = limited(self.deps.settings.start_limit, "CreateContainer", creation).await;
         created.map_err(|error| ("CreateContainerError", error.to_string()))
     }
 
-    /// What every container has mounted, whatever its pod says.
-    fn own_mounts(
+    /// Mounts that the kubelet adds: the hosts file and the termination message file.
+    fn kubelet_mounts(
         &self,
         container: &Container,
         attempt: u32,
         mounts: &[Mount],
     ) -> Result<Vec<Mount>, String> {
-        let hosts = hosts::mount(self.pod, self.folder, self.facts, self.addresses, mounts);
-        let message = message::mount(self.folder, container, attempt);
+        let hosts = hosts::make_hosts_mount(self.pod, self.folder, self.facts, self.addresses, mounts);
+        let message = termination_message::make_message_mount(self.folder, container, attempt);
         let hosts = hosts.map_err(|error| error.to_string())?;
         let message =
-            message.map_err(|error| format!("cannot make the file of the last message: {error}"))?;
+            message.map_err(|error| format!("failed to create the termination message file: {error}"))?;
         Ok(hosts.into_iter().chain(message).collect())
     }
 
-    /// The container whose processes an ephemeral one wants to see.
-    fn target(&self, container: &Container, kind: Kind) -> Option<ContainerId> {
-        if kind != Kind::Ephemeral {
+    /// The container whose process namespace an ephemeral container joins.
+    fn target_container(&self, container: &Container, kind: ContainerType) -> Option<ContainerId> {
+        if kind != ContainerType::Ephemeral {
             return None;
         }
         let all = self.pod.spec.as_ref()?.ephemeral_containers.as_ref()?;
         let ephemeral = all.iter().find(|one| one.name == container.name)?;
         let target = ephemeral.target_container_name.as_ref()?;
-        self.seen.newest(target).map(|there| there.id.clone())
+        self.snapshot.newest(target).map(|instance| instance.id.clone())
     }
 
     async fn post_start(
@@ -261,7 +261,7 @@ impl Starter<'_> {
         container: &Container,
         id: &ContainerId,
         attempt: u32,
-    ) -> Result<(), NotStarted> {
+    ) -> Result<(), StartError> {
         let Some(hook) = container
             .lifecycle
             .as_ref()
@@ -269,25 +269,25 @@ impl Starter<'_> {
         else {
             return Ok(());
         };
-        let hooked = Hooked {
+        let context = HookContext {
             runtime: self.runtime,
             pod: self.pod,
             container,
             id,
             addresses: self.addresses,
         };
-        let Err(message) = hooks::run(&hooked, hook, self.parts.settings.hook_limit).await else {
+        let Err(message) = hooks::run_hook(&context, hook, self.deps.settings.hook_limit).await else {
             return Ok(());
         };
-        self.warn(container, Some(id), "FailedPostStartHook", "PostStartHook failed");
-        let stopper = Stopper {
+        self.record_warning(container, Some(id), "FailedPostStartHook", "PostStartHook failed");
+        let stopper = ContainerStopper {
             runtime: self.runtime,
             pod: Some(self.pod),
             addresses: self.addresses,
-            teller: self.teller,
-            limit: self.parts.settings.stop_limit,
+            events: self.events,
+            limit: self.deps.settings.stop_limit,
         };
-        let there = crate::runtime::Container {
+        let instance = crate::runtime::Container {
             id: id.clone(),
             sandbox: self.sandbox.clone(),
             pod: crate::PodIdentity::of(self.pod),
@@ -295,65 +295,63 @@ impl Starter<'_> {
             attempt,
             image: String::new(),
             image_id: String::new(),
-            created: self.parts.clock.now(),
+            created: self.deps.clock.now(),
             state: ContainerState::Unknown,
             annotations: std::collections::BTreeMap::default(),
             labels: std::collections::BTreeMap::default(),
         };
         if let Err(error) = stopper
-            .container(&there, Some("FailedPostStartHook"), Why::Other, None)
+            .stop_container(&instance, Some("FailedPostStartHook"), KillReason::Other, None)
             .await
         {
-            tracing::warn!(pod = %there.pod, container = container.name, %error, "cannot end a container");
+            tracing::warn!(pod = %instance.pod, container = container.name, %error, "failed to stop a container after its postStart hook failed");
         }
-        Err(NotStarted {
+        Err(StartError {
             waiting: waiting("PostStartHookError", message),
-            again: None,
+            retry_at: None,
         })
     }
 
-    fn failed(
+    fn start_failed(
         &self,
         container: &Container,
         id: Option<&ContainerId>,
         reason: &str,
         message: String,
-    ) -> NotStarted {
-        self.warn(container, id, "Failed", &format!("Error: {message}"));
-        NotStarted {
+    ) -> StartError {
+        self.record_warning(container, id, "Failed", &format!("Error: {message}"));
+        StartError {
             waiting: waiting(reason, message),
-            again: None,
+            retry_at: None,
         }
     }
 
-    fn tell(&self, container: &Container, id: &ContainerId, reason: &str, message: &str) {
-        self.teller
-            .container(self.pod, container, Some(id), Tone::Normal, reason, message);
+    fn record_normal(&self, container: &Container, id: &ContainerId, reason: &str, message: &str) {
+        self.events
+            .record_container_event(self.pod, container, Some(id), EventType::Normal, reason, message);
     }
 
-    fn warn(&self, container: &Container, id: Option<&ContainerId>, reason: &str, message: &str) {
-        self.teller
-            .container(self.pod, container, id, Tone::Warning, reason, message);
+    fn record_warning(&self, container: &Container, id: Option<&ContainerId>, reason: &str, message: &str) {
+        self.events
+            .record_container_event(self.pod, container, id, EventType::Warning, reason, message);
     }
 }
 
-/// Makes a sandbox.
-pub(super) async fn sandbox(
-    parts: &Parts,
+pub(super) async fn run_sandbox(
+    deps: &PodDependencies,
     runtime: &dyn Runtime,
     spec: &SandboxSpec,
 ) -> Result<SandboxId, RuntimeError> {
     limited(
-        parts.settings.start_limit,
+        deps.settings.start_limit,
         "RunPodSandbox",
         runtime.run_sandbox(spec),
     )
     .await
 }
 
-/// Why a container is not begun.
-pub(super) fn waiting(reason: &str, message: String) -> Waiting {
-    Waiting {
+pub(super) fn waiting(reason: &str, message: String) -> WaitingReason {
+    WaitingReason {
         reason: reason.to_owned(),
         message,
     }

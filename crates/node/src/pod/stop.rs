@@ -1,9 +1,10 @@
-//! Ends containers, and pods with all that is theirs.
+//! Stops containers, and pods with all their containers and sandboxes.
 //!
 //! Promises:
-//! - What a container has to be done first (`preStop`) is inside its grace time, and so is waiting for its turn.
-//! - Sidecars end after the containers they serve, the last one first.
-//! - A container always gets a moment to end by itself.
+//! - The `preStop` hook and the wait for the termination order are part of the grace period.
+//! - Sidecars stop after the containers they serve, in reverse order (KEP-753).
+//! - A container always gets a minimum grace period.
+// upstream: pkg/kubelet/kuberuntime/kuberuntime_container.go killContainer
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,67 +21,71 @@ use tokio::{
 };
 
 use super::{
-    hooks::{self, Hooked},
-    plan::Why,
-    spec::{self, Remembered},
-    status::{Seen, restart},
-    told::Teller,
+    actions::KillReason,
+    events::PodEventRecorder,
+    hooks::{self, HookContext},
+    spec::{self, ContainerAnnotations},
+    status::{PodSnapshot, restart},
 };
 use crate::{
     images::limited,
     runtime::{self, ContainerState, Runtime, RuntimeError, SandboxState},
 };
 
-/// What containers get in any case.
-const LEAST: Duration = Duration::from_secs(2);
+/// Minimum grace period.
+const MINIMUM_GRACE_PERIOD: Duration = Duration::from_secs(2);
 
-/// Ends what belongs to a pod.
-pub(super) struct Stopper<'a> {
-    /// What runs it.
+/// Stops containers of one pod.
+pub(super) struct ContainerStopper<'a> {
     pub runtime: &'a dyn Runtime,
-    /// The pod; `None` if nobody knows it any more.
+    /// `None` if the pod is unknown and only its containers are remaining.
     pub pod: Option<&'a Pod>,
-    /// Its addresses, for hooks.
+    /// Pod IPs, for hooks.
     pub addresses: &'a [IpAddr],
-    /// Who is told.
-    pub teller: &'a Teller,
-    /// What a call may take beyond the grace time.
+    pub events: &'a PodEventRecorder,
+    /// Timeout of a runtime call beyond the grace period.
     pub limit: Duration,
 }
 
-/// Whose end a container waits for.
-struct Turns {
-    /// The names that have to end before the container of this name.
+/// Termination order of the containers of a pod.
+// upstream: pkg/kubelet/kuberuntime/kuberuntime_termination_order.go terminationOrdering
+struct TerminationOrdering {
+    /// The containers that have to terminate before the container of this name.
     before: BTreeMap<String, BTreeSet<String>>,
-    /// The names of those that have ended.
+    /// Names of the terminated containers.
     ended: watch::Sender<BTreeSet<String>>,
 }
 
-// --- Stopper ---
+// --- ContainerStopper ---
 
-impl Stopper<'_> {
-    /// Ends everything: the containers, each within its grace time (or `grace`), then the sandboxes.
-    pub(super) async fn pod(&self, seen: &Seen, grace: Option<Duration>) -> Result<(), RuntimeError> {
-        let running: Vec<_> = seen
+impl ContainerStopper<'_> {
+    /// Stops all containers, each within its grace period (or `grace`), then the sandboxes.
+    // upstream: pkg/kubelet/kuberuntime/kuberuntime_manager.go killPodWithSyncResult
+    pub(super) async fn stop_pod(
+        &self,
+        snapshot: &PodSnapshot,
+        grace: Option<Duration>,
+    ) -> Result<(), RuntimeError> {
+        let running: Vec<_> = snapshot
             .containers
             .iter()
-            .filter(|there| {
+            .filter(|instance| {
                 matches!(
-                    there.state,
+                    instance.state,
                     ContainerState::Running { .. } | ContainerState::Unknown
                 )
             })
             .collect();
-        let names = running.iter().map(|there| there.name.clone()).collect();
-        let turns = self.pod.map(|pod| Turns::of(pod, &names));
-        let mut ends: Vec<BoxFuture<'_, Result<(), RuntimeError>>> = Vec::new();
-        for there in running {
-            ends.push(Box::pin(self.in_its_turn(there, grace, turns.as_ref())));
+        let names = running.iter().map(|instance| instance.name.clone()).collect();
+        let ordering = self.pod.map(|pod| TerminationOrdering::new(pod, &names));
+        let mut stops: Vec<BoxFuture<'_, Result<(), RuntimeError>>> = Vec::new();
+        for instance in running {
+            stops.push(Box::pin(self.stop_in_order(instance, grace, ordering.as_ref())));
         }
-        join_all(ends).await.into_iter().collect::<Result<(), _>>()?;
-        for sandbox in &seen.sandboxes {
-            // One that has ended may still have a network: it is stopped again unless it is an old one.
-            let is_newest = seen
+        join_all(stops).await.into_iter().collect::<Result<(), _>>()?;
+        for sandbox in &snapshot.sandboxes {
+            // An exited sandbox may still have its network, so the newest one is stopped again.
+            let is_newest = snapshot
                 .sandboxes
                 .first()
                 .is_some_and(|newest| newest.id == sandbox.id);
@@ -96,69 +101,70 @@ impl Stopper<'_> {
         Ok(())
     }
 
-    /// Ends one container of all, and tells those that wait for it.
-    async fn in_its_turn(
+    /// Stops one container, and notifies those that wait for it.
+    async fn stop_in_order(
         &self,
-        there: &runtime::Container,
+        instance: &runtime::Container,
         grace: Option<Duration>,
-        turns: Option<&Turns>,
+        ordering: Option<&TerminationOrdering>,
     ) -> Result<(), RuntimeError> {
         let ended = self
-            .container_in_turn(there, None, Why::Other, grace, turns)
+            .stop_container_in_order(instance, None, KillReason::Other, grace, ordering)
             .await;
-        if let Some(turns) = turns {
-            turns.ended.send_modify(|ended| {
-                ended.insert(there.name.clone());
+        if let Some(ordering) = ordering {
+            ordering.ended.send_modify(|ended| {
+                ended.insert(instance.name.clone());
             });
         }
         ended
     }
 
-    /// Ends one container.
-    pub(super) async fn container(
+    /// Stops one container.
+    pub(super) async fn stop_container(
         &self,
-        there: &runtime::Container,
+        instance: &runtime::Container,
         message: Option<&str>,
-        why: Why,
+        reason: KillReason,
         grace: Option<Duration>,
     ) -> Result<(), RuntimeError> {
-        self.container_in_turn(there, message, why, grace, None).await
+        self.stop_container_in_order(instance, message, reason, grace, None)
+            .await
     }
 
-    async fn container_in_turn(
+    async fn stop_container_in_order(
         &self,
-        there: &runtime::Container,
+        instance: &runtime::Container,
         message: Option<&str>,
-        why: Why,
+        reason: KillReason,
         grace: Option<Duration>,
-        turns: Option<&Turns>,
+        ordering: Option<&TerminationOrdering>,
     ) -> Result<(), RuntimeError> {
-        let known = self.pod.and_then(|pod| find(pod, &there.name));
-        let spec = known.unwrap_or_else(|| of_marks(there));
-        let mut left = grace.unwrap_or_else(|| self.grace(there, &spec, why));
-        let orphan = orphan(there);
-        let pod = self.pod.unwrap_or(&orphan);
-        let stopping = format!("Stopping container {}", there.name);
+        let known = self.pod.and_then(|pod| find_container(pod, &instance.name));
+        let spec = known.unwrap_or_else(|| restore_container_spec(instance));
+        let mut remaining = grace.unwrap_or_else(|| self.grace_period(instance, &spec, reason));
+        let orphaned_pod = orphaned_pod(instance);
+        let pod = self.pod.unwrap_or(&orphaned_pod);
+        let stopping = format!("Stopping container {}", instance.name);
         let message = message.unwrap_or(&stopping);
-        self.teller
-            .container(pod, &spec, Some(&there.id), Kind::Normal, "Killing", message);
+        self.events
+            .record_container_event(pod, &spec, Some(&instance.id), Kind::Normal, "Killing", message);
 
         if let Some(hook) = spec.lifecycle.as_ref().and_then(|hooks| hooks.pre_stop.as_ref())
-            && !left.is_zero()
+            && !remaining.is_zero()
         {
-            let begun = Instant::now();
-            let hooked = Hooked {
+            let started = Instant::now();
+            let context = HookContext {
                 runtime: self.runtime,
                 pod,
                 container: &spec,
-                id: &there.id,
+                id: &instance.id,
                 addresses: self.addresses,
             };
-            // What is not done when the time is over goes on with the container, and ends with it.
-            if let Ok(Err(trouble)) = timeout(left, hooks::run(&hooked, hook, left)).await {
-                tracing::debug!(pod = %there.pod, container = there.name, trouble, "preStop failed");
-                let id = Some(&there.id);
-                self.teller.container(
+            // A hook that is not finished in time continues, and is killed with the container.
+            if let Ok(Err(error)) = timeout(remaining, hooks::run_hook(&context, hook, remaining)).await {
+                tracing::debug!(pod = %instance.pod, container = instance.name, error, "preStop hook failed");
+                let id = Some(&instance.id);
+                self.events.record_container_event(
                     pod,
                     &spec,
                     id,
@@ -167,54 +173,55 @@ impl Stopper<'_> {
                     "PreStopHook failed",
                 );
             }
-            left = left.saturating_sub(whole_seconds(begun.elapsed()));
+            remaining = remaining.saturating_sub(whole_seconds(started.elapsed()));
         }
-        if let Some(turns) = turns
-            && !left.is_zero()
+        if let Some(ordering) = ordering
+            && !remaining.is_zero()
         {
-            let begun = Instant::now();
-            turns.wait(&there.name, left).await;
-            left = left.saturating_sub(whole_seconds(begun.elapsed()));
+            let started = Instant::now();
+            ordering.wait_for_turn(&instance.name, remaining).await;
+            remaining = remaining.saturating_sub(whole_seconds(started.elapsed()));
         }
-        let left = left.max(LEAST);
-        let stop = self.runtime.stop_container(&there.id, left);
-        match limited(left + self.limit, "StopContainer", stop).await {
+        let remaining = remaining.max(MINIMUM_GRACE_PERIOD);
+        let stop = self.runtime.stop_container(&instance.id, remaining);
+        match limited(remaining + self.limit, "StopContainer", stop).await {
             Err(RuntimeError::NotFound(_)) => Ok(()),
             stopped => stopped,
         }
     }
 
-    /// How long a container has to end.
-    fn grace(&self, there: &runtime::Container, spec: &Container, why: Why) -> Duration {
+    /// The grace period of a container.
+    // upstream: pkg/kubelet/kuberuntime/kuberuntime_container.go setTerminationGracePeriod
+    fn grace_period(&self, instance: &runtime::Container, spec: &Container, reason: KillReason) -> Duration {
         let seconds = |seconds: i64| Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
         let Some(pod) = self.pod else {
-            let marks = Remembered::of(&there.annotations);
-            return marks
+            let annotations = ContainerAnnotations::parse(&instance.annotations);
+            return annotations
                 .deletion_grace
-                .or(marks.termination_grace)
-                .map_or(LEAST, seconds);
+                .or(annotations.termination_grace)
+                .map_or(MINIMUM_GRACE_PERIOD, seconds);
         };
         if let Some(deleted) = pod.metadata.deletion_grace_period_seconds {
             return seconds(deleted);
         }
-        let probe = match why {
-            Why::Liveness => spec.liveness_probe.as_ref(),
-            Why::Startup => spec.startup_probe.as_ref(),
-            Why::Other => None,
+        let probe = match reason {
+            KillReason::Liveness => spec.liveness_probe.as_ref(),
+            KillReason::Startup => spec.startup_probe.as_ref(),
+            KillReason::Other => None,
         };
         let of_probe = probe.and_then(|probe| probe.termination_grace_period_seconds);
         let of_pod = pod
             .spec
             .as_ref()
             .and_then(|spec| spec.termination_grace_period_seconds);
-        of_pod.map_or(LEAST, |of_pod| seconds(of_probe.unwrap_or(of_pod)))
+        of_pod.map_or(MINIMUM_GRACE_PERIOD, |of_pod| seconds(of_probe.unwrap_or(of_pod)))
     }
 }
 
-// --- Turns ---
+// --- TerminationOrdering ---
 
-impl Turns {
-    fn of(pod: &Pod, running: &BTreeSet<String>) -> Self {
+impl TerminationOrdering {
+    fn new(pod: &Pod, running: &BTreeSet<String>) -> Self {
         let mut before = BTreeMap::new();
         let spec = pod.spec.as_ref();
         let regular = spec.iter().flat_map(|spec| &spec.containers);
@@ -225,56 +232,57 @@ impl Turns {
         let init = spec
             .iter()
             .flat_map(|spec| spec.init_containers.iter().flatten().rev());
-        for sidecar in init.filter(|container| restart::is_sidecar(container)) {
+        for sidecar in init.filter(|container| restart::is_restartable_init_container(container)) {
             before.insert(sidecar.name.clone(), later.clone());
             if running.contains(&sidecar.name) {
                 later.insert(sidecar.name.clone());
             }
         }
-        Turns {
+        TerminationOrdering {
             before,
             ended: watch::Sender::default(),
         }
     }
 
-    async fn wait(&self, name: &str, at_most: Duration) {
+    async fn wait_for_turn(&self, name: &str, timeout_after: Duration) {
         if let Some(before) = self.before.get(name) {
             let mut ended = self.ended.subscribe();
-            // Out of time: it is everybody's turn.
-            let _ = timeout(at_most, ended.wait_for(|ended| before.is_subset(ended))).await;
+            // On timeout the container is stopped out of order.
+            let _ = timeout(timeout_after, ended.wait_for(|ended| before.is_subset(ended))).await;
         }
     }
 }
 
-/// What is left of the grace time is counted in whole seconds: less than one is not taken off.
+/// The grace period is counted in whole seconds, rounded in favour of the container.
 fn whole_seconds(time: Duration) -> Duration {
     Duration::from_secs(time.as_secs())
 }
 
-/// A container of which only what was written on it is known.
-fn of_marks(there: &runtime::Container) -> Container {
-    let marks = Remembered::of(&there.annotations);
+/// A container spec restored from annotations.
+// upstream: pkg/kubelet/kuberuntime/kuberuntime_container.go restoreSpecsFromContainerLabels
+fn restore_container_spec(instance: &runtime::Container) -> Container {
+    let annotations = ContainerAnnotations::parse(&instance.annotations);
     Container {
-        name: there.name.clone(),
+        name: instance.name.clone(),
         lifecycle: Some(k8s_openapi::api::core::v1::Lifecycle {
-            pre_stop: marks.pre_stop,
+            pre_stop: annotations.pre_stop,
             ..Default::default()
         }),
         ..Container::default()
     }
 }
 
-/// A pod of which only its containers are left.
-pub(super) fn orphan(there: &runtime::Container) -> Pod {
+/// A pod restored from a container.
+pub(super) fn orphaned_pod(instance: &runtime::Container) -> Pod {
     let mut pod = Pod::default();
-    pod.metadata.namespace = Some(there.pod.namespace.clone());
-    pod.metadata.name = Some(there.pod.name.clone());
-    pod.metadata.uid = Some(there.pod.uid.clone());
+    pod.metadata.namespace = Some(instance.pod.namespace.clone());
+    pod.metadata.name = Some(instance.pod.name.clone());
+    pod.metadata.uid = Some(instance.pod.uid.clone());
     pod
 }
 
-/// The container of a name, of whichever kind.
-pub(super) fn find(pod: &Pod, name: &str) -> Option<Container> {
+/// The container spec with this name, of any type.
+pub(super) fn find_container(pod: &Pod, name: &str) -> Option<Container> {
     let all = pod.spec.as_ref()?;
     let mut usual = all.containers.iter().chain(all.init_containers.iter().flatten());
     let found = usual.find(|container| container.name == name).cloned();
@@ -282,6 +290,6 @@ pub(super) fn find(pod: &Pod, name: &str) -> Option<Container> {
         let mut ephemeral = all.ephemeral_containers.iter().flatten();
         ephemeral
             .find(|container| container.name == name)
-            .map(spec::ephemeral)
+            .map(spec::ephemeral_as_container)
     })
 }

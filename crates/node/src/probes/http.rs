@@ -135,7 +135,8 @@ fn judge(answer: &Answer, purpose: Purpose) -> Found {
 fn headers(action: &HTTPGetAction, purpose: Purpose) -> Result<HeaderMap, String> {
     let mut headers = HeaderMap::new();
     for header in action.http_headers.iter().flatten() {
-        let (name, value) = (&header.name, &header.value);
+        let name = &header.name;
+        let value = &header.value;
         let bad_name = |_| format!("net/http: invalid header field name \"{name}\"");
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(bad_name)?;
         let bad_value = |_| format!("net/http: invalid header field value for \"{name}\"");

@@ -99,7 +99,9 @@ impl Subject {
         }
         let meta = &self.pod.metadata;
         let text = |field: &Option<String>| field.clone().unwrap_or_default();
-        let (name, namespace, uid) = (text(&meta.name), text(&meta.namespace), text(&meta.uid));
+        let name = text(&meta.name);
+        let namespace = text(&meta.namespace);
+        let uid = text(&meta.uid);
         Err(format!(
             "missing probe handler for {name}_{namespace}({uid}):{}",
             container.name
@@ -137,7 +139,8 @@ pub(super) fn seconds(field: Option<i32>, default: u64) -> Duration {
 
 /// A time as Go writes it.
 pub(super) fn length(time: Duration) -> String {
-    let (minutes, seconds) = (time.as_secs() / 60, time.as_secs() % 60);
+    let minutes = time.as_secs() / 60;
+    let seconds = time.as_secs() % 60;
     match (minutes / 60, minutes % 60) {
         (0, 0) => format!("{seconds}s"),
         (0, minutes) => format!("{minutes}m{seconds}s"),

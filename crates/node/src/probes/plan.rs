@@ -7,7 +7,7 @@ use k8s_openapi::{
 
 use super::{Outcome, ProbeKind, ProbeResults};
 use crate::{
-    pod::status::{Seen, is_over, restart::is_sidecar},
+    pod::status::{PodSnapshot, is_terminal, restart::is_restartable_init_container},
     runtime::{ContainerId, ContainerState},
 };
 
@@ -27,11 +27,11 @@ pub fn grace(container: &Container, kind: ProbeKind) -> Option<i64> {
 }
 
 /// What is to be looked at now.
-pub(super) fn plan<'a>(pod: &'a Pod, seen: &Seen, results: &ProbeResults) -> Vec<Wanted<'a>> {
+pub(super) fn plan<'a>(pod: &'a Pod, snapshot: &PodSnapshot, results: &ProbeResults) -> Vec<Wanted<'a>> {
     let Some(spec) = pod
         .spec
         .as_ref()
-        .filter(|_| !pod.status.as_ref().is_some_and(is_over))
+        .filter(|_| !pod.status.as_ref().is_some_and(is_terminal))
     else {
         return Vec::new();
     };
@@ -40,10 +40,10 @@ pub(super) fn plan<'a>(pod: &'a Pod, seen: &Seen, results: &ProbeResults) -> Vec
         .init_containers
         .iter()
         .flatten()
-        .filter(|one| is_sidecar(one));
+        .filter(|one| is_restartable_init_container(one));
     let mut plan = Vec::new();
     for container in sidecars.chain(&spec.containers) {
-        let Some(newest) = seen.newest(&container.name) else {
+        let Some(newest) = snapshot.newest(&container.name) else {
             continue;
         };
         let ContainerState::Running { started: since } = newest.state else {

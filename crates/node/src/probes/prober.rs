@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     Facts,
-    pod::status::{Seen, first_address},
+    pod::status::{PodSnapshot, first_address},
     runtime::{ContainerId, Runtime},
 };
 
@@ -80,11 +80,11 @@ impl Prober {
     }
 
     /// Looks at what runs of the pod, and at nothing else of it any more. To be called whenever it was looked what is there.
-    pub fn keep(&self, pod: &Pod, seen: &Seen) {
+    pub fn keep(&self, pod: &Pod, snapshot: &PodSnapshot) {
         let uid = pod.metadata.uid.clone().unwrap_or_default();
-        self.shared.retain(&uid, seen);
+        self.shared.retain(&uid, snapshot);
         let results = self.results(&uid);
-        let plan = plan(pod, seen, &results);
+        let plan = plan(pod, snapshot, &results);
         let mut pods = lock(&self.pods);
         if plan.is_empty() {
             pods.remove(&uid);
@@ -103,7 +103,7 @@ impl Prober {
             return;
         }
         let facts = self.facts.borrow().clone();
-        let address = first_address(pod, seen, &facts).map_or_else(String::new, |ip| ip.to_string());
+        let address = first_address(pod, snapshot, &facts).map_or_else(String::new, |ip| ip.to_string());
         let pod = Arc::new(pod.clone());
         for wanted in missing {
             let key = (wanted.id.clone(), wanted.kind);
@@ -187,13 +187,14 @@ impl fmt::Debug for Prober {
 
 impl Shared {
     /// Forgets what was found of containers that run no more.
-    fn retain(&self, uid: &str, seen: &Seen) {
+    fn retain(&self, uid: &str, snapshot: &PodSnapshot) {
         let mut results = lock(&self.results);
         if let Some(found) = results.get_mut(uid) {
             found.retain(|id| {
-                seen.containers
+                snapshot
+                    .containers
                     .iter()
-                    .any(|seen| seen.id == *id && seen.is_running())
+                    .any(|snapshot| snapshot.id == *id && snapshot.is_running())
             });
         }
     }

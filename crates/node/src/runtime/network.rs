@@ -98,7 +98,8 @@ impl BridgeNetwork {
 
     /// Describes it to the runtime, unless there is a description already.
     pub async fn provide(&self, directories: &Directories) -> Result<(), NetworkError> {
-        let (network, directories) = (self.clone(), directories.clone());
+        let network = self.clone();
+        let directories = directories.clone();
         spawn_blocking(move || network.write(&directories))
             .await
             .unwrap_or_else(|error| {

@@ -47,7 +47,9 @@ pub(super) async fn serve(
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
-                    let (handler, acceptor, stop) = (Arc::clone(handler), acceptor.clone(), stop.clone());
+                    let handler = Arc::clone(handler);
+                    let acceptor = acceptor.clone();
+                    let stop = stop.clone();
                     connections.spawn(async move { run(stream, &acceptor, handler, stop).await });
                 }
                 // The one that comes next may find room again.
@@ -87,7 +89,9 @@ async fn run(stream: TcpStream, acceptor: &TlsAcceptor, handler: Arc<Handler>, s
         .map(Arc::new);
     let next: Arc<Mutex<Option<Conversation>>> = Arc::default();
     let service = service_fn(|request: Request<Incoming>| {
-        let (handler, shown, next) = (Arc::clone(&handler), shown.clone(), Arc::clone(&next));
+        let handler = Arc::clone(&handler);
+        let shown = shown.clone();
+        let next = Arc::clone(&next);
         async move {
             let (reply, conversation) = handler.handle(request, shown.as_deref()).await;
             *next.lock().unwrap_or_else(PoisonError::into_inner) = conversation;

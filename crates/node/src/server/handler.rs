@@ -125,7 +125,8 @@ impl Handler {
                 return Err(text(401, "Unauthorized"));
             }
         };
-        let (verb, parts) = (verb(method), subresources(path));
+        let verb = verb(method);
+        let parts = subresources(path);
         let name = user.username.as_deref().unwrap_or_default();
         match self.access.authorize(&user, verb, &parts).await {
             Ok(true) => Ok(()),

@@ -167,9 +167,13 @@ fn issuer() -> Issuer {
     let seconds = Arc::new(AtomicI64::new(1_000_000));
     let time = Arc::clone(&seconds);
     let clock = Clock::new(move || Timestamp::from_second(time.load(Ordering::Relaxed)).unwrap());
-    let (log, broken, now) = (Arc::clone(&asked), Arc::clone(&is_broken), clock.clone());
+    let log = Arc::clone(&asked);
+    let broken = Arc::clone(&is_broken);
+    let now = clock.clone();
     let service = tower::service_fn(move |request: Request<Body>| {
-        let (log, broken, now) = (Arc::clone(&log), Arc::clone(&broken), now.clone());
+        let log = Arc::clone(&log);
+        let broken = Arc::clone(&broken);
+        let now = now.clone();
         async move {
             let path = request.uri().path().to_owned();
             let body = request.into_body().collect_bytes().await?;

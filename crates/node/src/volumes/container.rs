@@ -45,7 +45,8 @@ pub(super) fn wanted(
 ) -> Result<Vec<Wanted>, String> {
     if let Some(device) = container.volume_devices.iter().flatten().next() {
         // No volume of this node is one.
-        let (name, container) = (&device.name, &container.name);
+        let name = &device.name;
+        let container = &container.name;
         return Err(format!(
             "cannot find volume {name:?} to pass into container {container:?}"
         ));

@@ -107,7 +107,8 @@ pub(super) fn check(path: &Path, kind: Kind) -> Result<(), String> {
 }
 
 fn undetermined(path: &Path, kind: Kind, why: &str) -> String {
-    let (path, kind) = (path.display(), kind.words());
+    let path = path.display();
+    let kind = kind.words();
     format!("hostPath type check failed, {path} is not a {kind}, unable to determine its type: {why}")
 }
 

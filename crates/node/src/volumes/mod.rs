@@ -174,7 +174,8 @@ impl Volumes {
         let uid = pod.metadata.uid.clone().unwrap_or_default();
         let known = self.lock(&uid).await;
         let wanted = container::wanted(container, environment, &known.ready).map_err(VolumeError::Mount)?;
-        let (inner, name) = (Arc::clone(&self.inner), container.name.clone());
+        let inner = Arc::clone(&self.inner);
+        let name = container.name.clone();
         let work = move || {
             // Held until it is done: see `prepare`.
             let _known = known;
@@ -284,7 +285,8 @@ impl Volumes {
         // No closure is held while a recipe is waited for: with one, nobody could spawn this.
         let spec = pod.spec.as_ref();
         let volumes = spec.and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
-        let (mut recipes, mut failures) = (Vec::new(), Vec::new());
+        let mut recipes = Vec::new();
+        let mut failures = Vec::new();
         for volume in volumes {
             if !used.contains(volume.name.as_str()) || known.settled.contains(&volume.name) {
                 continue;
@@ -326,7 +328,8 @@ impl Volumes {
         work: fn(&Layout, &str) -> Result<(), VolumeError>,
     ) -> Result<(), VolumeError> {
         let mut known = self.lock(&pod.uid).await;
-        let (inner, uid) = (Arc::clone(&self.inner), pod.uid.clone());
+        let inner = Arc::clone(&self.inner);
+        let uid = pod.uid.clone();
         let work = move || {
             *known = Known::default();
             work(&inner.layout, &uid)?;

@@ -127,7 +127,9 @@ fn parse(table: &[u8]) -> Vec<Mounted> {
     let lines = table.split(|byte| *byte == b'\n');
     let mounts = lines.filter_map(|line| {
         let mut words = line.split(|byte| *byte == b' ');
-        let (device, root, path) = (words.nth(2)?, words.next()?, words.next()?);
+        let device = words.nth(2)?;
+        let root = words.next()?;
+        let path = words.next()?;
         let kind = words.skip_while(|word| *word != b"-").nth(1)?;
         let to_path = |text| PathBuf::from(OsString::from_vec(unescaped(text)));
         Some(Mounted {

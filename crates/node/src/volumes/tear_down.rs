@@ -6,7 +6,8 @@ use super::{error::VolumeError, layout::Layout, mount_table, tree};
 
 /// Takes away what was mounted for a pod, and its volumes. The folders of its containers stay.
 pub(super) fn release(layout: &Layout, uid: &str) -> Result<(), VolumeError> {
-    let (sub_paths, volumes) = (layout.sub_paths(uid), layout.volumes(uid));
+    let sub_paths = layout.sub_paths(uid);
+    let volumes = layout.volumes(uid);
     // `volume-subpaths/<volume>/<container>/<index>` and `volumes/<type>/<volume>` are ours. What is mounted deeper was mounted by
     // a container, or by somebody at the machine.
     unmount(&sub_paths, 3)?;

@@ -218,7 +218,8 @@ mod tests {
     #[test]
     fn links_are_shown_and_removed_but_never_followed() {
         let folder = tempfile::tempdir().unwrap();
-        let (outside, inside) = (folder.path().join("outside"), folder.path().join("inside"));
+        let outside = folder.path().join("outside");
+        let inside = folder.path().join("inside");
         fs::create_dir_all(inside.join("a/b")).unwrap();
         fs::create_dir(&outside).unwrap();
         fs::write(outside.join("precious"), "x").unwrap();

@@ -33,7 +33,8 @@ engines!(
 async fn names_are_those_that_people_know(place: Place) {
     let world = World::new(&place).await;
     let pod = world.pod().await;
-    let (namespace, name) = (&pod.spec.pod.namespace, &pod.spec.pod.name);
+    let namespace = &pod.spec.pod.namespace;
+    let name = &pod.spec.pod.name;
     let live = format!("k8s_{namespace}_{name}_main");
     let first = world.start(&pod, &world.script("exit 1")).await;
     assert_eq!(id_of(&place, &live), first.0);

@@ -19,7 +19,9 @@ impl Cgroup {
         let mut unified = "";
         for line in text.lines() {
             let mut parts = line.splitn(3, ':');
-            let (_, controllers, path) = (parts.next(), parts.next(), parts.next().unwrap_or_default());
+            let _ = parts.next();
+            let controllers = parts.next();
+            let path = parts.next().unwrap_or_default();
             let controllers = controllers.unwrap_or_default();
             if controllers.split(',').any(|name| name == "memory") {
                 // Inside a container the path is the outside's, and the container's own is mounted as the root.

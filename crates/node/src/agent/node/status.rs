@@ -170,7 +170,8 @@ pub(super) fn patch(old: &NodeStatus, new: &NodeStatus) -> Value {
         Value::Object(fields) => fields,
         _ => Map::new(),
     };
-    let (old, new) = (object(old), object(new));
+    let old = object(old);
+    let new = object(new);
     let mut patch = Map::new();
     for (name, value) in &new {
         let before = old.get(name);

@@ -4,7 +4,7 @@ use k3_quantity::Quantity;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::{
-    rank::{amount, bytes, is_sidecar, limits_of, total},
+    rank::{amount, bytes, is_restartable_init_container, limits_of, total},
     usage::PodUsage,
 };
 
@@ -51,7 +51,7 @@ pub(super) fn excess(pod: &Pod, usage: &PodUsage, split: bool) -> Option<String>
         .init_containers
         .iter()
         .flatten()
-        .filter(|known| is_sidecar(known));
+        .filter(|known| is_restartable_init_container(known));
     for container in spec.containers.iter().chain(before).filter(|_| !split) {
         let limit = amount(container, limits_of, STORAGE).filter(|limit| !limit.is_zero());
         let used = usage.container(&container.name);

@@ -370,7 +370,8 @@ mod tests {
         let (pressures, mut told) = watch::channel(Pressures::default());
         let mut config = Config::new("n", folder.path());
         config.eviction.hard = vec!["memory.available<100Mi".parse().unwrap()];
-        let (eyes, node) = (Eyes::at(folder.path()), NodeEvents::new(recorder.clone(), "n"));
+        let eyes = Eyes::at(folder.path());
+        let node = NodeEvents::new(recorder.clone(), "n");
         let runtime = watch::Sender::new(None).subscribe();
         let manager = Manager::new(Parts {
             images: Arc::new(ImageKeeper::new(

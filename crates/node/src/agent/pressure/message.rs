@@ -29,7 +29,8 @@ pub(super) fn evicted(
                 Quantity::new(i64::try_from(amount).unwrap_or(i64::MAX), Format::DecimalSi)
             }
         };
-        let (least, available) = (amount(threshold.least.of(seen.capacity)), amount(seen.available));
+        let least = amount(threshold.least.of(seen.capacity));
+        let available = amount(seen.available);
         // Writing to a text does not fail, here and below.
         let _ = write!(text, "Threshold quantity: {least}, available: {available}. ");
     }
@@ -64,7 +65,8 @@ pub(super) fn evicted(
         };
         let request = amount(container, requests_of, resource.name()).unwrap_or_else(Quantity::zero);
         if used > request {
-            let (name, resource) = (&container.name, resource.name());
+            let name = &container.name;
+            let resource = resource.name();
             let _ = write!(
                 text,
                 "Container {name} was using {used}, request is {request}, has larger consumption of {resource}. "

@@ -37,7 +37,7 @@ pub(super) fn amount(container: &Container, of: Of, name: &str) -> Option<Quanti
 }
 
 /// Whether a container runs beside the others although it is begun before them.
-pub(super) fn is_sidecar(container: &Container) -> bool {
+pub(super) fn is_restartable_init_container(container: &Container) -> bool {
     container.restart_policy.as_deref() == Some("Always")
 }
 
@@ -48,7 +48,7 @@ pub(super) fn total(pod: &Pod, of: Of, name: &str) -> Option<Quantity> {
     let together = spec
         .containers
         .iter()
-        .chain(before.iter().filter(|known| is_sidecar(known)));
+        .chain(before.iter().filter(|known| is_restartable_init_container(known)));
     let mut sum: Option<Quantity> = None;
     for container in together {
         if let Some(amount) = amount(container, of, name) {
@@ -58,7 +58,9 @@ pub(super) fn total(pod: &Pod, of: Of, name: &str) -> Option<Quantity> {
             }
         }
     }
-    let alone = before.iter().filter(|known| !is_sidecar(known));
+    let alone = before
+        .iter()
+        .filter(|known| !is_restartable_init_container(known));
     alone.filter_map(|known| amount(known, of, name)).chain(sum).max()
 }
 

@@ -112,7 +112,8 @@ impl CertificateKeeper {
             if self.parts.registered.wait_for(Option::is_some).await.is_err() {
                 return;
             }
-            let (names, now) = (names(&self.parts.config), self.parts.clock.now());
+            let names = names(&self.parts.config);
+            let now = self.parts.clock.now();
             let is_good = self
                 .held
                 .as_ref()
@@ -186,7 +187,8 @@ fn read(path: &Path, config: &Config) -> Option<(rustls::sign::CertifiedKey, Opt
         node: config.node_name.clone(),
         names: stored.names,
     };
-    let (from, to) = (stored.from, stored.to);
+    let from = stored.from;
+    let to = stored.to;
     let is_same = stored.authority == config.authority;
     Some((pair, is_same.then_some(Held { names, from, to })))
 }
@@ -227,7 +229,9 @@ mod tests {
         authority.clone_into(&mut config.authority);
         config.addresses = vec![[10, 0, 0, 1].into()];
         let (_, registered) = watch::channel(Some("u".to_owned()));
-        let (config, client, clock) = (Arc::new(config), api.client(), Clock::system());
+        let config = Arc::new(config);
+        let client = api.client();
+        let clock = Clock::system();
         CertificateKeeper::new(Parts {
             config,
             client,

@@ -1,80 +1,84 @@
-//! One container.
+//! Configuration of one container.
+// upstream: pkg/kubelet/kuberuntime/kuberuntime_container.go generateContainerConfig
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 
-use super::{Kind, SpecError, remembered, resources::resources, security::security};
+use super::{
+    ContainerType, SpecError, annotations, resources::generate_container_resources,
+    security::effective_security_context,
+};
 use crate::{
     Facts,
     environment::expand,
     runtime::{ContainerId, ContainerSpec, Image, Mount},
 };
 
-/// A container that is to be made.
+/// Input of [`generate_container_config`].
 #[derive(Clone, Copy)]
-pub struct Request<'a> {
-    /// Its pod.
+pub struct ContainerConfigInput<'a> {
+    /// The pod.
     pub pod: &'a Pod,
-    /// What the pod says of it.
+    /// The container of the pod's spec.
     pub container: &'a Container,
-    /// Which of the pod's lists it is in.
-    pub kind: Kind,
-    /// How often it was begun before.
+    /// Its list in the pod's spec.
+    pub kind: ContainerType,
+    /// Restart count.
     pub attempt: u32,
-    /// Its image, which is there.
+    /// Its image, already pulled.
     pub image: &'a Image,
-    /// Its environment, complete.
+    /// Complete environment.
     pub environment: &'a [(String, String)],
-    /// What is mounted.
+    /// All mounts.
     pub mounts: &'a [Mount],
-    /// The container whose processes an ephemeral one wants to see.
+    /// The container whose process namespace an ephemeral container joins.
     pub target: Option<&'a ContainerId>,
-    /// What is known of the node.
+    /// Facts about the node.
     pub facts: &'a Facts,
 }
 
-/// The container as the runtime is asked for it.
-pub fn container(request: &Request<'_>) -> Result<ContainerSpec, SpecError> {
-    let Request {
+/// Configuration of a container for the runtime.
+pub fn generate_container_config(input: &ContainerConfigInput<'_>) -> Result<ContainerSpec, SpecError> {
+    let ContainerConfigInput {
         pod,
         container,
         environment,
         image,
         facts,
         ..
-    } = *request;
-    let filled = |list: &Option<Vec<String>>| -> Vec<String> {
-        let words = list.iter().flatten();
-        words.map(|word| expand(word, environment)).collect()
+    } = *input;
+    let expanded = |list: &Option<Vec<String>>| -> Vec<String> {
+        let parts = list.iter().flatten();
+        parts.map(|part| expand(part, environment)).collect()
     };
     let spec = pod.spec.as_ref();
-    // With a shared or the machine's namespace it sees those processes anyhow.
+    // With a workers or the host's PID namespace there is no target to join.
     let shares =
         spec.is_some_and(|spec| spec.host_pid == Some(true) || spec.share_process_namespace == Some(true));
-    let target = request
+    let target = input
         .target
-        .filter(|_| request.kind == Kind::Ephemeral && !shares);
+        .filter(|_| input.kind == ContainerType::Ephemeral && !shares);
     let lifecycle = container.lifecycle.as_ref();
     Ok(ContainerSpec {
         name: container.name.clone(),
-        attempt: request.attempt,
+        attempt: input.attempt,
         image: image.id.clone(),
         user_image: container.image.clone().unwrap_or_default(),
-        command: filled(&container.command),
-        args: filled(&container.args),
+        command: expanded(&container.command),
+        args: expanded(&container.args),
         working_dir: container.working_dir.clone().unwrap_or_default(),
         env: environment.to_vec(),
-        mounts: request.mounts.to_vec(),
+        mounts: input.mounts.to_vec(),
         devices: Vec::new(),
         stdin: container.stdin == Some(true),
         stdin_once: container.stdin_once == Some(true),
         tty: container.tty == Some(true),
-        resources: resources(pod, container, facts),
-        security: security(pod, container, image, facts)?,
+        resources: generate_container_resources(pod, container, facts),
+        security: effective_security_context(pod, container, image, facts)?,
         stop_signal: lifecycle
             .and_then(|lifecycle| lifecycle.stop_signal.clone())
             .unwrap_or_default(),
         process_target: target.cloned(),
         labels: [].into(),
-        annotations: remembered::annotations(pod, container, request.attempt),
+        annotations: annotations::container_annotations(pod, container, input.attempt),
     })
 }

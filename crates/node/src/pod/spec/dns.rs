@@ -1,102 +1,105 @@
-//! Where the names are resolved that a pod asks for.
+//! Resolver configuration of a pod.
+// upstream: pkg/kubelet/network/dns/dns.go Configurer, GetPodDNS
 
 use std::{collections::BTreeMap, net::IpAddr};
 
 use k8s_openapi::api::core::v1::{Pod, PodDNSConfig};
 
-use super::said;
+use super::format_pod;
 use crate::{Facts, runtime::DnsSpec};
 
-/// How many name servers resolvers ask.
-const SERVERS: usize = 3;
-/// How many suffixes resolvers try.
-const SEARCHES: usize = 32;
-/// How long all suffixes may be together.
-const SEARCH_LINE: usize = 2048;
-/// How long one may be: some resolvers abort on a longer one.
-const DOMAIN: usize = 253;
+/// Maximum number of name servers.
+const MAX_NAMESERVERS: usize = 3;
+/// Maximum number of search domains.
+const MAX_SEARCH_DOMAINS: usize = 32;
+/// Maximum length of the search line.
+const MAX_SEARCH_LINE: usize = 2048;
+/// Maximum length of a search domain: some resolvers abort on a longer one.
+const MAX_DOMAIN_LENGTH: usize = 253;
 
-/// Something a user should know of how a pod was made; an event of its pod.
+/// A warning event about the resolver configuration of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note {
-    /// In a word.
+pub struct DnsWarning {
+    /// Event reason.
     pub reason: &'static str,
-    /// In a sentence.
+    /// Event message.
     pub message: String,
 }
 
-/// Whose name servers a pod uses.
+/// Which name servers a pod uses.
+// upstream: pkg/kubelet/network/dns/dns.go podDNSType, getPodDNSType
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Whose {
+enum PodDnsType {
     Cluster,
-    Machine,
-    Own,
+    Host,
+    None,
 }
 
-/// What users should know of the names a pod will resolve. To be told when its sandbox is made.
-pub fn notes(pod: &Pod, facts: &Facts) -> Vec<Note> {
+/// Warnings to record as events when the sandbox is created.
+pub fn dns_warnings(pod: &Pod, facts: &Facts) -> Vec<DnsWarning> {
     resolve(pod, facts).1
 }
 
-/// The resolver of a pod.
-pub(super) fn dns(pod: &Pod, facts: &Facts) -> DnsSpec {
+/// Resolver configuration of a pod.
+pub(super) fn get_pod_dns(pod: &Pod, facts: &Facts) -> DnsSpec {
     resolve(pod, facts).0
 }
 
-fn resolve(pod: &Pod, facts: &Facts) -> (DnsSpec, Vec<Note>) {
-    let mut notes = Vec::new();
+fn resolve(pod: &Pod, facts: &Facts) -> (DnsSpec, Vec<DnsWarning>) {
+    let mut warnings = Vec::new();
     let machine = facts.machine.resolv_conf.as_deref();
-    let mut dns = machine.map(parse).unwrap_or_default();
-    let mut whose = whose(pod);
-    if whose == Whose::Cluster && facts.cluster_dns.is_empty() {
-        let why = "kubelet does not have ClusterDNS IP configured and cannot create Pod using \"ClusterFirst\" policy. \
+    let mut dns = machine.map(parse_resolv_conf).unwrap_or_default();
+    let mut dns_type = get_pod_dns_type(pod);
+    if dns_type == PodDnsType::Cluster && facts.cluster_dns.is_empty() {
+        let reason = "kubelet does not have ClusterDNS IP configured and cannot create Pod using \"ClusterFirst\" policy. \
                    Falling back to \"Default\" policy.";
-        notes.push(Note {
+        warnings.push(DnsWarning {
             reason: "MissingClusterDNS",
-            message: format!("pod: \"{}\". {why}", said(pod)),
+            message: format!("pod: \"{}\". {reason}", format_pod(pod)),
         });
-        whose = Whose::Machine;
+        dns_type = PodDnsType::Host;
     }
-    match whose {
-        Whose::Own => dns = DnsSpec::default(),
-        Whose::Cluster => {
+    match dns_type {
+        PodDnsType::None => dns = DnsSpec::default(),
+        PodDnsType::Cluster => {
             dns.servers = facts.cluster_dns.iter().map(ToString::to_string).collect();
-            dns.searches = cluster_searches(pod, &facts.cluster_domain, dns.searches);
+            dns.searches = generate_cluster_searches(pod, &facts.cluster_domain, dns.searches);
             dns.options = vec!["ndots:5".to_owned()];
         }
-        Whose::Machine if machine.is_none() => {
+        PodDnsType::Host if machine.is_none() => {
             dns.servers = loopback(&facts.addresses);
             dns.searches = vec![".".to_owned()];
         }
-        Whose::Machine => {}
+        PodDnsType::Host => {}
     }
     if let Some(config) = pod.spec.as_ref().and_then(|spec| spec.dns_config.as_ref()) {
-        append(&mut dns, config);
+        append_dns_config(&mut dns, config);
     }
-    fit(&mut dns, &mut notes);
-    (dns, notes)
+    form_dns_config_fits_limits(&mut dns, &mut warnings);
+    (dns, warnings)
 }
 
-fn whose(pod: &Pod) -> Whose {
+fn get_pod_dns_type(pod: &Pod) -> PodDnsType {
     let spec = pod.spec.as_ref();
     let host_network = spec.and_then(|spec| spec.host_network) == Some(true);
     match spec.and_then(|spec| spec.dns_policy.as_deref()) {
-        Some("None") => Whose::Own,
-        Some("Default") => Whose::Machine,
-        Some("ClusterFirst") if host_network => Whose::Machine,
-        _ => Whose::Cluster,
+        Some("None") => PodDnsType::None,
+        Some("Default") => PodDnsType::Host,
+        Some("ClusterFirst") if host_network => PodDnsType::Host,
+        _ => PodDnsType::Cluster,
     }
 }
 
-/// What a `resolv.conf` says.
-fn parse(text: &str) -> DnsSpec {
+/// Parses a `resolv.conf`.
+// upstream: pkg/kubelet/network/dns/dns.go parseResolvConf
+fn parse_resolv_conf(text: &str) -> DnsSpec {
     let mut dns = DnsSpec::default();
     let mut options = BTreeMap::new();
     for line in text.lines() {
         let mut words = line.split_whitespace();
         match words.next() {
             Some("nameserver") => dns.servers.extend(words.next().map(str::to_owned)),
-            // The last line counts.
+            // The last `search` line counts.
             Some("search") => {
                 let searches = words.filter(|word| *word != ".");
                 dns.searches = searches
@@ -116,7 +119,8 @@ fn parse(text: &str) -> DnsSpec {
     dns
 }
 
-fn cluster_searches(pod: &Pod, domain: &str, machine: Vec<String>) -> Vec<String> {
+// upstream: pkg/kubelet/network/dns/dns.go generateSearchesForDNSClusterFirst
+fn generate_cluster_searches(pod: &Pod, domain: &str, machine: Vec<String>) -> Vec<String> {
     if domain.is_empty() {
         return machine;
     }
@@ -126,10 +130,10 @@ fn cluster_searches(pod: &Pod, domain: &str, machine: Vec<String>) -> Vec<String
         format!("svc.{domain}"),
         domain.to_owned(),
     ];
-    once_each(own.into_iter().chain(machine))
+    omit_duplicates(own.into_iter().chain(machine))
 }
 
-/// Resolvers that are told of no server ask the machine they are on.
+/// Without a resolv.conf of the node, resolvers use the loopback address.
 fn loopback(addresses: &[IpAddr]) -> Vec<String> {
     let of = |address: &IpAddr| if address.is_ipv6() { "::1" } else { "127.0.0.1" };
     let mut servers: Vec<_> = addresses.iter().map(|address| of(address).to_owned()).collect();
@@ -139,10 +143,11 @@ fn loopback(addresses: &[IpAddr]) -> Vec<String> {
     servers
 }
 
-fn append(dns: &mut DnsSpec, config: &PodDNSConfig) {
+// upstream: pkg/kubelet/network/dns/dns.go appendDNSConfig
+fn append_dns_config(dns: &mut DnsSpec, config: &PodDNSConfig) {
     let more = |list: &Option<Vec<String>>| list.clone().unwrap_or_default();
-    dns.servers = once_each(dns.servers.drain(..).chain(more(&config.nameservers)));
-    dns.searches = once_each(dns.searches.drain(..).chain(more(&config.searches)));
+    dns.servers = omit_duplicates(dns.servers.drain(..).chain(more(&config.nameservers)));
+    dns.searches = omit_duplicates(dns.searches.drain(..).chain(more(&config.searches)));
     let mut options = BTreeMap::new();
     for option in dns.options.drain(..) {
         let (name, value) = option.split_once(':').unwrap_or((&option, ""));
@@ -162,7 +167,7 @@ fn append(dns: &mut DnsSpec, config: &PodDNSConfig) {
     dns.options = written.collect();
 }
 
-fn once_each(all: impl IntoIterator<Item = String>) -> Vec<String> {
+fn omit_duplicates(all: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut once = Vec::new();
     for one in all {
         if !once.contains(&one) {
@@ -172,31 +177,32 @@ fn once_each(all: impl IntoIterator<Item = String>) -> Vec<String> {
     once
 }
 
-/// What resolvers would leave out or trip over is left out here, and told.
-fn fit(dns: &mut DnsSpec, notes: &mut Vec<Note>) {
-    if dns.servers.len() > SERVERS {
-        dns.servers.truncate(SERVERS);
-        notes.push(forming(format!(
+/// Drops what exceeds the limits of resolvers, with a warning.
+// upstream: pkg/kubelet/network/dns/dns.go formDNSConfigFitsLimits
+fn form_dns_config_fits_limits(dns: &mut DnsSpec, warnings: &mut Vec<DnsWarning>) {
+    if dns.servers.len() > MAX_NAMESERVERS {
+        dns.servers.truncate(MAX_NAMESERVERS);
+        warnings.push(config_warning(format!(
             "Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: {}",
             dns.servers.join(" ")
         )));
     }
     let before = dns.searches.len();
-    dns.searches.truncate(SEARCHES);
-    dns.searches.retain(|search| search.len() <= DOMAIN);
-    while dns.searches.join(" ").len() > SEARCH_LINE {
+    dns.searches.truncate(MAX_SEARCH_DOMAINS);
+    dns.searches.retain(|search| search.len() <= MAX_DOMAIN_LENGTH);
+    while dns.searches.join(" ").len() > MAX_SEARCH_LINE {
         dns.searches.pop();
     }
     if dns.searches.len() < before {
-        notes.push(forming(format!(
+        warnings.push(config_warning(format!(
             "Search Line limits were exceeded, some search paths have been omitted, the applied search line is: {}",
             dns.searches.join(" ")
         )));
     }
 }
 
-fn forming(message: String) -> Note {
-    Note {
+fn config_warning(message: String) -> DnsWarning {
+    DnsWarning {
         reason: "DNSConfigForming",
         message,
     }

@@ -1,14 +1,15 @@
-//! The text of `/etc/hosts`.
+//! Content of `/etc/hosts`.
+// upstream: pkg/kubelet/kubelet_pods.go managedHostsFileContent, nodeHostsFileContent
 
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{HostAlias, Pod};
 
-use super::{Names, SpecError};
+use super::{PodHostname, SpecError};
 use crate::Facts;
 
-const OWN: &str = "# Kubernetes-managed hosts file.\n";
-const SHARED: &str = "# Kubernetes-managed hosts file (host network).\n";
+const MANAGED_HEADER: &str = "# Kubernetes-managed hosts file.\n";
+const MANAGED_HEADER_HOST_NETWORK: &str = "# Kubernetes-managed hosts file (host network).\n";
 const LOOPBACK: &str = "127.0.0.1\tlocalhost\n\
                         ::1\tlocalhost ip6-localhost ip6-loopback\n\
                         fe00::0\tip6-localnet\n\
@@ -16,22 +17,27 @@ const LOOPBACK: &str = "127.0.0.1\tlocalhost\n\
                         fe00::1\tip6-allnodes\n\
                         fe00::2\tip6-allrouters\n";
 
-/// The file for a pod with these addresses. `machine` is the text of the machine's own file, for pods with its network.
+/// The hosts file of a pod with these IPs. `node_hosts` is the node's own file, for pods with hostNetwork.
 pub fn hosts_file(
     pod: &Pod,
     facts: &Facts,
     addresses: &[IpAddr],
-    machine: &str,
+    node_hosts: &str,
 ) -> Result<String, SpecError> {
     let spec = pod.spec.as_ref();
     let aliases = spec
         .and_then(|spec| spec.host_aliases.as_deref())
         .unwrap_or_default();
     if spec.and_then(|spec| spec.host_network) == Some(true) {
-        return Ok([SHARED, machine, &aliases_text(aliases)].concat());
+        return Ok([
+            MANAGED_HEADER_HOST_NETWORK,
+            node_hosts,
+            &host_alias_entries(aliases),
+        ]
+        .concat());
     }
-    let Names { host, domain, .. } = Names::of(pod, &facts.cluster_domain)?;
-    let mut text = [OWN, LOOPBACK].concat();
+    let PodHostname { host, domain, .. } = PodHostname::new(pod, &facts.cluster_domain)?;
+    let mut text = [MANAGED_HEADER, LOOPBACK].concat();
     for address in addresses {
         let line = if domain.is_empty() {
             format!("{address}\t{host}\n")
@@ -40,11 +46,12 @@ pub fn hosts_file(
         };
         text.push_str(&line);
     }
-    text.push_str(&aliases_text(aliases));
+    text.push_str(&host_alias_entries(aliases));
     Ok(text)
 }
 
-fn aliases_text(aliases: &[HostAlias]) -> String {
+// upstream: pkg/kubelet/kubelet_pods.go hostsEntriesFromHostAliases
+fn host_alias_entries(aliases: &[HostAlias]) -> String {
     if aliases.is_empty() {
         return String::new();
     }

@@ -1,27 +1,27 @@
-//! What the runtime is asked for, made of a pod's spec. Pure.
+//! Converts a pod's spec to the configuration of sandboxes and containers. Pure.
 //!
 //! ```text
-//! sandbox     what the containers of a pod share
-//! container   one container
-//! names       host names
-//! dns         where names are resolved
-//! hosts       the text of /etc/hosts
-//! security    who a container is and what it may do
-//! resources   what it may use, in the words of cgroups
-//! amounts     requests, limits and the class of a pod
-//! remembered  what the agent finds again on containers
+//! sandbox         what the containers of a pod share
+//! container       one container
+//! hostname        host names
+//! dns             resolver configuration
+//! hosts           content of /etc/hosts
+//! security        user, groups, capabilities, profiles
+//! resources       cgroup limits of a container
+//! pod_resources   requests, limits and QoS class of a pod
+//! annotations     what the agent stores on containers
 //! ```
 //!
 //! Promises:
-//! - What a container says of itself goes before what its pod says for all.
-//! - What cannot be had as it is asked for is an error, and never something weaker.
+//! - Settings of a container take precedence over those of its pod.
+//! - What cannot be fulfilled is an error, never something weaker.
 
-pub mod amounts;
+mod annotations;
 mod container;
 mod dns;
+mod hostname;
 mod hosts;
-mod names;
-mod remembered;
+pub mod pod_resources;
 mod resources;
 mod sandbox;
 mod security;
@@ -31,69 +31,70 @@ mod tests;
 use k8s_openapi::api::core::v1::{Container, EphemeralContainer, Pod};
 
 pub use self::{
-    container::{Request, container},
-    dns::{Note, notes},
+    annotations::{ContainerAnnotations, hash_container},
+    container::{ContainerConfigInput, generate_container_config},
+    dns::{DnsWarning, dns_warnings},
+    hostname::PodHostname,
     hosts::hosts_file,
-    names::Names,
-    remembered::{Remembered, hash},
-    resources::resources,
-    sandbox::sandbox,
+    resources::generate_container_resources,
+    sandbox::generate_pod_sandbox_config,
 };
 
-/// Which of a pod's lists a container is in.
+/// The list of the pod spec that a container is in.
+// upstream: pkg/api/v1/pod/util.go ContainerType
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// It runs before the others; as a sidecar also along with them.
+pub enum ContainerType {
+    /// `initContainers`, sidecars included.
     Init,
-    /// It is one of those the pod is for.
+    /// `containers`.
     Regular,
-    /// It was put into the pod later, to look around.
+    /// `ephemeralContainers`.
     Ephemeral,
 }
 
-/// Why a pod, or a container, cannot be made as it is asked for. The words reach users in events and statuses.
+/// KillReason a sandbox or container cannot be configured. The messages appear in events and statuses.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SpecError {
-    /// A name is not one that hosts can have.
+    /// An invalid host name.
     #[error("pod {field} \"{value}\" is not a valid DNS {form}: {problems}")]
     HostName {
-        /// Which field.
+        /// Name of the field.
         field: &'static str,
-        /// What it says.
+        /// Value of the field.
         value: String,
-        /// What it should be.
+        /// Expected format.
         form: &'static str,
-        /// What is wrong.
+        /// Validation messages.
         problems: String,
     },
-    /// The whole name does not fit into what the kernel keeps.
+    /// The FQDN exceeds the kernel's limit.
     #[error(
         "failed to construct FQDN from pod hostname and cluster domain, FQDN {0} is too long (64 characters is the max, {len} characters requested)",
         len = .0.len()
     )]
     LongHostName(String),
-    /// It must not be root, and would be.
+    /// `runAsNonRoot` is violated.
     #[error("{0}")]
     Root(String),
-    /// A profile that cannot be found by what is said of it.
+    /// An invalid seccomp or `AppArmor` profile.
     #[error("{0}")]
     Profile(String),
-    /// A policy nobody knows.
+    /// An unknown supplementalGroupsPolicy.
     #[error("unsupported supplementalGroupsPolicy: {0}")]
     GroupsPolicy(String),
-    /// A port that is none.
-    #[error("container {container} has a port that is none: {port}")]
+    /// An invalid port number.
+    #[error("container {container} has an invalid port: {port}")]
     Port {
-        /// The container.
+        /// Container name.
         container: String,
-        /// The number.
+        /// Port number.
         port: i32,
     },
 }
 
-/// A container that was put into a pod later, as one of the usual kind.
-pub fn ephemeral(container: &EphemeralContainer) -> Container {
+/// An ephemeral container as a regular one.
+pub fn ephemeral_as_container(container: &EphemeralContainer) -> Container {
     let EphemeralContainer {
         target_container_name: _,
         args,
@@ -152,7 +153,8 @@ pub fn ephemeral(container: &EphemeralContainer) -> Container {
 }
 
 /// A pod as messages name it.
-fn said(pod: &Pod) -> String {
+// upstream: pkg/kubelet/util/format/pod.go Pod
+fn format_pod(pod: &Pod) -> String {
     let text = |field: &Option<String>| field.clone().unwrap_or_default();
     let meta = &pod.metadata;
     format!(

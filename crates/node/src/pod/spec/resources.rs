@@ -1,4 +1,5 @@
-//! What a container may use, in the words of cgroups.
+//! Cgroup limits of a container.
+// upstream: pkg/kubelet/kuberuntime/kuberuntime_container_linux.go generateLinuxContainerResources, calculateLinuxResources
 
 use std::collections::BTreeMap;
 
@@ -8,118 +9,128 @@ use k8s_openapi::{
     apimachinery::pkg::api::resource::Quantity as Text,
 };
 
-use super::amounts::{self, amount};
-use crate::{Facts, pod::status::restart::is_sidecar, runtime::Resources};
+use super::pod_resources::{self, quantity_of};
+use crate::{Facts, pod::status::restart::is_restartable_init_container, runtime::Resources};
 
-/// The least weight of processor time that the kernel knows.
-const LEAST_SHARES: u64 = 2;
-/// The most.
-const MOST_SHARES: u64 = 262_144;
-/// The weight of one processor.
-const SHARES: i64 = 1024;
-/// The time over which the use of processors is limited, in microseconds.
-const PERIOD: i64 = 100_000;
-/// The least time in each period.
-const LEAST_QUOTA: i64 = 1000;
-/// A thousandth of a processor is the unit in which they are counted.
-const MILLI: i64 = 1000;
+/// Kernel's minimum of cpu.milli_cpu_to_shares.
+// upstream: pkg/kubelet/cm/helpers_linux.go MilliCPUToShares, MilliCPUToQuota
+const MIN_SHARES: u64 = 2;
+const MAX_SHARES: u64 = 262_144;
+const SHARES_PER_CPU: i64 = 1024;
+/// cpu.cfs_period_us.
+const QUOTA_PERIOD: i64 = 100_000;
+/// Minimum of cpu.cfs_quota_us.
+const MIN_QUOTA_PERIOD: i64 = 1000;
+const MILLI_CPU_PER_CPU: i64 = 1000;
 
-/// Those who go last when memory is short.
-const OOM_LAST: i64 = -997;
-/// Those who go first.
-const OOM_FIRST: i64 = 1000;
-/// The priority from which on a pod is critical for its node.
-const NODE_CRITICAL: i32 = 2_000_001_000;
+/// Score of guaranteed and node-critical pods: killed last.
+const GUARANTEED_OOM_SCORE: i64 = -997;
+/// Score of best-effort pods: killed first.
+const BEST_EFFORT_OOM_SCORE: i64 = 1000;
+/// Priority of system-node-critical pods.
+const NODE_CRITICAL_PRIORITY: i32 = 2_000_001_000;
 
-/// What a container may use, with what its pod says for all.
-pub fn resources(pod: &Pod, container: &Container, facts: &Facts) -> Resources {
-    let nothing = (PodSpec::default(), ResourceRequirements::default());
-    let spec = pod.spec.as_ref().unwrap_or(&nothing.0);
-    let own = container.resources.as_ref().unwrap_or(&nothing.1);
-    let of_pod = spec.resources.as_ref().filter(|_| amounts::has_own(spec));
+/// Cgroup limits of a container, with those of its pod where it has none.
+pub fn generate_container_resources(pod: &Pod, container: &Container, facts: &Facts) -> Resources {
+    let no_spec = PodSpec::default();
+    let no_resources = ResourceRequirements::default();
+    let spec = pod.spec.as_ref().unwrap_or(&no_spec);
+    let own = container.resources.as_ref().unwrap_or(&no_resources);
+    let of_pod = spec
+        .resources
+        .as_ref()
+        .filter(|_| pod_resources::has_pod_level_resources(spec));
 
     let limit = |name| {
-        let limit = amount(own.limits.as_ref(), name);
+        let limit = quantity_of(own.limits.as_ref(), name);
         match of_pod {
-            Some(of_pod) if limit.is_zero() => amount(of_pod.limits.as_ref(), name),
+            Some(of_pod) if limit.is_zero() => quantity_of(of_pod.limits.as_ref(), name),
             _ => limit,
         }
     };
-    let (cpu_limit, memory) = (limit("cpu"), limit("memory").value());
-    let asked = own.requests.as_ref().filter(|list| list.contains_key("cpu"));
-    let cpu_request = asked.map_or_else(|| cpu_limit.clone(), |list| amount(Some(list), "cpu"));
-    let quota = quota(cpu_limit.milli_value());
+    let cpu_limit = limit("cpu");
+    let memory = limit("memory").value();
+    let requested = own.requests.as_ref().filter(|list| list.contains_key("cpu"));
+    let cpu_request = requested.map_or_else(|| cpu_limit.clone(), |list| quantity_of(Some(list), "cpu"));
+    let quota = milli_cpu_to_quota(cpu_limit.milli_value());
     Resources {
-        cpu_shares: Some(shares(cpu_request.milli_value())),
+        cpu_shares: Some(milli_cpu_to_shares(cpu_request.milli_value())),
         cpu_quota: quota,
-        cpu_period: quota.and(u64::try_from(PERIOD).ok()),
+        cpu_period: quota.and(u64::try_from(QUOTA_PERIOD).ok()),
         memory: u64::try_from(memory).ok().filter(|memory| *memory > 0),
-        oom_score_adj: Some(oom_score(pod, spec, container, facts)),
+        oom_score_adj: Some(container_oom_score_adjust(pod, spec, container, facts)),
         pids: facts.machine.pids_limit,
-        huge_pages: huge_pages(of_pod, own, facts),
-        unified: unified(facts),
+        huge_pages: hugepage_limits(of_pod, own, facts),
+        unified: unified_cgroup_settings(facts),
     }
 }
 
-fn shares(milli: i64) -> u64 {
-    let shares = milli.saturating_mul(SHARES) / MILLI;
-    u64::try_from(shares)
-        .unwrap_or(0)
-        .clamp(LEAST_SHARES, MOST_SHARES)
+fn milli_cpu_to_shares(milli: i64) -> u64 {
+    let shares = milli.saturating_mul(SHARES_PER_CPU) / MILLI_CPU_PER_CPU;
+    u64::try_from(shares).unwrap_or(0).clamp(MIN_SHARES, MAX_SHARES)
 }
 
-fn quota(milli: i64) -> Option<i64> {
-    (milli > 0).then(|| (milli.saturating_mul(PERIOD) / MILLI).max(LEAST_QUOTA))
+fn milli_cpu_to_quota(milli: i64) -> Option<i64> {
+    (milli > 0).then(|| (milli.saturating_mul(QUOTA_PERIOD) / MILLI_CPU_PER_CPU).max(MIN_QUOTA_PERIOD))
 }
 
-/// A container that uses more memory than it asked for goes before one that does not.
-fn oom_score(pod: &Pod, spec: &PodSpec, container: &Container, facts: &Facts) -> i64 {
-    if spec.priority.is_some_and(|priority| priority >= NODE_CRITICAL) {
-        return OOM_LAST;
+/// The more memory a container requests, the later the OOM killer picks it.
+// upstream: pkg/kubelet/qos/policy.go GetContainerOOMScoreAdjust
+fn container_oom_score_adjust(pod: &Pod, spec: &PodSpec, container: &Container, facts: &Facts) -> i64 {
+    if spec
+        .priority
+        .is_some_and(|priority| priority >= NODE_CRITICAL_PRIORITY)
+    {
+        return GUARANTEED_OOM_SCORE;
     }
-    match amounts::qos(pod) {
-        amounts::GUARANTEED => return OOM_LAST,
-        amounts::BEST_EFFORT => return OOM_FIRST,
+    match pod_resources::pod_qos(pod) {
+        pod_resources::GUARANTEED => return GUARANTEED_OOM_SCORE,
+        pod_resources::BEST_EFFORT => return BEST_EFFORT_OOM_SCORE,
         _ => {}
     }
     let all = i64::try_from(facts.machine.memory).unwrap_or(i64::MAX).max(1);
-    // What the pod asked for beyond its containers is shared by them.
-    let shared = if amounts::has_own_requests(spec) {
-        unshared_memory(spec)
+    // The pod-level request beyond the containers' requests is divided among them.
+    let workers = if pod_resources::has_pod_level_requests(spec) {
+        remaining_memory_per_container(spec)
     } else {
         0
     };
-    let score = |memory: i64| OOM_FIRST - (memory.saturating_add(shared)).saturating_mul(1000) / all;
+    let score =
+        |memory: i64| BEST_EFFORT_OOM_SCORE - (memory.saturating_add(workers)).saturating_mul(1000) / all;
     let mut own = score(requested_memory(container));
-    if is_sidecar(container)
+    if is_restartable_init_container(container)
         && spec
             .init_containers
             .iter()
             .flatten()
             .any(|one| one.name == container.name)
     {
-        // A sidecar goes no earlier than what it serves.
+        // A sidecar is killed no earlier than the containers it serves.
         let least = spec.containers.iter().map(requested_memory).min().unwrap_or(0);
         own = own.min(score(least));
     }
-    own.clamp(OOM_FIRST + OOM_LAST, OOM_FIRST - 1)
+    own.clamp(
+        BEST_EFFORT_OOM_SCORE + GUARANTEED_OOM_SCORE,
+        BEST_EFFORT_OOM_SCORE - 1,
+    )
 }
 
 fn requested_memory(container: &Container) -> i64 {
     let own = container.resources.as_ref();
-    amount(own.and_then(|own| own.requests.as_ref()), "memory").value()
+    quantity_of(own.and_then(|own| own.requests.as_ref()), "memory").value()
 }
 
-fn unshared_memory(spec: &PodSpec) -> i64 {
+fn remaining_memory_per_container(spec: &PodSpec) -> i64 {
     let own = spec.resources.as_ref().and_then(|own| own.requests.as_ref());
-    let asked = amount(own, "memory").value();
+    let requested = quantity_of(own, "memory").value();
     let containers = spec.containers.len() + spec.init_containers.as_ref().map_or(0, Vec::len);
-    let left = (asked - amounts::containers_memory(spec)).max(0);
+    let left = (requested - pod_resources::aggregate_memory_requests(spec)).max(0);
     left / i64::try_from(containers).unwrap_or(1).max(1)
 }
 
-/// Each size the machine has: nothing of it, unless it is asked for.
-fn huge_pages(
+/// Limits of every page size of the node: zero unless requested.
+// upstream: pkg/kubelet/kuberuntime/kuberuntime_container_linux.go GetHugepageLimitsFromResources
+fn hugepage_limits(
     of_pod: Option<&ResourceRequirements>,
     own: &ResourceRequirements,
     facts: &Facts,
@@ -132,7 +143,7 @@ fn huge_pages(
             continue;
         };
         if let Some(bytes) = pages.get_mut(&size) {
-            *bytes = u64::try_from(parsed(text).value()).unwrap_or(0);
+            *bytes = u64::try_from(parse_quantity(text).value()).unwrap_or(0);
         }
     }
     pages
@@ -153,12 +164,12 @@ fn page_size(text: &str) -> Option<String> {
     Some(format!("{size}{unit}"))
 }
 
-fn parsed(text: &Text) -> Quantity {
+fn parse_quantity(text: &Text) -> Quantity {
     text.0.parse().unwrap_or_else(|_| Quantity::zero())
 }
 
-/// No memory is kept from the kernel for anyone, which is said, for the container may have been made by others.
-fn unified(facts: &Facts) -> BTreeMap<String, String> {
+/// memory.min and memory.low are reset explicitly: another kubelet may have set them.
+fn unified_cgroup_settings(facts: &Facts) -> BTreeMap<String, String> {
     if !facts.machine.unified_cgroups {
         return BTreeMap::new();
     }

@@ -1,44 +1,54 @@
-//! What the containers of a pod share.
+//! Configuration of a pod sandbox: what the containers of a pod share.
+// upstream: pkg/kubelet/kuberuntime/kuberuntime_sandbox.go generatePodSandboxConfig, generatePodSandboxLinuxConfig
 
 use std::{collections::BTreeMap, path::Path};
 
 use k8s_openapi::api::core::v1::{Container, ContainerPort, Pod, PodSpec};
 
-use super::{Names, SpecError, dns, security};
+use super::{PodHostname, SpecError, dns, security};
 use crate::{
     Facts, PodIdentity,
     runtime::{Confinement, HostEntry, NamespaceMode, PortMapping, Protocol, SandboxSpec, Security},
 };
 
-/// The sandbox of a pod that had `attempt` others before. `logs` is the folder in which each pod has one for its logs.
-pub fn sandbox(pod: &Pod, facts: &Facts, attempt: u32, logs: &Path) -> Result<SandboxSpec, SpecError> {
+/// Configuration of the sandbox of a pod. `logs` is the directory with one log directory per pod.
+pub fn generate_pod_sandbox_config(
+    pod: &Pod,
+    facts: &Facts,
+    attempt: u32,
+    logs: &Path,
+) -> Result<SandboxSpec, SpecError> {
     let spec = pod.spec.clone().unwrap_or_default();
     let identity = PodIdentity::of(pod);
     let host_network = spec.host_network == Some(true);
     let hostname = if host_network {
         String::new()
     } else {
-        Names::of(pod, &facts.cluster_domain)?.kernel
+        PodHostname::new(pod, &facts.cluster_domain)?.kernel
     };
     let log_directory = logs.join([&*identity.namespace, &*identity.name, &*identity.uid].join("_"));
     Ok(SandboxSpec {
         attempt,
         hostname,
-        dns: Some(dns::dns(pod, facts)),
-        ports: if host_network { Vec::new() } else { ports(&spec)? },
+        dns: Some(dns::get_pod_dns(pod, facts)),
+        ports: if host_network {
+            Vec::new()
+        } else {
+            make_port_mappings(&spec)?
+        },
         hosts: aliases(&spec),
         network: node_or(host_network, NamespaceMode::Pod),
-        process: process(&spec),
+        process: pid_namespace_mode(&spec),
         ipc: node_or(spec.host_ipc == Some(true), NamespaceMode::Pod),
         users: node_or(spec.host_users != Some(false), NamespaceMode::Pod),
         sysctls: sysctls(&spec),
         cgroup_parent: None,
         log_directory,
-        // The handler of its class is known to who reads the class.
+        // RuntimeClass is not resolved here.
         handler: String::new(),
         labels: pod.metadata.labels.clone().unwrap_or_default(),
         annotations: pod.metadata.annotations.clone().unwrap_or_default(),
-        security: own_security(&spec)?,
+        security: sandbox_security(&spec)?,
         pod: identity,
     })
 }
@@ -47,12 +57,12 @@ fn node_or(node: bool, other: NamespaceMode) -> NamespaceMode {
     if node { NamespaceMode::Node } else { other }
 }
 
-fn process(spec: &PodSpec) -> NamespaceMode {
-    let shared = match spec.share_process_namespace {
+fn pid_namespace_mode(spec: &PodSpec) -> NamespaceMode {
+    let workers = match spec.share_process_namespace {
         Some(true) => NamespaceMode::Pod,
         _ => NamespaceMode::Container,
     };
-    node_or(spec.host_pid == Some(true), shared)
+    node_or(spec.host_pid == Some(true), workers)
 }
 
 fn sysctls(spec: &PodSpec) -> BTreeMap<String, String> {
@@ -75,8 +85,9 @@ fn aliases(spec: &PodSpec) -> Vec<HostEntry> {
     aliases.map(entry).collect()
 }
 
-/// The ports of the containers. One that is named twice in a container counts once.
-fn ports(spec: &PodSpec) -> Result<Vec<PortMapping>, SpecError> {
+/// Port mappings of the containers. A duplicate within a container counts once.
+// upstream: pkg/kubelet/container/helpers.go MakePortMappings
+fn make_port_mappings(spec: &PodSpec) -> Result<Vec<PortMapping>, SpecError> {
     let mut mappings = Vec::new();
     for container in &spec.containers {
         let mut names = Vec::new();
@@ -86,7 +97,7 @@ fn ports(spec: &PodSpec) -> Result<Vec<PortMapping>, SpecError> {
                 continue;
             }
             names.push(name);
-            mappings.push(mapping(container, port)?);
+            mappings.push(port_mapping(container, port)?);
         }
     }
     Ok(mappings)
@@ -98,11 +109,12 @@ fn port_name(port: &ContainerPort) -> String {
     }
     let text = |field: &Option<String>| field.clone().unwrap_or_default();
     let host_port = port.host_port.unwrap_or_default();
-    let (protocol, ip) = (text(&port.protocol), text(&port.host_ip));
+    let protocol = text(&port.protocol);
+    let ip = text(&port.host_ip);
     format!("{protocol}-{ip}:{}:{host_port}", port.container_port)
 }
 
-fn mapping(container: &Container, port: &ContainerPort) -> Result<PortMapping, SpecError> {
+fn port_mapping(container: &Container, port: &ContainerPort) -> Result<PortMapping, SpecError> {
     let number = |port: i32| {
         u16::try_from(port).map_err(|_| SpecError::Port {
             container: container.name.clone(),
@@ -121,8 +133,8 @@ fn mapping(container: &Container, port: &ContainerPort) -> Result<PortMapping, S
     })
 }
 
-/// Of what holds the namespaces. It runs nothing of the user's: the runtime's profile always fits it.
-fn own_security(spec: &PodSpec) -> Result<Security, SpecError> {
+/// Security context of the sandbox. It runs no user code, so the runtime's seccomp profile always fits.
+fn sandbox_security(spec: &PodSpec) -> Result<Security, SpecError> {
     let context = spec.security_context.clone().unwrap_or_default();
     let mut identity = security::groups(&context)?;
     identity.user = context.run_as_user;

@@ -1,36 +1,41 @@
-//! Who a container is, and what it may do.
+//! Security context of a container.
+// upstream: pkg/kubelet/kuberuntime/security_context.go determineEffectiveSecurityContext
 
 use k8s_openapi::api::core::v1::{
-    AppArmorProfile, Capabilities as Asked, Container, Pod, PodSecurityContext, SELinuxOptions,
-    SeccompProfile, SecurityContext,
+    AppArmorProfile, Capabilities as RequestedCapabilities, Container, Pod, PodSecurityContext,
+    SELinuxOptions, SeccompProfile, SecurityContext,
 };
 
-use super::{SpecError, said};
+use super::{SpecError, format_pod};
 use crate::{
     Facts,
     runtime::{Capabilities, Confinement, Identity, Image, MASKED_PATHS, READ_ONLY_PATHS, Security},
 };
 
-/// The annotation by which older pods name a profile of `AppArmor`, before the name of the container.
-const APPARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
+/// Annotation prefix of AppArmor profiles in older pods, followed by the container name.
+const APPARMOR_ANNOTATION_PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
 
-/// What a container may do, and as whom it runs.
-pub(super) fn security(
+/// Effective security context of a container.
+pub(super) fn effective_security_context(
     pod: &Pod,
     container: &Container,
     image: &Image,
     facts: &Facts,
 ) -> Result<Security, SpecError> {
-    let nothing = (PodSecurityContext::default(), SecurityContext::default());
+    let no_pod_context = PodSecurityContext::default();
+    let no_context = SecurityContext::default();
     let of_pod = pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
-    let of_pod = of_pod.unwrap_or(&nothing.0);
-    let own = container.security_context.as_ref().unwrap_or(&nothing.1);
+    let of_pod = of_pod.unwrap_or(&no_pod_context);
+    let own = container.security_context.as_ref().unwrap_or(&no_context);
 
     let user = own.run_as_user.or(of_pod.run_as_user);
     if own.run_as_non_root.or(of_pod.run_as_non_root) == Some(true) {
-        check_user(user, image).map_err(|why| {
-            let said = said(pod);
-            SpecError::Root(format!("{why} (pod: \"{said}\", container: {})", container.name))
+        verify_run_as_non_root(user, image).map_err(|reason| {
+            let name = format_pod(pod);
+            SpecError::Root(format!(
+                "{reason} (pod: \"{name}\", container: {})",
+                container.name
+            ))
         })?;
     }
     let mut identity = groups(of_pod)?;
@@ -42,7 +47,7 @@ pub(super) fn security(
     let privileged = own.privileged == Some(true);
     let selinux = own.se_linux_options.as_ref().or(of_pod.se_linux_options.as_ref());
     let unmasked = own.proc_mount.as_deref() == Some("Unmasked");
-    // A privileged container sees all, whatever is said here.
+    // Privileged containers have no masked paths, whatever procMount says.
     let paths = |paths: &[&str]| match (privileged, unmasked) {
         (true, _) => None,
         (false, true) => Some(Vec::new()),
@@ -65,14 +70,16 @@ pub(super) fn security(
     })
 }
 
-/// The user of an image. One that names none is root's.
+/// The user of an image; root if it names none.
+// upstream: pkg/kubelet/kuberuntime/helpers.go getImageUser
 fn image_user(image: &Image) -> Option<i64> {
     let named = image.user_name.as_ref().is_some_and(|name| !name.is_empty());
     image.user.or_else(|| (!named).then_some(0))
 }
 
-/// Why the container would be root, or might.
-fn check_user(user: Option<i64>, image: &Image) -> Result<(), String> {
+/// KillReason the container would, or might, run as root.
+// upstream: pkg/kubelet/kuberuntime/security_context_others.go verifyRunAsNonRoot
+fn verify_run_as_non_root(user: Option<i64>, image: &Image) -> Result<(), String> {
     match (user, image_user(image)) {
         (Some(0), _) => Err("container's runAsUser breaks non-root policy".to_owned()),
         (None, None) => {
@@ -93,7 +100,7 @@ fn check_user(user: Option<i64>, image: &Image) -> Result<(), String> {
     }
 }
 
-/// The groups of all containers of a pod.
+/// Groups of all containers of a pod.
 pub(super) fn groups(of_pod: &PodSecurityContext) -> Result<Identity, SpecError> {
     let strict_groups = match of_pod.supplemental_groups_policy.as_deref() {
         None | Some("Merge") => false,
@@ -108,10 +115,10 @@ pub(super) fn groups(of_pod: &PodSecurityContext) -> Result<Identity, SpecError>
     })
 }
 
-fn capabilities(asked: &Asked) -> Capabilities {
+fn capabilities(requested: &RequestedCapabilities) -> Capabilities {
     Capabilities {
-        add: asked.add.clone().unwrap_or_default(),
-        drop: asked.drop.clone().unwrap_or_default(),
+        add: requested.add.clone().unwrap_or_default(),
+        drop: requested.drop.clone().unwrap_or_default(),
     }
 }
 
@@ -157,8 +164,9 @@ fn apparmor(
     of_pod: &PodSecurityContext,
 ) -> Result<Confinement, SpecError> {
     let annotations = pod.metadata.annotations.as_ref();
-    let noted = annotations.and_then(|all| all.get(&[APPARMOR, &container.name].concat()));
-    let noted = noted.and_then(|text| {
+    let from_annotation =
+        annotations.and_then(|all| all.get(&[APPARMOR_ANNOTATION_PREFIX, &container.name].concat()));
+    let from_annotation = from_annotation.and_then(|text| {
         let (kind, name) = match text.split_once('/') {
             Some(("runtime", "default")) => ("RuntimeDefault", None),
             Some(("localhost", name)) => ("Localhost", Some(name.to_owned())),
@@ -170,7 +178,7 @@ fn apparmor(
             localhost_profile: name,
         })
     });
-    let profile = own.app_armor_profile.as_ref().or(noted.as_ref());
+    let profile = own.app_armor_profile.as_ref().or(from_annotation.as_ref());
     let Some(profile) = profile.or(of_pod.app_armor_profile.as_ref()) else {
         return Ok(Confinement::Default);
     };

@@ -1,30 +1,31 @@
-//! The addresses of a pod and of its node.
+//! IPs of a pod and of its node.
+// upstream: pkg/kubelet/kubelet_pods.go generateAPIPodStatus, sortPodIPs
 
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{HostIP, Pod, PodIP, PodSpec, PodStatus};
 
-use super::{Input, Seen};
+use super::{PodSnapshot, StatusInput};
 use crate::Facts;
 
-/// A node has one address of each family at most that counts.
+/// At most one IP of each family counts.
 const FAMILIES: usize = 2;
 
-/// The addresses of the node, and those of the pod: its own, or the node's with the host's network.
-pub(super) fn fill(
+/// Sets hostIPs, and podIPs: the pod's own, or the node's with hostNetwork.
+pub(super) fn fill_addresses(
     status: &mut PodStatus,
-    input: &Input<'_>,
+    input: &StatusInput<'_>,
     spec: &PodSpec,
     api: &PodStatus,
     old: &PodStatus,
 ) {
     let node: Vec<_> = input.facts.addresses.iter().take(FAMILIES).copied().collect();
-    let mut own = sorted(input.seen.addresses(), node.first().copied());
-    if own.is_empty() && input.seen.ready_sandbox().is_none() {
-        // A pod that has ended is still told by the address it had.
+    let mut own = sort_pod_ips(input.snapshot.addresses(), node.first().copied());
+    if own.is_empty() && input.snapshot.ready_sandbox().is_none() {
+        // A terminated pod keeps the IPs it had.
         own = [old, api]
             .into_iter()
-            .map(told)
+            .map(reported_ips)
             .find(|ips| !ips.is_empty())
             .unwrap_or_default();
     }
@@ -32,7 +33,7 @@ pub(super) fn fill(
         if own.is_empty() {
             own = [old, api]
                 .into_iter()
-                .map(told)
+                .map(reported_ips)
                 .find(|ips| !ips.is_empty())
                 .unwrap_or_default();
         }
@@ -57,23 +58,23 @@ pub(super) fn fill(
     status.host_ips = Some(node.iter().map(|ip| HostIP { ip: ip.to_string() }).collect());
 }
 
-/// The address at which a pod is asked whether it is well.
-pub fn first_address(pod: &Pod, seen: &Seen, facts: &Facts) -> Option<IpAddr> {
+/// The IP to probe a pod at.
+pub fn first_address(pod: &Pod, snapshot: &PodSnapshot, facts: &Facts) -> Option<IpAddr> {
     let node = facts.addresses.first().copied();
     if pod.spec.as_ref().and_then(|spec| spec.host_network) == Some(true) {
         return node;
     }
-    sorted(seen.addresses(), node).first().copied()
+    sort_pod_ips(snapshot.addresses(), node).first().copied()
 }
 
-/// The first address of the node's family, then the first of the other one.
-fn sorted(addresses: &[IpAddr], node: Option<IpAddr>) -> Vec<IpAddr> {
+/// The first IP of the node's family, then the first of the other one.
+fn sort_pod_ips(addresses: &[IpAddr], node: Option<IpAddr>) -> Vec<IpAddr> {
     let first = node.is_none_or(|node| node.is_ipv4());
     let of = |v4: bool| addresses.iter().find(move |ip| ip.is_ipv4() == v4).copied();
     of(first).into_iter().chain(of(!first)).collect()
 }
 
-fn told(status: &PodStatus) -> Vec<IpAddr> {
+fn reported_ips(status: &PodStatus) -> Vec<IpAddr> {
     let ips = status.pod_ips.iter().flatten();
     ips.filter_map(|ip| ip.ip.parse().ok()).collect()
 }

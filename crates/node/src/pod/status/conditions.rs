@@ -1,15 +1,16 @@
 //! The conditions of a pod.
+// upstream: pkg/kubelet/status/generate.go GeneratePodReadyCondition, GenerateContainersReadyCondition
 
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, PodCondition, PodSpec, PodStatus};
 
 use super::{
-    Course, Input, Seen, condition, phase,
-    restart::{self, is_sidecar},
-    seconds,
+    PodSnapshot, PodWorkerState, StatusInput, find_condition, phase,
+    restart::{self, is_restartable_init_container},
+    truncate_to_seconds,
 };
 
-pub(super) const RESTARTING: &str = "AllContainersRestarting";
-const SANDBOX: &str = "PodReadyToStartContainers";
+pub(super) const ALL_CONTAINERS_RESTARTING: &str = "AllContainersRestarting";
+const READY_TO_START_CONTAINERS: &str = "PodReadyToStartContainers";
 const INITIALIZED: &str = "Initialized";
 pub(super) const READY: &str = "Ready";
 pub(super) const CONTAINERS_READY: &str = "ContainersReady";
@@ -18,36 +19,36 @@ const RESIZE_PENDING: &str = "PodResizePending";
 const RESIZE_IN_PROGRESS: &str = "PodResizeInProgress";
 pub(super) const DISRUPTION: &str = "DisruptionTarget";
 
-/// A resize that is asked for and not begun.
+/// A requested resize that has not started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResizePending {
-    /// Whether it can never be done on this node (`Infeasible`), or only not now (`Deferred`).
+    /// Whether the node can never fulfil it (`Infeasible`), or only not now (`Deferred`).
     pub infeasible: bool,
-    /// Why.
+    /// Reason for people.
     pub message: String,
-    /// The generation of the pod that asked for it.
+    /// Generation of the pod that requested it.
     pub generation: Option<i64>,
 }
 
-/// A resize that is being done.
+/// A resize in progress.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResizeInProgress {
-    /// What went wrong, if something did.
+    /// The last error; empty if none.
     pub error: String,
-    /// The generation of the pod that asked for it.
+    /// Generation of the pod that requested it.
     pub generation: Option<i64>,
 }
 
-/// A condition as it should be.
-struct Wanted {
+struct DesiredCondition {
     kind: &'static str,
     holds: bool,
     reason: &'static str,
     message: String,
 }
 
-/// Whether the kubelet alone says what the condition is.
-pub(super) fn is_ours(kind: &str) -> bool {
+/// Whether only the kubelet writes this condition.
+// upstream: pkg/kubelet/types/pod_status.go PodConditionByKubelet
+pub(super) fn is_owned_by_kubelet(kind: &str) -> bool {
     [
         SCHEDULED,
         READY,
@@ -55,49 +56,58 @@ pub(super) fn is_ours(kind: &str) -> bool {
         CONTAINERS_READY,
         RESIZE_IN_PROGRESS,
         RESIZE_PENDING,
-        SANDBOX,
-        RESTARTING,
+        READY_TO_START_CONTAINERS,
+        ALL_CONTAINERS_RESTARTING,
     ]
     .contains(&kind)
 }
 
-/// All conditions: those of others as the API has them, then ours.
-pub(super) fn fill(
+/// Sets all conditions: those of other writers as the API has them, then the kubelet's.
+pub(super) fn fill_conditions(
     status: &mut PodStatus,
-    input: &Input<'_>,
+    input: &StatusInput<'_>,
     spec: &PodSpec,
     api: &PodStatus,
     old: &PodStatus,
 ) {
     let mut conditions: Vec<_> = api.conditions.iter().flatten().cloned().collect();
-    conditions.retain(|condition| !is_ours(&condition.type_));
-    conditions.extend(resize(input, old));
-    if let Some(disruption) = disruption(input, old) {
+    conditions.retain(|condition| !is_owned_by_kubelet(&condition.type_));
+    conditions.extend(resize_conditions(input, old));
+    if let Some(disruption) = disruption_condition(input, old) {
         conditions.retain(|condition| condition.type_ != DISRUPTION);
         conditions.push(disruption);
     }
     let phase = status.phase.as_deref().unwrap_or_default();
     let init = status.init_container_statuses.iter().flatten();
     let statuses: Vec<_> = init.chain(status.container_statuses.iter().flatten()).collect();
-    let put = |wanted: Wanted, conditions: &mut Vec<PodCondition>| {
-        let before = condition(old.conditions.as_ref(), wanted.kind);
-        conditions.push(wanted.condition(before, input));
+    let put = |desired: DesiredCondition, conditions: &mut Vec<PodCondition>| {
+        let before = find_condition(old.conditions.as_ref(), desired.kind);
+        conditions.push(desired.condition(before, input));
     };
-    put(sandbox(input), &mut conditions);
-    put(initialized(spec, &statuses, phase, old), &mut conditions);
-    let containers = containers_ready(spec, &statuses, phase);
-    put(ready(spec, &containers, &conditions), &mut conditions);
+    put(pod_ready_to_start_containers_condition(input), &mut conditions);
+    put(
+        pod_initialized_condition(spec, &statuses, phase, old),
+        &mut conditions,
+    );
+    let containers = containers_ready_condition(spec, &statuses, phase);
+    put(
+        pod_ready_condition(spec, &containers, &conditions),
+        &mut conditions,
+    );
     put(containers, &mut conditions);
-    put(Wanted::holds(SCHEDULED), &mut conditions);
-    if restart::may_restart_all(spec) {
-        put(restarting(input, spec, phase, old), &mut conditions);
+    put(DesiredCondition::holds(SCHEDULED), &mut conditions);
+    if restart::could_restart_all(spec) {
+        put(
+            all_containers_restarting_condition(input, spec, phase, old),
+            &mut conditions,
+        );
     }
     status.conditions = Some(conditions);
 }
 
-/// What the readiness of a pod is that has ended, though it was ready a moment ago.
-pub(super) fn end_readiness(status: &mut PodStatus, now: k8s_openapi::jiff::Timestamp) {
-    let reason = over(status.phase.as_deref().unwrap_or_default());
+/// Sets Ready and ContainersReady of a finished pod to False.
+pub(super) fn clear_readiness(status: &mut PodStatus, now: k8s_openapi::jiff::Timestamp) {
+    let reason = terminal_reason(status.phase.as_deref().unwrap_or_default());
     let is_true = |condition: &PodCondition| {
         [READY, CONTAINERS_READY].contains(&&*condition.type_) && condition.status == "True"
     };
@@ -105,28 +115,35 @@ pub(super) fn end_readiness(status: &mut PodStatus, now: k8s_openapi::jiff::Time
         "False".clone_into(&mut condition.status);
         condition.reason = reason.map(str::to_owned);
         condition.message = None;
-        condition.last_transition_time = Some(seconds(now));
+        condition.last_transition_time = Some(truncate_to_seconds(now));
     }
 }
 
-// --- Each of them ---
+// --- Conditions ---
 
-fn sandbox(input: &Input<'_>) -> Wanted {
-    match sandbox_problem(input.seen, is_host_network(input)) {
-        None => Wanted::holds(SANDBOX),
-        Some(problem) => Wanted::fails(SANDBOX, "PodSandboxNotReady", problem.to_owned()),
+// upstream: pkg/kubelet/status/generate.go GeneratePodReadyToStartContainersCondition
+
+fn pod_ready_to_start_containers_condition(input: &StatusInput<'_>) -> DesiredCondition {
+    match pod_sandbox_changed(input.snapshot, is_host_network(input)) {
+        None => DesiredCondition::holds(READY_TO_START_CONTAINERS),
+        Some(problem) => DesiredCondition::fails(
+            READY_TO_START_CONTAINERS,
+            "PodSandboxNotReady",
+            problem.to_owned(),
+        ),
     }
 }
 
-/// Why the pod needs another sandbox.
-fn sandbox_problem(seen: &Seen, host_network: bool) -> Option<&'static str> {
-    if seen.sandboxes.is_empty() {
+/// KillReason the pod needs a new sandbox.
+// upstream: pkg/kubelet/kuberuntime/util/util.go PodSandboxChanged
+fn pod_sandbox_changed(snapshot: &PodSnapshot, host_network: bool) -> Option<&'static str> {
+    if snapshot.sandboxes.is_empty() {
         return Some("no pod sandbox exists");
     }
-    if seen.ready_sandboxes() > 1 {
+    if snapshot.ready_sandboxes() > 1 {
         return Some("multiple pod sandboxes are ready and need to be reconciled");
     }
-    let Some(sandbox) = seen.ready_sandbox() else {
+    let Some(sandbox) = snapshot.ready_sandbox() else {
         return Some("pod sandbox is not ready");
     };
     if !host_network && sandbox.addresses.is_empty() {
@@ -135,137 +152,162 @@ fn sandbox_problem(seen: &Seen, host_network: bool) -> Option<&'static str> {
     None
 }
 
-fn is_host_network(input: &Input<'_>) -> bool {
+fn is_host_network(input: &StatusInput<'_>) -> bool {
     let spec = input.pod.spec.as_ref();
     spec.and_then(|spec| spec.host_network) == Some(true)
 }
 
-fn initialized(spec: &PodSpec, statuses: &[&ContainerStatus], phase: &str, old: &PodStatus) -> Wanted {
+// upstream: pkg/kubelet/status/generate.go GeneratePodInitializedCondition
+fn pod_initialized_condition(
+    spec: &PodSpec,
+    statuses: &[&ContainerStatus],
+    phase: &str,
+    old: &PodStatus,
+) -> DesiredCondition {
     let init = || spec.init_containers.iter().flatten();
     if statuses.is_empty() && init().next().is_some() {
-        return Wanted::fails(INITIALIZED, "UnknownContainerStatuses", String::new());
+        return DesiredCondition::fails(INITIALIZED, "UnknownContainerStatuses", String::new());
     }
-    let (mut unknown, mut incomplete) = (Vec::new(), Vec::new());
+    let mut unknown = Vec::new();
+    let mut incomplete = Vec::new();
     for container in init() {
-        match find(statuses, container) {
+        match find_status(statuses, container) {
             None => unknown.push(container),
             Some(status) => {
-                let through = if is_sidecar(container) {
+                let is_initialized = if is_restartable_init_container(container) {
                     status.started == Some(true)
                 } else {
                     status.ready
                 };
-                if !through {
+                if !is_initialized {
                     incomplete.push(container);
                 }
             }
         }
     }
     if phase == phase::SUCCEEDED && unknown.is_empty() {
-        return Wanted {
+        return DesiredCondition {
             reason: "PodCompleted",
-            ..Wanted::holds(INITIALIZED)
+            ..DesiredCondition::holds(INITIALIZED)
         };
     }
-    // Sidecars that are begun again do not put back a pod whose containers ran.
-    let began = spec.containers.iter().any(|container| {
-        let state = find(statuses, container).and_then(|status| status.state.as_ref());
+    // A restarted sidecar does not reset a pod whose regular containers have started.
+    let has_started_regular = spec.containers.iter().any(|container| {
+        let state = find_status(statuses, container).and_then(|status| status.state.as_ref());
         state.is_some_and(|state| state.running.is_some() || state.terminated.is_some())
     });
-    // Nor does beginning all containers again.
-    let was =
-        || condition(old.conditions.as_ref(), INITIALIZED).is_some_and(|before| before.status == "True");
-    let message = message(&[("unknown", &unknown), ("incomplete", &incomplete)]);
-    if began || message.is_empty() || was() {
-        return Wanted::holds(INITIALIZED);
+    // Nor does RestartAllContainers.
+    let was_initialized =
+        || find_condition(old.conditions.as_ref(), INITIALIZED).is_some_and(|before| before.status == "True");
+    let message = container_list_message(&[("unknown", &unknown), ("incomplete", &incomplete)]);
+    if has_started_regular || message.is_empty() || was_initialized() {
+        return DesiredCondition::holds(INITIALIZED);
     }
-    Wanted::fails(INITIALIZED, "ContainersNotInitialized", message)
+    DesiredCondition::fails(INITIALIZED, "ContainersNotInitialized", message)
 }
 
-fn containers_ready(spec: &PodSpec, statuses: &[&ContainerStatus], phase: &str) -> Wanted {
+// upstream: pkg/kubelet/status/generate.go GenerateContainersReadyCondition
+fn containers_ready_condition(
+    spec: &PodSpec,
+    statuses: &[&ContainerStatus],
+    phase: &str,
+) -> DesiredCondition {
     if statuses.is_empty() {
-        return Wanted::fails(CONTAINERS_READY, "UnknownContainerStatuses", String::new());
+        return DesiredCondition::fails(CONTAINERS_READY, "UnknownContainerStatuses", String::new());
     }
     let sidecars = spec
         .init_containers
         .iter()
         .flatten()
-        .filter(|one| is_sidecar(one));
-    let (mut unknown, mut unready) = (Vec::new(), Vec::new());
+        .filter(|one| is_restartable_init_container(one));
+    let mut unknown = Vec::new();
+    let mut unready = Vec::new();
     for container in sidecars.chain(&spec.containers) {
-        match find(statuses, container) {
+        match find_status(statuses, container) {
             None => unknown.push(container),
             Some(status) if !status.ready => unready.push(container),
             Some(_) => {}
         }
     }
-    let over = over(phase).filter(|_| phase == phase::FAILED || unknown.is_empty());
-    if let Some(reason) = over {
-        return Wanted::fails(CONTAINERS_READY, reason, String::new());
+    let terminal = terminal_reason(phase).filter(|_| phase == phase::FAILED || unknown.is_empty());
+    if let Some(reason) = terminal {
+        return DesiredCondition::fails(CONTAINERS_READY, reason, String::new());
     }
-    let message = message(&[("unknown", &unknown), ("unready", &unready)]);
+    let message = container_list_message(&[("unknown", &unknown), ("unready", &unready)]);
     if message.is_empty() {
-        return Wanted::holds(CONTAINERS_READY);
+        return DesiredCondition::holds(CONTAINERS_READY);
     }
-    Wanted::fails(CONTAINERS_READY, "ContainersNotReady", message)
+    DesiredCondition::fails(CONTAINERS_READY, "ContainersNotReady", message)
 }
 
-fn ready(spec: &PodSpec, containers: &Wanted, conditions: &[PodCondition]) -> Wanted {
+// upstream: pkg/kubelet/status/generate.go GeneratePodReadyCondition
+fn pod_ready_condition(
+    spec: &PodSpec,
+    containers: &DesiredCondition,
+    conditions: &[PodCondition],
+) -> DesiredCondition {
     if !containers.holds {
-        return Wanted::fails(READY, containers.reason, containers.message.clone());
+        return DesiredCondition::fails(READY, containers.reason, containers.message.clone());
     }
-    let mut words = Vec::new();
+    let mut messages = Vec::new();
     for gate in spec.readiness_gates.iter().flatten() {
         let kind = &gate.condition_type;
         match conditions.iter().find(|condition| condition.type_ == *kind) {
-            None => words.push(format!(
+            None => messages.push(format!(
                 "corresponding condition of pod readiness gate \"{kind}\" does not exist."
             )),
-            Some(condition) if condition.status != "True" => words.push(format!(
+            Some(condition) if condition.status != "True" => messages.push(format!(
                 "the status of pod readiness gate \"{kind}\" is not \"True\", but {}",
                 condition.status
             )),
             Some(_) => {}
         }
     }
-    if words.is_empty() {
-        return Wanted::holds(READY);
+    if messages.is_empty() {
+        return DesiredCondition::holds(READY);
     }
-    Wanted::fails(READY, "ReadinessGatesNotReady", words.join(", "))
+    DesiredCondition::fails(READY, "ReadinessGatesNotReady", messages.join(", "))
 }
 
-fn restarting(input: &Input<'_>, spec: &PodSpec, phase: &str, old: &PodStatus) -> Wanted {
-    if let Some(reason) = over(phase) {
-        return Wanted::fails(RESTARTING, reason, String::new());
+// upstream: pkg/kubelet/status/generate.go GenerateAllContainersRestartingCondition
+fn all_containers_restarting_condition(
+    input: &StatusInput<'_>,
+    spec: &PodSpec,
+    phase: &str,
+    old: &PodStatus,
+) -> DesiredCondition {
+    if let Some(reason) = terminal_reason(phase) {
+        return DesiredCondition::fails(ALL_CONTAINERS_RESTARTING, reason, String::new());
     }
     let mut containers = spec.init_containers.iter().flatten().chain(&spec.containers);
-    let there = containers.any(|container| input.seen.newest(&container.name).is_some());
-    if !there || !restart::restarts_all(spec, input.seen, old) {
-        return Wanted::fails(RESTARTING, "", String::new());
+    let has_instance = containers.any(|container| input.snapshot.newest(&container.name).is_some());
+    if !has_instance || !restart::should_all_containers_restart(spec, input.snapshot, old) {
+        return DesiredCondition::fails(ALL_CONTAINERS_RESTARTING, "", String::new());
     }
-    Wanted {
+    DesiredCondition {
         reason: "RestartAllContainersStarted",
         message: "container exited with restart policy rule".to_owned(),
-        ..Wanted::holds(RESTARTING)
+        ..DesiredCondition::holds(ALL_CONTAINERS_RESTARTING)
     }
 }
 
-/// The conditions of a resize keep the generation that asked for it, and their time for as long as the reason is the same.
-fn resize(input: &Input<'_>, old: &PodStatus) -> Vec<PodCondition> {
-    if input.course == Course::Stopped {
+/// Resize conditions keep the generation that requested the resize, and their transition time while the reason is the same.
+// upstream: pkg/kubelet/kubelet_pods.go determinePodResizeStatus
+fn resize_conditions(input: &StatusInput<'_>, old: &PodStatus) -> Vec<PodCondition> {
+    if input.worker_state == PodWorkerState::Terminated {
         return Vec::new();
     }
     let make = |kind: &str, reason: &str, message: &str, generation: Option<i64>| {
-        let reason = some(reason);
-        let before = condition(old.conditions.as_ref(), kind).filter(|before| before.reason == reason);
+        let reason = non_empty(reason);
+        let before = find_condition(old.conditions.as_ref(), kind).filter(|before| before.reason == reason);
         let since = before.and_then(|before| before.last_transition_time.clone());
         PodCondition {
             type_: kind.to_owned(),
             status: "True".to_owned(),
-            message: some(message),
+            message: non_empty(message),
             reason,
             observed_generation: generation,
-            last_transition_time: Some(since.unwrap_or_else(|| seconds(input.now))),
+            last_transition_time: Some(since.unwrap_or_else(|| truncate_to_seconds(input.now))),
             ..PodCondition::default()
         }
     };
@@ -285,22 +327,23 @@ fn resize(input: &Input<'_>, old: &PodStatus) -> Vec<PodCondition> {
     pending.into_iter().chain(in_progress).collect()
 }
 
-/// That the node ends the pod; said once, and kept.
-fn disruption(input: &Input<'_>, old: &PodStatus) -> Option<PodCondition> {
-    let before = condition(old.conditions.as_ref(), DISRUPTION);
-    let Some(end) = input.end.filter(|end| end.disruption) else {
+/// The condition DisruptionTarget of a pod that the node terminates; kept once set.
+fn disruption_condition(input: &StatusInput<'_>, old: &PodStatus) -> Option<PodCondition> {
+    let before = find_condition(old.conditions.as_ref(), DISRUPTION);
+    let Some(end) = input.termination_cause.filter(|end| end.disruption) else {
         return before.cloned();
     };
-    let wanted = Wanted {
+    let desired = DesiredCondition {
         reason: "TerminationByKubelet",
         message: end.message.clone(),
-        ..Wanted::holds(DISRUPTION)
+        ..DesiredCondition::holds(DISRUPTION)
     };
-    Some(wanted.condition(before, input))
+    Some(desired.condition(before, input))
 }
 
-/// Why the containers of a pod are not ready that has ended.
-fn over(phase: &str) -> Option<&'static str> {
+/// The reason of unready containers in a finished pod.
+// upstream: pkg/kubelet/status/generate.go generateContainersReadyConditionForTerminalPhase
+fn terminal_reason(phase: &str) -> Option<&'static str> {
     match phase {
         phase::SUCCEEDED => Some("PodCompleted"),
         phase::FAILED => Some("PodFailed"),
@@ -308,31 +351,31 @@ fn over(phase: &str) -> Option<&'static str> {
     }
 }
 
-fn message(groups: &[(&str, &[&Container])]) -> String {
+fn container_list_message(groups: &[(&str, &[&Container])]) -> String {
     let groups = groups.iter().filter(|(_, containers)| !containers.is_empty());
-    let parts = groups.map(|(word, containers)| {
+    let parts = groups.map(|(status, containers)| {
         let names: Vec<_> = containers.iter().map(|container| &*container.name).collect();
-        format!("containers with {word} status: [{}]", names.join(" "))
+        format!("containers with {status} status: [{}]", names.join(" "))
     });
     parts.collect::<Vec<_>>().join(", ")
 }
 
-fn find<'a>(statuses: &[&'a ContainerStatus], container: &Container) -> Option<&'a ContainerStatus> {
+fn find_status<'a>(statuses: &[&'a ContainerStatus], container: &Container) -> Option<&'a ContainerStatus> {
     statuses
         .iter()
         .copied()
         .find(|status| status.name == container.name)
 }
 
-fn some(text: &str) -> Option<String> {
+fn non_empty(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-// --- Wanted ---
+// --- DesiredCondition ---
 
-impl Wanted {
+impl DesiredCondition {
     fn holds(kind: &'static str) -> Self {
-        Wanted {
+        DesiredCondition {
             kind,
             holds: true,
             reason: "",
@@ -341,7 +384,7 @@ impl Wanted {
     }
 
     fn fails(kind: &'static str, reason: &'static str, message: String) -> Self {
-        Wanted {
+        DesiredCondition {
             kind,
             holds: false,
             reason,
@@ -349,17 +392,17 @@ impl Wanted {
         }
     }
 
-    fn condition(self, before: Option<&PodCondition>, input: &Input<'_>) -> PodCondition {
+    fn condition(self, before: Option<&PodCondition>, input: &StatusInput<'_>) -> PodCondition {
         let status = if self.holds { "True" } else { "False" };
         let before = before.filter(|before| before.status == status);
         let since = before.and_then(|before| before.last_transition_time.clone());
         PodCondition {
             type_: self.kind.to_owned(),
             status: status.to_owned(),
-            reason: some(self.reason),
-            message: some(&self.message),
+            reason: non_empty(self.reason),
+            message: non_empty(&self.message),
             observed_generation: input.pod.metadata.generation,
-            last_transition_time: Some(since.unwrap_or_else(|| seconds(input.now))),
+            last_transition_time: Some(since.unwrap_or_else(|| truncate_to_seconds(input.now))),
             ..PodCondition::default()
         }
     }

@@ -1,4 +1,5 @@
-//! One status for each container.
+//! Container statuses.
+// upstream: pkg/kubelet/kubelet_pods.go convertToAPIContainerStatuses
 
 use std::collections::BTreeMap;
 
@@ -9,46 +10,51 @@ use k8s_openapi::api::core::v1::{
 };
 
 use super::{
-    Input, restart,
-    restart::{is_sidecar, restarts},
-    seconds,
+    StatusInput, restart,
+    restart::{is_restartable_init_container, should_container_be_restarted},
+    truncate_to_seconds,
 };
 use crate::{
-    pod::spec::{Kind, ephemeral},
+    pod::spec::{ContainerType, ephemeral_as_container},
     probes::Outcome,
     runtime::{Container, ContainerState, Exit},
 };
 
-/// Why a container was ended, or waits, whose whole pod begins again.
+/// Reason of containers that are removed by RestartAllContainers.
 pub(super) const RESTARTING_ALL: &str = "RestartingAllContainers";
 const REMOVED_FOR_RESTART: &str = "The container is removed because RestartAllContainers in place";
-/// Why a container is said to have ended of which nothing is known but that it ran.
-pub(super) const UNKNOWN: &str = "ContainerStatusUnknown";
-pub(super) const LOST: &str = "The container could not be located when the pod was terminated";
+/// Reason of a container whose exit was not observed.
+pub(super) const STATUS_UNKNOWN: &str = "ContainerStatusUnknown";
+pub(super) const LOST_MESSAGE: &str = "The container could not be located when the pod was terminated";
 const LOST_WHILE_RUNNING: &str =
     "The container could not be located when the pod was deleted.  The container used to be Running";
-const FORGOTTEN: &str = "Unable to get init container status from container runtime and pod has been initialized, \
+const INIT_STATUS_UNAVAILABLE: &str = "Unable to get init container status from container runtime and pod has been initialized, \
                          treat it as exited normally";
-/// What the shell says of a process that was killed.
-pub(super) const KILLED: i32 = 137;
+/// Exit code of a process killed by SIGKILL.
+pub(super) const EXIT_CODE_SIGKILL: i32 = 137;
 
-/// What the statuses of one kind of containers are made of.
-struct Group<'a> {
-    input: &'a Input<'a>,
+/// Computes the statuses of one container type.
+struct ContainerStatusBuilder<'a> {
+    input: &'a StatusInput<'a>,
     spec: &'a PodSpec,
-    kind: Kind,
-    /// What was told of each before.
+    kind: ContainerType,
+    /// Previous statuses by container name.
     old: BTreeMap<&'a str, &'a ContainerStatus>,
-    /// Whether all containers are being begun again.
+    /// Whether RestartAllContainers is in progress.
     restarting_all: bool,
 }
 
-/// The statuses of all containers.
-pub(super) fn fill(status: &mut PodStatus, input: &Input<'_>, spec: &PodSpec, old: &PodStatus) {
-    let restarting_all = restart::restarts_all(spec, input.seen, old);
+/// Sets the statuses of all containers.
+pub(super) fn fill_statuses(
+    status: &mut PodStatus,
+    input: &StatusInput<'_>,
+    spec: &PodSpec,
+    old: &PodStatus,
+) {
+    let restarting_all = restart::should_all_containers_restart(spec, input.snapshot, old);
     let statuses = |kind, old: &Option<Vec<ContainerStatus>>, containers: &[core::Container]| {
         let old = old.iter().flatten();
-        let group = Group {
+        let builder = ContainerStatusBuilder {
             input,
             spec,
             kind,
@@ -57,36 +63,45 @@ pub(super) fn fill(status: &mut PodStatus, input: &Input<'_>, spec: &PodSpec, ol
         };
         let mut statuses: Vec<_> = containers
             .iter()
-            .map(|container| group.status(container))
+            .map(|container| builder.status(container))
             .collect();
-        if kind != Kind::Init {
+        if kind != ContainerType::Init {
             statuses.sort_by(|one, other| one.name.cmp(&other.name));
         }
         (!statuses.is_empty()).then_some(statuses)
     };
-    status.container_statuses = statuses(Kind::Regular, &old.container_statuses, &spec.containers);
+    status.container_statuses = statuses(ContainerType::Regular, &old.container_statuses, &spec.containers);
     let init = spec.init_containers.as_deref().unwrap_or_default();
-    status.init_container_statuses = statuses(Kind::Init, &old.init_container_statuses, init);
+    status.init_container_statuses = statuses(ContainerType::Init, &old.init_container_statuses, init);
     let ephemeral: Vec<_> = spec
         .ephemeral_containers
         .iter()
         .flatten()
-        .map(ephemeral)
+        .map(ephemeral_as_container)
         .collect();
-    status.ephemeral_container_statuses =
-        statuses(Kind::Ephemeral, &old.ephemeral_container_statuses, &ephemeral);
+    status.ephemeral_container_statuses = statuses(
+        ContainerType::Ephemeral,
+        &old.ephemeral_container_statuses,
+        &ephemeral,
+    );
 }
 
-/// Which containers are up and ready, by what their probes found.
-pub(super) fn probe(status: &mut PodStatus, input: &Input<'_>, spec: &PodSpec, api: &PodStatus) {
+/// Sets `started` and `ready` from probe results.
+// upstream: pkg/kubelet/prober/prober_manager.go UpdatePodStatus
+pub(super) fn fill_readiness(
+    status: &mut PodStatus,
+    input: &StatusInput<'_>,
+    spec: &PodSpec,
+    api: &PodStatus,
+) {
     let init = spec.init_containers.iter().flatten();
     for (status, container) in status.init_container_statuses.iter_mut().flatten().zip(init) {
-        let before = find(api.init_container_statuses.as_ref(), status);
-        if is_sidecar(container) {
-            judge(status, container, input, before);
+        let before = find_same_container(api.init_container_statuses.as_ref(), status);
+        if is_restartable_init_container(container) {
+            set_readiness(status, container, input, before);
             continue;
         }
-        status.started = Some(runs(status));
+        status.started = Some(is_running(status));
         let ended = status.state.as_ref().and_then(|state| state.terminated.as_ref());
         status.ready = ended.is_some_and(|ended| ended.exit_code == 0);
     }
@@ -95,15 +110,15 @@ pub(super) fn probe(status: &mut PodStatus, input: &Input<'_>, spec: &PodSpec, a
             .containers
             .iter()
             .find(|container| container.name == status.name);
-        let before = find(api.container_statuses.as_ref(), status);
+        let before = find_same_container(api.container_statuses.as_ref(), status);
         if let Some(container) = container {
-            judge(status, container, input, before);
+            set_readiness(status, container, input, before);
         }
     }
 }
 
-/// What the API says of the very same container.
-fn find<'a>(
+/// The API status of the same container instance.
+fn find_same_container<'a>(
     statuses: Option<&'a Vec<ContainerStatus>>,
     status: &ContainerStatus,
 ) -> Option<&'a ContainerStatus> {
@@ -111,50 +126,50 @@ fn find<'a>(
     statuses.find(|one| one.name == status.name && one.container_id == status.container_id)
 }
 
-fn judge(
+fn set_readiness(
     status: &mut ContainerStatus,
     container: &core::Container,
-    input: &Input<'_>,
+    input: &StatusInput<'_>,
     before: Option<&ContainerStatus>,
 ) {
-    let seen = input.seen.newest(&container.name);
-    let (Some(seen), true) = (seen, runs(status)) else {
+    let instance = input.snapshot.newest(&container.name);
+    let (Some(instance), true) = (instance, is_running(status)) else {
         status.started = Some(false);
         status.ready = false;
         return;
     };
-    let started = match input.probes.startup(&seen.id) {
+    let started = match input.probes.startup(&instance.id) {
         Some(outcome) => outcome == Outcome::Success,
-        // What was up when the agent ended is still up when it begins again.
+        // A container that had started before a restart of the agent still is.
         None => status.started == Some(true) || container.startup_probe.is_none(),
     };
     status.started = Some(started);
     status.ready = started
-        && match input.probes.readiness(&seen.id) {
+        && match input.probes.readiness(&instance.id) {
             Some(outcome) => outcome == Outcome::Success,
             None if container.readiness_probe.is_none() => true,
-            None => before.is_some_and(|before| before.ready) && input.probes.ran_before(seen),
+            None => before.is_some_and(|before| before.ready) && input.probes.ran_before(instance),
         };
 }
 
-fn runs(status: &ContainerStatus) -> bool {
+fn is_running(status: &ContainerStatus) -> bool {
     status.state.as_ref().is_some_and(|state| state.running.is_some())
 }
 
-// --- Group ---
+// --- ContainerStatusBuilder ---
 
-impl Group<'_> {
+impl ContainerStatusBuilder<'_> {
     fn status(&self, container: &core::Container) -> ContainerStatus {
         let old = self.old.get(&*container.name).copied();
-        let mut status = match self.input.seen.newest(&container.name) {
-            Some(newest) => self.seen(container, newest, old),
-            None => self.missing(container, old),
+        let mut status = match self.input.snapshot.newest(&container.name) {
+            Some(newest) => self.status_of_existing(container, newest, old),
+            None => self.status_of_missing(container, old),
         };
-        if self.was_initialized(container, &status) {
+        if self.must_have_succeeded(container, &status) {
             status.state = Some(State {
                 terminated: Some(ContainerStateTerminated {
                     reason: Some("Completed".to_owned()),
-                    message: Some(FORGOTTEN.to_owned()),
+                    message: Some(INIT_STATUS_UNAVAILABLE.to_owned()),
                     ..ContainerStateTerminated::default()
                 }),
                 ..State::default()
@@ -162,27 +177,27 @@ impl Group<'_> {
             return status;
         }
         let waiting = self.input.waiting.get(&container.name);
-        if let Some(waiting) = waiting.filter(|_| self.begins(container)) {
+        if let Some(waiting) = waiting.filter(|_| self.will_start(container)) {
             let state = status.state.take().filter(|state| state.terminated.is_some());
             status.last_state = state.or(status.last_state);
-            status.state = Some(wait(&waiting.reason, &waiting.message));
+            status.state = Some(waiting_state(&waiting.reason, &waiting.message));
         }
         status
     }
 
-    /// Of the containers that are there: the newest is what it is, the one before it what it was.
-    fn seen(
+    /// Status of existing instances: the newest gives the state, the one before it the last state.
+    fn status_of_existing(
         &self,
         container: &core::Container,
         newest: &Container,
         old: Option<&ContainerStatus>,
     ) -> ContainerStatus {
-        let id = self.id(newest);
+        let id = self.container_id(newest);
         let mut status = ContainerStatus {
             name: container.name.clone(),
             image: newest.image.clone(),
             image_id: newest.image_id.clone(),
-            restart_count: count(newest),
+            restart_count: restart_count(newest),
             volume_mounts: self.mounts(container),
             allocated_resources: container.resources.as_ref().and_then(|own| own.requests.clone()),
             resources: Some(self.resources(container, newest)),
@@ -202,7 +217,7 @@ impl Group<'_> {
             }
         }
         status.state = Some(self.state(newest, old, &mut status.restart_count));
-        if let Some(before) = self.input.seen.all(&container.name).nth(1) {
+        if let Some(before) = self.input.snapshot.all(&container.name).nth(1) {
             let mut ignored = 0;
             status.last_state = Some(self.state(before, None, &mut ignored));
         }
@@ -210,37 +225,42 @@ impl Group<'_> {
         status
     }
 
-    fn state(&self, seen: &Container, old: Option<&ContainerStatus>, restarts: &mut i32) -> State {
+    fn state(
+        &self,
+        instance: &Container,
+        old: Option<&ContainerStatus>,
+        should_container_be_restarted: &mut i32,
+    ) -> State {
         let old_state = old.and_then(|old| old.state.as_ref());
         let old_count = old.map_or(0, |old| old.restart_count);
-        match &seen.state {
+        match &instance.state {
             ContainerState::Running { started } => {
                 let ended = old_state.is_some_and(|state| state.terminated.is_some());
-                if ended && old_count >= count(seen) {
-                    *restarts = old_count.saturating_add(1);
+                if ended && old_count >= restart_count(instance) {
+                    *should_container_be_restarted = old_count.saturating_add(1);
                 }
                 State {
                     running: Some(ContainerStateRunning {
-                        started_at: Some(seconds(*started)),
+                        started_at: Some(truncate_to_seconds(*started)),
                     }),
                     ..State::default()
                 }
             }
-            ContainerState::Exited(exit) => self.terminated(seen, exit),
-            // What was told to have ended did not begin again.
+            ContainerState::Exited(exit) => self.terminated(instance, exit),
+            // A container that was reported as terminated has not been started again.
             ContainerState::Unknown if old_state.is_some_and(|state| state.terminated.is_some()) => {
                 old_state.cloned().unwrap_or_default()
             }
             ContainerState::Unknown if old_state.is_some_and(|state| state.running.is_some()) => {
-                // It ran, and it does no more: to wait would be to have never run.
-                *restarts = old_count.saturating_add(1);
-                lost(
+                // It ran and its state is lost: reporting it as waiting would mean that it never ran.
+                *should_container_be_restarted = old_count.saturating_add(1);
+                lost_state(
                     if self.restarting_all {
                         RESTARTING_ALL
                     } else {
-                        UNKNOWN
+                        STATUS_UNKNOWN
                     },
-                    LOST,
+                    LOST_MESSAGE,
                 )
             }
             ContainerState::Created | ContainerState::Unknown => State {
@@ -250,31 +270,35 @@ impl Group<'_> {
         }
     }
 
-    fn terminated(&self, seen: &Container, exit: &Exit) -> State {
-        let left = self.input.messages.get(&seen.id).map_or("", String::as_str);
+    fn terminated(&self, instance: &Container, exit: &Exit) -> State {
+        let left = self.input.messages.get(&instance.id).map_or("", String::as_str);
         let parts = [&*exit.message, left].into_iter().filter(|part| !part.is_empty());
         let message = parts.collect::<Vec<_>>().join(": ");
         State {
             terminated: Some(ContainerStateTerminated {
-                container_id: Some(self.id(seen)),
+                container_id: Some(self.container_id(instance)),
                 exit_code: exit.code,
                 signal: None,
-                started_at: exit.started.map(seconds),
-                finished_at: Some(seconds(exit.finished)),
-                reason: some(&exit.reason),
-                message: some(&message),
+                started_at: exit.started.map(truncate_to_seconds),
+                finished_at: Some(truncate_to_seconds(exit.finished)),
+                reason: non_empty(&exit.reason),
+                message: non_empty(&message),
             }),
             ..State::default()
         }
     }
 
-    /// Of a container the runtime knows nothing of: it was not made yet, or it was removed.
-    fn missing(&self, container: &core::Container, old: Option<&ContainerStatus>) -> ContainerStatus {
+    /// Status of a container without an instance: not created yet, or removed.
+    fn status_of_missing(
+        &self,
+        container: &core::Container,
+        old: Option<&ContainerStatus>,
+    ) -> ContainerStatus {
         let mut status = ContainerStatus {
             name: container.name.clone(),
             image: container.image.clone().unwrap_or_default(),
             volume_mounts: self.mounts(container),
-            state: Some(wait(self.waits_for(), "")),
+            state: Some(waiting_state(self.default_waiting_reason(), "")),
             ..ContainerStatus::default()
         };
         let Some(old) = old else {
@@ -288,26 +312,26 @@ impl Group<'_> {
             status.last_state.clone_from(&old.last_state);
         }
         if self.restarting_all && state.waiting.is_none() {
-            status.state = Some(wait(RESTARTING_ALL, REMOVED_FOR_RESTART));
-            status.last_state = Some(lost(RESTARTING_ALL, REMOVED_FOR_RESTART));
+            status.state = Some(waiting_state(RESTARTING_ALL, REMOVED_FOR_RESTART));
+            status.last_state = Some(lost_state(RESTARTING_ALL, REMOVED_FOR_RESTART));
             status.restart_count = old.restart_count.saturating_add(1);
             return status;
         }
-        let told_end = status
+        let was_terminated = status
             .last_state
             .as_ref()
             .is_some_and(|last| last.terminated.is_some());
-        if state.running.is_some() && !told_end {
-            // Without an end that was told, waiting would put the pod back to Pending.
-            status.last_state = Some(lost(UNKNOWN, LOST_WHILE_RUNNING));
+        if state.running.is_some() && !was_terminated {
+            // Without a reported termination, waiting would reset the pod to Pending.
+            status.last_state = Some(lost_state(STATUS_UNKNOWN, LOST_WHILE_RUNNING));
             let deleted = self.input.pod.metadata.deletion_timestamp.is_some();
             status.restart_count += i32::from(!deleted);
         }
         status
     }
 
-    /// What containers wait for that nobody says anything of.
-    fn waits_for(&self) -> &'static str {
+    /// The default waiting reason.
+    fn default_waiting_reason(&self) -> &'static str {
         if self
             .spec
             .init_containers
@@ -319,45 +343,50 @@ impl Group<'_> {
         "ContainerCreating"
     }
 
-    /// Whether an init container must have ended well, for containers were made after it, though nothing tells of it any more.
-    fn was_initialized(&self, container: &core::Container, status: &ContainerStatus) -> bool {
+    /// Whether an init container must have succeeded, because regular containers exist, although the runtime has removed it.
+    fn must_have_succeeded(&self, container: &core::Container, status: &ContainerStatus) -> bool {
         let waits = status.state.as_ref().is_some_and(|state| state.waiting.is_some());
-        self.kind == Kind::Init
-            && !is_sidecar(container)
+        self.kind == ContainerType::Init
+            && !is_restartable_init_container(container)
             && waits
-            && self.input.seen.newest(&container.name).is_none()
+            && self.input.snapshot.newest(&container.name).is_none()
             && self
                 .spec
                 .containers
                 .iter()
-                .any(|regular| self.input.seen.newest(&regular.name).is_some())
+                .any(|regular| self.input.snapshot.newest(&regular.name).is_some())
     }
 
-    /// Whether the next thing that happens to the container is that it begins, so that it matters why it does not.
-    fn begins(&self, container: &core::Container) -> bool {
+    /// Whether the container will be started next, so that its waiting reason matters.
+    fn will_start(&self, container: &core::Container) -> bool {
         if self.input.pod.metadata.deletion_timestamp.is_some() {
             return false;
         }
-        match self.input.seen.newest(&container.name).map(|seen| &seen.state) {
+        match self
+            .input
+            .snapshot
+            .newest(&container.name)
+            .map(|instance| &instance.state)
+        {
             Some(ContainerState::Running { .. }) => false,
             Some(ContainerState::Exited(exit)) => {
-                let done = self.kind == Kind::Init && exit.code == 0;
-                !done && restarts(self.spec, container, exit.code)
+                let done = self.kind == ContainerType::Init && exit.code == 0;
+                !done && should_container_be_restarted(self.spec, container, exit.code)
             }
             None | Some(ContainerState::Created | ContainerState::Unknown) => true,
         }
     }
 
-    fn id(&self, seen: &Container) -> String {
-        format!("{}://{}", self.input.runtime, seen.id)
+    fn container_id(&self, instance: &Container) -> String {
+        format!("{}://{}", self.input.runtime, instance.id)
     }
 
-    /// What it has now: what was done to it while it runs, what it will get otherwise.
-    fn resources(&self, container: &core::Container, seen: &Container) -> ResourceRequirements {
+    /// Resources of a running container are the actuated ones, otherwise the allocated ones.
+    fn resources(&self, container: &core::Container, instance: &Container) -> ResourceRequirements {
         let allocated = container.resources.clone().unwrap_or_default();
         let actuated = self.input.actuated.get(&container.name);
         actuated
-            .filter(|_| seen.is_running())
+            .filter(|_| instance.is_running())
             .cloned()
             .unwrap_or(allocated)
     }
@@ -371,19 +400,20 @@ impl Group<'_> {
             name: mount.name.clone(),
             mount_path: mount.mount_path.clone(),
             read_only: mount.read_only.filter(|only| *only),
-            recursive_read_only: (mount.read_only == Some(true)).then(|| self.recursion(mount).to_owned()),
+            recursive_read_only: (mount.read_only == Some(true))
+                .then(|| self.recursive_read_only_status(mount).to_owned()),
             volume_status: None,
         };
         Some(mounts.iter().map(status).collect())
     }
 
-    fn recursion(&self, mount: &VolumeMount) -> &'static str {
+    fn recursive_read_only_status(&self, mount: &VolumeMount) -> &'static str {
         let private = matches!(mount.mount_propagation.as_deref(), None | Some("None"));
-        let asked = matches!(
+        let requested = matches!(
             mount.recursive_read_only.as_deref(),
             Some("IfPossible" | "Enabled")
         );
-        if asked && private && self.input.recursive_read_only {
+        if requested && private && self.input.recursive_read_only {
             "Enabled"
         } else {
             "Disabled"
@@ -391,33 +421,33 @@ impl Group<'_> {
     }
 }
 
-fn count(seen: &Container) -> i32 {
-    i32::try_from(seen.attempt).unwrap_or(i32::MAX)
+fn restart_count(instance: &Container) -> i32 {
+    i32::try_from(instance.attempt).unwrap_or(i32::MAX)
 }
 
-fn wait(reason: &str, message: &str) -> State {
+fn waiting_state(reason: &str, message: &str) -> State {
     State {
         waiting: Some(ContainerStateWaiting {
-            reason: some(reason),
-            message: some(message),
+            reason: non_empty(reason),
+            message: non_empty(message),
         }),
         ..State::default()
     }
 }
 
-/// The end of a container that nobody saw.
-pub(super) fn lost(reason: &str, message: &str) -> State {
+/// The state of a container whose exit was not observed.
+pub(super) fn lost_state(reason: &str, message: &str) -> State {
     State {
         terminated: Some(ContainerStateTerminated {
-            exit_code: KILLED,
-            reason: some(reason),
-            message: some(message),
+            exit_code: EXIT_CODE_SIGKILL,
+            reason: non_empty(reason),
+            message: non_empty(message),
             ..ContainerStateTerminated::default()
         }),
         ..State::default()
     }
 }
 
-fn some(text: &str) -> Option<String> {
+fn non_empty(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }

@@ -1,33 +1,34 @@
-//! The status of a pod, computed of what is there. Pure.
+//! Computes the status of a pod from the state of the runtime. Pure.
 //!
 //! ```text
-//! seen        what the runtime has of the pod, newest first
-//! restart     whether a container that ended is begun again
+//! snapshot    what the runtime has of the pod, newest first
+//! restart     whether an exited container is restarted
 //! containers  one status for each container
 //! phase       Pending, Running, Succeeded, Failed
 //! conditions  PodReadyToStartContainers, Initialized, Ready, ContainersReady, PodScheduled and those of others
 //! addresses   of the pod and of its node
-//! told        what of it is written while containers may still run, and what is left at the end
+//! merge       the status written while containers may still run, and the final status
 //! ```
 //!
-//! How it is used: [`status`] at each look at a pod; its answer is kept as the next [`Input::previous`], says by its phase
-//! whether the pod is over, and is written as [`told`] makes it. When everything of the pod is gone, [`ended`] has the last word.
+//! Usage: [`generate_api_pod_status`] at each sync of a pod. Its result is the next [`StatusInput::previous`], decides by its
+//! phase whether the pod has finished, and is written as [`merge_pod_status`] returns it. After everything of the pod was
+//! removed, [`terminated_status`] is the final status.
 //!
 //! Promises:
 //! - A pod that Succeeded or Failed stays so.
-//! - Counts of restarts never go down.
-//! - The time of a condition changes only with its status.
-//! - The same input gives the same status: an answer that equals what is written need not be written.
+//! - Restart counts never decrease.
+//! - The transition time of a condition changes only with its status.
+//! - The same input gives the same status: one that equals the written one need not be written.
 
 mod addresses;
 mod conditions;
 mod containers;
+mod merge;
 mod phase;
 pub mod restart;
-mod seen;
+mod snapshot;
 #[cfg(test)]
 mod tests;
-mod told;
 
 use std::collections::BTreeMap;
 
@@ -40,148 +41,157 @@ use k8s_openapi::{
 pub use self::{
     addresses::first_address,
     conditions::{ResizeInProgress, ResizePending},
-    seen::Seen,
-    told::{ended, rejected, told},
+    merge::{merge_pod_status, rejected_status, terminated_status},
+    snapshot::PodSnapshot,
 };
-use crate::{Facts, pod::spec::amounts, probes::ProbeResults, runtime::ContainerId};
+use crate::{Facts, pod::spec::pod_resources, probes::ProbeResults, runtime::ContainerId};
 
-/// What a status is computed of.
+/// StatusInput of [`generate_api_pod_status`].
 #[derive(Clone, Copy)]
-pub struct Input<'a> {
-    /// The pod as the API has it, with the resources that were allocated to it.
+pub struct StatusInput<'a> {
+    /// The pod of the API with its allocated resources.
     pub pod: &'a Pod,
-    /// What [`status`] gave the last time; `None` the first time since the agent began: then the API's counts.
+    /// The previous result; `None` after a start of the agent: then the status in the API counts.
     pub previous: Option<&'a PodStatus>,
     /// What the runtime has of the pod.
-    pub seen: &'a Seen,
-    /// What its probes found.
+    pub snapshot: &'a PodSnapshot,
+    /// Results of its probes.
     pub probes: &'a ProbeResults,
-    /// Why containers are not begun, by their names: `ImagePullBackOff`, `CrashLoopBackOff`, `CreateContainerConfigError` ...
-    pub waiting: &'a BTreeMap<String, Waiting>,
-    /// What containers that ended left as their message (file or log).
+    /// KillReason containers wait, by name: `ImagePullBackOff`, `CrashLoopBackOff`, `CreateContainerConfigError` ...
+    pub waiting: &'a BTreeMap<String, WaitingReason>,
+    /// Termination messages of exited containers.
     pub messages: &'a BTreeMap<ContainerId, String>,
-    /// The resources that running containers have by now, by their names, where these are not the allocated ones.
+    /// Resources that running containers have, by name, where they differ from the allocated ones.
     pub actuated: &'a BTreeMap<String, ResourceRequirements>,
-    /// The resize that waits, and the one under way.
+    /// The pending resize, and the one in progress.
     pub resize: (Option<&'a ResizePending>, Option<&'a ResizeInProgress>),
-    /// The name of the runtime: what stands before `://` in ids.
+    /// Name of the runtime: the scheme of container IDs.
     pub runtime: &'a str,
-    /// Whether the runtime can mount read-only what is below a read-only mount.
+    /// Whether the runtime supports recursive read-only mounts.
     pub recursive_read_only: bool,
-    /// What is known of the node.
+    /// Facts about the node.
     pub facts: &'a Facts,
-    /// Where the pod is on its way.
-    pub course: Course,
-    /// That its end was decided, and why.
-    pub end: Option<&'a End>,
-    /// The time.
+    /// State of the pod worker.
+    pub worker_state: PodWorkerState,
+    /// KillReason the pod is terminated, if the node decided so.
+    pub termination_cause: Option<&'a TerminationCause>,
+    /// Current time.
     pub now: Timestamp,
 }
 
-/// Why a container is not begun.
+/// KillReason a container waits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Waiting {
-    /// In a word.
+pub struct WaitingReason {
+    /// CamelCase reason.
     pub reason: String,
-    /// In a sentence.
+    /// Message for people.
     pub message: String,
 }
 
-/// Where a pod is on its way.
+/// State of the worker of a pod.
+// upstream: pkg/kubelet/pod_workers.go PodWorkerState
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Course {
-    /// Its containers are begun, and begun again.
+pub enum PodWorkerState {
+    /// Containers are started and restarted.
     #[default]
-    Living,
-    /// Its containers are ended; some may still run.
-    Stopping,
-    /// None of its containers runs, or ever will.
-    Stopped,
+    Syncing,
+    /// Containers are being stopped; some may still run.
+    Terminating,
+    /// No container runs, or ever will again.
+    Terminated,
 }
 
-/// That a pod has to end, whatever its containers say: it becomes Failed.
+/// KillReason a pod has to terminate, whatever its containers do: its phase becomes Failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct End {
-    /// In a word: `Evicted`, `DeadlineExceeded`, `Terminated` ...
+pub struct TerminationCause {
+    /// CamelCase reason: `Evicted`, `DeadlineExceeded`, `Terminated` ...
     pub reason: String,
-    /// In a sentence.
+    /// Message for people.
     pub message: String,
-    /// Whether it is the node that ends it: then it gets the condition `DisruptionTarget`.
+    /// Whether the pod gets the condition `DisruptionTarget`.
     pub disruption: bool,
 }
 
 // --- Status ---
 
-/// The status of a pod.
-pub fn status(input: &Input<'_>) -> PodStatus {
-    let nothing = (PodSpec::default(), PodStatus::default());
+/// Computes the status of a pod.
+// upstream: pkg/kubelet/kubelet_pods.go generateAPIPodStatus
+pub fn generate_api_pod_status(input: &StatusInput<'_>) -> PodStatus {
+    let no_spec = PodSpec::default();
+    let no_status = PodStatus::default();
     let pod = input.pod;
-    let spec = pod.spec.as_ref().unwrap_or(&nothing.0);
-    let api = pod.status.as_ref().unwrap_or(&nothing.1);
+    let spec = pod.spec.as_ref().unwrap_or(&no_spec);
+    let api = pod.status.as_ref().unwrap_or(&no_status);
     let old = input.previous.unwrap_or(api);
 
     let mut status = PodStatus {
-        qos_class: Some(amounts::qos(pod).to_owned()),
+        qos_class: Some(pod_resources::pod_qos(pod).to_owned()),
         ..PodStatus::default()
     };
-    containers::fill(&mut status, input, spec, old);
-    containers::probe(&mut status, input, spec, api);
-    status.phase = Some(phase::phase(input, spec, &status).to_owned());
-    settle(&mut status, input, api, old);
-    conditions::fill(&mut status, input, spec, api, old);
-    addresses::fill(&mut status, input, spec, api, old);
-    let resources = amounts::effective(pod);
+    containers::fill_statuses(&mut status, input, spec, old);
+    containers::fill_readiness(&mut status, input, spec, api);
+    status.phase = Some(phase::get_phase(input, spec, &status).to_owned());
+    resolve_phase(&mut status, input, api, old);
+    conditions::fill_conditions(&mut status, input, spec, api, old);
+    addresses::fill_addresses(&mut status, input, spec, api, old);
+    let resources = pod_resources::pod_requests_and_limits(pod);
     status.allocated_resources.clone_from(&resources.requests);
-    // What is not begun has what it will get, what runs has what holds.
+    // A pending pod reports what it will get, a running one what is enforced.
     let runs = status.phase.as_deref() == Some(phase::RUNNING);
-    status.resources = Some(if runs { amounts::enforced(pod) } else { resources });
-    told::date(&mut status, old, input.now);
+    status.resources = Some(if runs {
+        pod_resources::enforced_resources(pod)
+    } else {
+        resources
+    });
+    merge::set_start_time(&mut status, old, input.now);
     status.observed_generation = pod.metadata.generation.max(old.observed_generation);
     status.volume_health.clone_from(&old.volume_health);
-    told::normalize(&mut status, spec);
+    merge::normalize_status(&mut status, spec);
     status
 }
 
-/// The phase against what was told before, and the reason and message that belong to it.
-fn settle(status: &mut PodStatus, input: &Input<'_>, api: &PodStatus, old: &PodStatus) {
-    let said = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
-    if !is_over(status) {
-        let before = [old, api].into_iter().find(|before| is_over(before));
+/// Keeps a terminal phase, and sets the reason and message that belong to the phase.
+fn resolve_phase(status: &mut PodStatus, input: &StatusInput<'_>, api: &PodStatus, old: &PodStatus) {
+    let non_empty = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+    if !is_terminal(status) {
+        let before = [old, api].into_iter().find(|before| is_terminal(before));
         if let Some(before) = before {
             status.phase.clone_from(&before.phase);
         }
     }
     if status.phase == old.phase {
-        status.reason = said(&old.reason).or_else(|| said(&api.reason));
-        status.message = said(&old.message).or_else(|| said(&api.message));
+        status.reason = non_empty(&old.reason).or_else(|| non_empty(&api.reason));
+        status.message = non_empty(&old.message).or_else(|| non_empty(&api.message));
     }
-    if let Some(end) = input.end {
+    if let Some(end) = input.termination_cause {
         status.phase = Some(phase::FAILED.to_owned());
         status.reason = Some(end.reason.clone());
         status.message = Some(end.message.clone());
     }
-    if is_over(api) {
+    if is_terminal(api) {
         status.phase.clone_from(&api.phase);
     }
 }
 
-/// Whether a pod with that status has ended for good.
-pub fn is_over(status: &PodStatus) -> bool {
+/// Whether the phase is terminal.
+// upstream: pkg/api/v1/pod/util.go IsPodPhaseTerminal
+pub fn is_terminal(status: &PodStatus) -> bool {
     matches!(status.phase.as_deref(), Some(phase::SUCCEEDED | phase::FAILED))
 }
 
-/// Whether a pod comes from a file of this machine, and not from the API.
-fn is_static(pod: &Pod) -> bool {
+/// Whether a pod comes from a manifest file.
+// upstream: pkg/kubelet/types/pod_update.go IsStaticPod
+fn is_static_pod(pod: &Pod) -> bool {
     let annotations = pod.metadata.annotations.as_ref();
     let source = annotations.and_then(|annotations| annotations.get("kubernetes.io/config.source"));
     source.is_some_and(|source| source != "api")
 }
 
-/// A time as statuses have it, in whole seconds.
-fn seconds(at: Timestamp) -> Time {
+/// A timestamp in whole seconds, as statuses have it.
+fn truncate_to_seconds(at: Timestamp) -> Time {
     Time(Timestamp::from_second(at.as_second()).unwrap_or(at))
 }
 
-fn condition<'a>(conditions: Option<&'a Vec<PodCondition>>, kind: &str) -> Option<&'a PodCondition> {
+fn find_condition<'a>(conditions: Option<&'a Vec<PodCondition>>, kind: &str) -> Option<&'a PodCondition> {
     conditions?.iter().find(|condition| condition.type_ == kind)
 }

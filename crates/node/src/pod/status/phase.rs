@@ -1,12 +1,12 @@
-//! Pending, Running, Succeeded or Failed.
+//! The phase of a pod: Pending, Running, Succeeded or Failed.
 
 use k8s_openapi::api::core::v1::{Container, ContainerStateTerminated, ContainerStatus, PodSpec, PodStatus};
 
 use super::{
-    Course, Input,
+    PodWorkerState, StatusInput,
     containers::RESTARTING_ALL,
-    is_static,
-    restart::{is_sidecar, restarts},
+    is_static_pod,
+    restart::{is_restartable_init_container, should_container_be_restarted},
 };
 
 pub(super) const PENDING: &str = "Pending";
@@ -14,52 +14,54 @@ pub(super) const RUNNING: &str = "Running";
 pub(super) const SUCCEEDED: &str = "Succeeded";
 pub(super) const FAILED: &str = "Failed";
 
-/// How many containers are how.
+/// Number of containers by state.
 #[derive(Debug, Default)]
-struct Counts {
-    /// Init containers that have yet to end.
+struct ContainerCounts {
+    /// Init containers that have not completed.
     initializing: usize,
-    /// Sidecars that have yet to be up.
+    /// Sidecars that have not started.
     sidecars_starting: usize,
-    /// Init containers that failed, and are not begun again.
+    /// Init containers that failed, and are not restarted.
     initialization_failed: usize,
-    /// Containers and sidecars of which nothing is known.
+    /// Containers and sidecars without a known state.
     unknown: usize,
     running: usize,
-    /// Not begun yet.
+    /// Not started yet.
     waiting: usize,
-    /// Containers that ended.
+    /// Exited containers.
     stopped: usize,
-    /// Those of them that are not begun again.
+    /// Exited containers that are not restarted.
     stopped_for_good: usize,
-    /// Those of them that ended well.
+    /// Exited containers with exit code 0.
     succeeded: usize,
 }
 
-/// How a container is, of what its status says.
-enum How<'a> {
+/// State of a container by its status.
+enum ContainerPhase<'a> {
     Unknown,
     Running {
         started: bool,
     },
     Terminated(&'a ContainerStateTerminated),
-    /// Not begun again yet, after it ended.
+    /// WaitingReason for a restart.
     WaitingAgain(&'a ContainerStateTerminated),
-    Waiting,
+    WaitingReason,
 }
 
-/// The phase by the statuses of the containers alone.
-pub(super) fn phase(input: &Input<'_>, spec: &PodSpec, status: &PodStatus) -> &'static str {
-    let counts = Counts::of(spec, status);
-    // Sidecars that are begun again do not put back a pod whose containers ran.
-    let began = input.seen.active().any(|seen| {
+/// The phase by the statuses of the containers.
+// upstream: pkg/kubelet/kubelet_pods.go getPhase
+pub(super) fn get_phase(input: &StatusInput<'_>, spec: &PodSpec, status: &PodStatus) -> &'static str {
+    let counts = ContainerCounts::of(spec, status);
+    // A restarted sidecar does not reset a pod whose regular containers have started.
+    let has_started_regular = input.snapshot.active().any(|instance| {
         let mut names = spec.containers.iter().map(|container| &container.name);
-        names.any(|name| *name == seen.name)
+        names.any(|name| *name == instance.name)
     });
     if counts.initialization_failed > 0 {
         return FAILED;
     }
-    if counts.initializing > 0 || (counts.sidecars_starting > 0 && !began) || counts.waiting > 0 {
+    if counts.initializing > 0 || (counts.sidecars_starting > 0 && !has_started_regular) || counts.waiting > 0
+    {
         return PENDING;
     }
     if counts.unknown > 0 || (counts.running == 0 && counts.stopped == 0) {
@@ -68,8 +70,8 @@ pub(super) fn phase(input: &Input<'_>, spec: &PodSpec, status: &PodStatus) -> &'
     if counts.running > 0 {
         return RUNNING;
     }
-    let ended = input.course == Course::Stopped && !is_static(input.pod);
-    if !ended && counts.stopped != counts.stopped_for_good {
+    let exited = input.worker_state == PodWorkerState::Terminated && !is_static_pod(input.pod);
+    if !exited && counts.stopped != counts.stopped_for_good {
         return RUNNING;
     }
     if counts.stopped == counts.succeeded {
@@ -78,94 +80,98 @@ pub(super) fn phase(input: &Input<'_>, spec: &PodSpec, status: &PodStatus) -> &'
     FAILED
 }
 
-// --- Counts ---
+// --- ContainerCounts ---
 
-impl Counts {
+impl ContainerCounts {
     fn of(spec: &PodSpec, status: &PodStatus) -> Self {
-        let mut counts = Counts::default();
+        let mut counts = ContainerCounts::default();
         let init = status.init_container_statuses.as_deref().unwrap_or_default();
         for container in spec.init_containers.iter().flatten() {
-            let how = how(init, container);
-            if is_sidecar(container) {
-                counts.sidecar(&how);
+            let container_phase = container_phase(init, container);
+            if is_restartable_init_container(container) {
+                counts.sidecar(&container_phase);
             } else {
-                counts.init(&how, spec, container);
+                counts.init(&container_phase, spec, container);
             }
         }
         let regular = status.container_statuses.as_deref().unwrap_or_default();
         for container in &spec.containers {
-            counts.regular(&how(regular, container), spec, container);
+            counts.regular(&container_phase(regular, container), spec, container);
         }
         counts
     }
 
-    fn init(&mut self, how: &How<'_>, spec: &PodSpec, container: &Container) {
-        match how {
-            How::Terminated(ended) | How::WaitingAgain(ended) => {
-                if ended.exit_code != 0 && !again(spec, container, ended) {
+    fn init(&mut self, container_phase: &ContainerPhase<'_>, spec: &PodSpec, container: &Container) {
+        match container_phase {
+            ContainerPhase::Terminated(exited) | ContainerPhase::WaitingAgain(exited) => {
+                if exited.exit_code != 0 && !will_restart(spec, container, exited) {
                     self.initialization_failed += 1;
                 }
             }
-            How::Unknown | How::Running { .. } | How::Waiting => self.initializing += 1,
+            ContainerPhase::Unknown | ContainerPhase::Running { .. } | ContainerPhase::WaitingReason => {
+                self.initializing += 1
+            }
         }
     }
 
-    /// Sidecars that ended do not count: the pod ends without them.
-    fn sidecar(&mut self, how: &How<'_>) {
-        match how {
-            How::Unknown => self.unknown += 1,
-            How::Running { started } => {
+    /// Exited sidecars do not count: the pod finishes without them.
+    fn sidecar(&mut self, container_phase: &ContainerPhase<'_>) {
+        match container_phase {
+            ContainerPhase::Unknown => self.unknown += 1,
+            ContainerPhase::Running { started } => {
                 self.running += 1;
                 self.sidecars_starting += usize::from(!started);
             }
-            How::Waiting => {
+            ContainerPhase::WaitingReason => {
                 self.waiting += 1;
                 self.sidecars_starting += 1;
             }
-            How::Terminated(_) | How::WaitingAgain(_) => {}
+            ContainerPhase::Terminated(_) | ContainerPhase::WaitingAgain(_) => {}
         }
     }
 
-    fn regular(&mut self, how: &How<'_>, spec: &PodSpec, container: &Container) {
-        let (How::Terminated(ended) | How::WaitingAgain(ended)) = how else {
-            match how {
-                How::Running { .. } => self.running += 1,
-                How::Waiting => self.waiting += 1,
+    fn regular(&mut self, container_phase: &ContainerPhase<'_>, spec: &PodSpec, container: &Container) {
+        let (ContainerPhase::Terminated(exited) | ContainerPhase::WaitingAgain(exited)) = container_phase
+        else {
+            match container_phase {
+                ContainerPhase::Running { .. } => self.running += 1,
+                ContainerPhase::WaitingReason => self.waiting += 1,
                 _ => self.unknown += 1,
             }
             return;
         };
         self.stopped += 1;
-        self.stopped_for_good += usize::from(!again(spec, container, ended));
-        let well = matches!(how, How::Terminated(_)) && ended.exit_code == 0;
-        self.succeeded += usize::from(well);
+        self.stopped_for_good += usize::from(!will_restart(spec, container, exited));
+        let has_succeeded = matches!(container_phase, ContainerPhase::Terminated(_)) && exited.exit_code == 0;
+        self.succeeded += usize::from(has_succeeded);
     }
 }
 
-fn again(spec: &PodSpec, container: &Container, ended: &ContainerStateTerminated) -> bool {
-    ended.reason.as_deref() == Some(RESTARTING_ALL) || restarts(spec, container, ended.exit_code)
+fn will_restart(spec: &PodSpec, container: &Container, exited: &ContainerStateTerminated) -> bool {
+    exited.reason.as_deref() == Some(RESTARTING_ALL)
+        || should_container_be_restarted(spec, container, exited.exit_code)
 }
 
-fn how<'a>(statuses: &'a [ContainerStatus], container: &Container) -> How<'a> {
+fn container_phase<'a>(statuses: &'a [ContainerStatus], container: &Container) -> ContainerPhase<'a> {
     let Some(status) = statuses.iter().find(|status| status.name == container.name) else {
-        return How::Unknown;
+        return ContainerPhase::Unknown;
     };
     let Some(state) = &status.state else {
-        return How::Unknown;
+        return ContainerPhase::Unknown;
     };
     if state.running.is_some() {
         let started = status.started == Some(true);
-        return How::Running { started };
+        return ContainerPhase::Running { started };
     }
-    if let Some(ended) = &state.terminated {
-        return How::Terminated(ended);
+    if let Some(exited) = &state.terminated {
+        return ContainerPhase::Terminated(exited);
     }
     if state.waiting.is_none() {
-        return How::Unknown;
+        return ContainerPhase::Unknown;
     }
     let last = status
         .last_state
         .as_ref()
         .and_then(|last| last.terminated.as_ref());
-    last.map_or(How::Waiting, How::WaitingAgain)
+    last.map_or(ContainerPhase::WaitingReason, ContainerPhase::WaitingAgain)
 }

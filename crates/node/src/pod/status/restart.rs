@@ -1,21 +1,26 @@
-//! Whether a container that ended is begun again.
+//! Whether an exited container is restarted.
 
 use k8s_openapi::api::core::v1::{Container, ContainerRestartRule, PodSpec, PodStatus};
 
-use super::Seen;
+use super::PodSnapshot;
 use crate::runtime::ContainerState;
 
-/// The action of a rule by which the end of one container begins all of them again.
+/// Action of a restart rule that should_container_be_restarted all containers of the pod (KEP-5532).
 const RESTART_ALL: &str = "RestartAllContainers";
 
-/// Whether an init container runs along with what comes after it.
-pub fn is_sidecar(container: &Container) -> bool {
+/// Whether an init container is a sidecar (KEP-753).
+// upstream: pkg/api/v1/pod/util.go IsRestartableInitContainer
+pub fn is_restartable_init_container(container: &Container) -> bool {
     container.restart_policy.as_deref() == Some("Always")
 }
 
-/// Whether a container that ended with that code is begun again, by its own rules and policy, or by the pod's.
-pub fn restarts(spec: &PodSpec, container: &Container, code: i32) -> bool {
-    let rule = container.restart_policy.as_ref().and(rule(container, code));
+/// Whether a container that exited with this code is restarted, by its own rules and policy or by the pod's policy.
+// upstream: pkg/api/v1/pod/util.go ContainerShouldRestart
+pub fn should_container_be_restarted(spec: &PodSpec, container: &Container, code: i32) -> bool {
+    let rule = container
+        .restart_policy
+        .as_ref()
+        .and(find_matching_restart_rule(container, code));
     if rule.is_some_and(|rule| ["Restart", RESTART_ALL].contains(&&*rule.action)) {
         return true;
     }
@@ -27,8 +32,9 @@ pub fn restarts(spec: &PodSpec, container: &Container, code: i32) -> bool {
     }
 }
 
-/// The container's first rule that the code falls under.
-fn rule(container: &Container, code: i32) -> Option<&ContainerRestartRule> {
+/// The first restart rule that matches the exit code.
+// upstream: pkg/api/v1/pod/util.go FindMatchingContainerRestartRule
+fn find_matching_restart_rule(container: &Container, code: i32) -> Option<&ContainerRestartRule> {
     let mut rules = container.restart_policy_rules.iter().flatten();
     rules.find(|rule| {
         let Some(codes) = &rule.exit_codes else {
@@ -43,26 +49,34 @@ fn rule(container: &Container, code: i32) -> Option<&ContainerRestartRule> {
     })
 }
 
-/// Whether the end of some container can begin all of them again.
-pub fn may_restart_all(spec: &PodSpec) -> bool {
-    let mut rules = begun(spec).flat_map(|container| container.restart_policy_rules.iter().flatten());
+/// Whether some restart rule should_container_be_restarted all containers.
+// upstream: pkg/api/v1/pod/util.go AllContainersCouldRestart
+pub fn could_restart_all(spec: &PodSpec) -> bool {
+    let mut rules =
+        all_containers(spec).flat_map(|container| container.restart_policy_rules.iter().flatten());
     rules.any(|rule| rule.action == RESTART_ALL)
 }
 
-/// Whether all containers are to be removed and begun again: one ended by such a rule, or this is under way already.
-pub fn restarts_all(spec: &PodSpec, seen: &Seen, told: &PodStatus) -> bool {
-    let under_way = super::condition(told.conditions.as_ref(), super::conditions::RESTARTING);
+/// Whether all containers have to be removed and restarted: one exited and a rule says so, or this is in progress already.
+// upstream: pkg/kubelet/container/helpers.go ShouldAllContainersRestart
+pub fn should_all_containers_restart(spec: &PodSpec, snapshot: &PodSnapshot, status: &PodStatus) -> bool {
+    let under_way = super::find_condition(
+        status.conditions.as_ref(),
+        super::conditions::ALL_CONTAINERS_RESTARTING,
+    );
     if under_way.is_some_and(|condition| condition.status == "True") {
         return true;
     }
-    begun(spec).any(|container| {
-        let Some(ContainerState::Exited(exit)) = seen.newest(&container.name).map(|seen| &seen.state) else {
+    all_containers(spec).any(|container| {
+        let Some(ContainerState::Exited(exit)) =
+            snapshot.newest(&container.name).map(|instance| &instance.state)
+        else {
             return false;
         };
-        rule(container, exit.code).is_some_and(|rule| rule.action == RESTART_ALL)
+        find_matching_restart_rule(container, exit.code).is_some_and(|rule| rule.action == RESTART_ALL)
     })
 }
 
-fn begun(spec: &PodSpec) -> impl Iterator<Item = &Container> {
+fn all_containers(spec: &PodSpec) -> impl Iterator<Item = &Container> {
     spec.init_containers.iter().flatten().chain(&spec.containers)
 }

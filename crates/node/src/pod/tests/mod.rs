@@ -1,7 +1,7 @@
-//! Pods against a runtime and an API in memory, with paused time.
+//! PodManager against a runtime and an API in memory, with paused time.
 
-mod cuts;
-mod ends;
-mod lives;
-mod plans;
-mod stage;
+mod actions;
+mod harness;
+mod interruptions;
+mod lifecycle;
+mod termination;

@@ -49,7 +49,8 @@ fn an_agent_that_begins_spreads_its_looks_at_what_is_there() {
         ProbeKind::Liveness,
         &probe(json!({"periodSeconds": 10, "initialDelaySeconds": 30})),
     );
-    let (old, young) = (Duration::from_hours(1), Duration::from_secs(1));
+    let old = Duration::from_hours(1);
+    let young = Duration::from_secs(1);
     let up = Duration::from_secs(2);
     assert_eq!(times.first(old, up, 0.25), Duration::from_millis(2500));
     // What it began itself comes when it is due, and what is not due yet does not come earlier.

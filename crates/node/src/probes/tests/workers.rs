@@ -17,7 +17,7 @@ use tokio::{sync::watch, task::JoinSet, time::sleep};
 
 use crate::{
     Facts, PodIdentity,
-    pod::status::Seen,
+    pod::status::PodSnapshot,
     probes::{Outcome, ProbeKind, Prober},
     runtime::{
         ContainerId, ContainerSpec, ExecOutput, Runtime, SandboxSpec,
@@ -100,8 +100,8 @@ impl World {
         id
     }
 
-    async fn seen(&self) -> Seen {
-        Seen::new(
+    async fn snapshot(&self) -> PodSnapshot {
+        PodSnapshot::new(
             self.runtime.sandboxes().await.unwrap(),
             self.runtime.containers().await.unwrap(),
         )
@@ -109,7 +109,7 @@ impl World {
 
     /// As the worker of the pod does whenever something happened.
     async fn keep(&self, pod: &Pod) {
-        self.prober.keep(pod, &self.seen().await);
+        self.prober.keep(pod, &self.snapshot().await);
     }
 
     fn answer(&self, code: i32) {

@@ -46,7 +46,8 @@ async fn events(
     connection: &Connection,
     owner: &Owner,
 ) -> Result<Option<BoxStream<'static, Change>>, Failure> {
-    let (connection, owner) = (connection.clone(), owner.clone());
+    let connection = connection.clone();
+    let owner = owner.clone();
     let mut call = Box::pin(async move {
         connection
             .stream(method::GET_CONTAINER_EVENTS, messages::Nothing {}, FOREVER)
@@ -116,7 +117,8 @@ async fn compared(
     let first = snapshot(&connection, &owner, limit).await?;
     let ticks = interval_at(Instant::now() + RELIST, RELIST);
     let lists = stream::unfold((first, ticks), move |(before, mut ticks)| {
-        let (connection, owner) = (connection.clone(), owner.clone());
+        let connection = connection.clone();
+        let owner = owner.clone();
         async move {
             ticks.tick().await;
             // A runtime that cannot be asked ends the stream: whoever listens begins again, and lists.

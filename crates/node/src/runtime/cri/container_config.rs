@@ -250,7 +250,8 @@ mod tests {
             propagation: Propagation::Private,
             ..host.clone()
         };
-        let (host, image) = (mount(&host), mount(&image));
+        let host = mount(&host);
+        let image = mount(&image);
         assert_eq!((host.host_path.as_str(), host.propagation), ("/data", 2));
         assert!(host.readonly && host.recursive_read_only && host.image.is_none());
         assert_eq!(

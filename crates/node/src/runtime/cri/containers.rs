@@ -169,9 +169,12 @@ impl Cri {
         let missing = || RuntimeError::NotFound(format!("no container {id}"));
         let log = log_path(&status.ok_or_else(missing)?)
             .ok_or_else(|| RuntimeError::Unsupported(format!("container {id} writes no log")))?;
-        let (connection, limit, id) = (self.connection.clone(), self.limits.query, id.clone());
+        let connection = self.connection.clone();
+        let limit = self.limits.query;
+        let id = id.clone();
         let alive: logs::Alive = Box::new(move || {
-            let (connection, id) = (connection.clone(), id.clone());
+            let connection = connection.clone();
+            let id = id.clone();
             async move {
                 let status: Result<messages::ContainerStatusResponse, _> = connection
                     .call(method::CONTAINER_STATUS, status_request(&id.0, false), limit)

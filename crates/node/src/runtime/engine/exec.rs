@@ -114,7 +114,9 @@ impl Engine {
             .take_over(&path, Bytes::new(), QUICK)
             .await
             .map_err(|error| self.failed(error, "attach to container"))?;
-        let (client, place, id) = (Arc::clone(&self.client), self.place.clone(), id.0.clone());
+        let client = Arc::clone(&self.client);
+        let place = self.place.clone();
+        let id = id.0.clone();
         let resizing = Resizing::new(Arc::clone(&client), format!("/containers/{id}/resize"));
         let end = async move {
             let path = format!("/containers/{id}/json");
@@ -159,7 +161,9 @@ impl Engine {
             .take_over(&format!("/exec/{exec}/start"), Bytes::from(body), QUICK)
             .await
             .map_err(|error| self.failed(error, "exec in container"))?;
-        let (client, place, exec) = (Arc::clone(&self.client), self.place.clone(), exec.to_owned());
+        let client = Arc::clone(&self.client);
+        let place = self.place.clone();
+        let exec = exec.to_owned();
         let resizing = Resizing::new(Arc::clone(&client), format!("/exec/{exec}/resize"));
         let end = async move { exit_code(&client, &place, &exec).await };
         Ok(attached(upgraded, spec, resizing, end))

@@ -34,7 +34,8 @@ pub(super) struct Disk {
 /// Looks at the machine. What cannot be read is nothing.
 pub(super) async fn look(folder: &Path) -> Machine {
     let read = |file| async move { tokio::fs::read_to_string(file).await.unwrap_or_default() };
-    let (stat, memory) = (read("/proc/stat").await, read("/proc/meminfo").await);
+    let stat = read("/proc/stat").await;
+    let memory = read("/proc/meminfo").await;
     let mut machine = parse(&stat, &memory);
     if let Ok(found) = rustix::fs::statvfs(folder) {
         machine.disk = Disk {

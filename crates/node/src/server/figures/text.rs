@@ -189,7 +189,8 @@ fn written(families: &[Family], time: Timestamp) -> String {
 
 /// Nanoseconds as seconds, with no more digits than there are.
 fn seconds(nanoseconds: u64) -> String {
-    let (whole, rest) = (nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000);
+    let whole = nanoseconds / 1_000_000_000;
+    let rest = nanoseconds % 1_000_000_000;
     let text = format!("{whole}.{rest:09}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }

@@ -220,7 +220,8 @@ mod tests {
         let (terminal, mut seen) = mpsc::channel(4);
         let (input, mut process_input) = duplex(64);
         let (mut process_output, output) = duplex(64);
-        let (out, error) = (Told::default(), Told::default());
+        let out = Told::default();
+        let error = Told::default();
         let process = async move {
             let mut all = Vec::new();
             process_input.read_to_end(&mut all).await.unwrap();

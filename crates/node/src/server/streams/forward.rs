@@ -257,12 +257,14 @@ where
     let serving = async {
         for (at, port) in asked.iter().enumerate() {
             let number = u8::try_from(2 * at).map_err(io::Error::other)?;
-            let (data, errors) = (writer.channel(number), writer.channel(number + 1));
+            let data = writer.channel(number);
+            let errors = writer.channel(number + 1);
             // Each channel begins with its port.
             for channel in [&data, &errors] {
                 channel.write(Bytes::copy_from_slice(&port.to_le_bytes())).await?;
             }
-            let (port, ports) = (*port, Arc::clone(&ports));
+            let port = *port;
+            let ports = Arc::clone(&ports);
             let Some(mut input) = inputs.get_mut(2 * at).and_then(Option::take) else {
                 continue;
             };
@@ -350,8 +352,11 @@ mod tests {
 
     /// What comes on the two streams until both have ended, or one is broken off.
     async fn answer(client: &mut DuplexStream) -> (String, String) {
-        let (mut decoder, mut buffer) = (Decoder::new(), BytesMut::new());
-        let (mut data, mut error, mut ended) = (Vec::new(), Vec::new(), 0);
+        let mut decoder = Decoder::new();
+        let mut buffer = BytesMut::new();
+        let mut data = Vec::new();
+        let mut error = Vec::new();
+        let mut ended = 0;
         while ended < 2 {
             client.read_buf(&mut buffer).await.unwrap();
             while let Some(frame) = decoder.decode(&mut buffer).unwrap() {

@@ -146,7 +146,11 @@ async fn gather(
         .iter()
         .filter(|wanted| **wanted)
         .count();
-    let (mut stdin, mut stdout, mut stderr, mut error, mut resize) = (None, None, None, None, None);
+    let mut stdin = None;
+    let mut stdout = None;
+    let mut stderr = None;
+    let mut error = None;
+    let mut resize = None;
     while missing > 0 {
         let Some(stream) = streams.recv().await else {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -265,7 +269,8 @@ mod tests {
         let (client, server) = duplex(1 << 16);
         let mut client = WebSocketStream::from_raw_socket(client, Role::Client, None).await;
         let carrier = Carrier::WebSocket("v5.channel.k8s.io".to_owned());
-        let (spec, task) = (spec(), task());
+        let spec = spec();
+        let task = task();
         let server = converse(server, &carrier, &spec, &task, async { Ok(cat()) }.boxed());
         let conversation = async {
             client
@@ -297,7 +302,8 @@ mod tests {
     async fn a_process_is_talked_to_over_spdy() {
         let (mut client, server) = duplex(1 << 16);
         let carrier = Carrier::Spdy("v4.channel.k8s.io".to_owned());
-        let (spec, task) = (spec(), task());
+        let spec = spec();
+        let task = task();
         let server = converse(server, &carrier, &spec, &task, async { Ok(cat()) }.boxed());
         let conversation = async {
             let mut encoder = Encoder::new();
@@ -320,8 +326,10 @@ mod tests {
                 .write_all(&encoder.encode(&data(true, Bytes::new())))
                 .await
                 .unwrap();
-            let (mut decoder, mut buffer) = (Decoder::new(), BytesMut::new());
-            let (mut output, mut error) = (Vec::new(), Vec::new());
+            let mut decoder = Decoder::new();
+            let mut buffer = BytesMut::new();
+            let mut output = Vec::new();
+            let mut error = Vec::new();
             let mut ended = 0;
             while ended < 2 {
                 client.read_buf(&mut buffer).await.unwrap();
@@ -360,7 +368,8 @@ mod tests {
         };
         drop(client);
         let carrier = Carrier::WebSocket(String::new());
-        let (spec, task) = (spec(), task());
+        let spec = spec();
+        let task = task();
         let done = converse(server, &carrier, &spec, &task, async { Ok(attached) }.boxed()).await;
         assert!(done.is_err());
         assert_eq!(Arc::strong_count(&alive), 1);
@@ -370,7 +379,8 @@ mod tests {
     async fn who_begins_no_streams_is_not_waited_for_for_ever() {
         let (_client, server) = duplex(1 << 16);
         let carrier = Carrier::Spdy("v4.channel.k8s.io".to_owned());
-        let (spec, task) = (spec(), task());
+        let spec = spec();
+        let task = task();
         let done = converse(server, &carrier, &spec, &task, async { Ok(cat()) }.boxed()).await;
         assert_eq!(
             done.unwrap_err().to_string(),

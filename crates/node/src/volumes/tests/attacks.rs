@@ -124,13 +124,13 @@ async fn a_link_that_is_exchanged_while_we_look_wins_nothing() {
     symlink(&outside, volume.join("bad")).unwrap();
     fs::create_dir(volume.join("swapped")).unwrap();
 
-    let is_over = AtomicBool::new(false);
+    let is_terminal = AtomicBool::new(false);
     let mut mounted = 0;
     std::thread::scope(|scope| {
         // Exchanges the folder and the link, without a moment in which neither is there.
         scope.spawn(|| {
             let folder = fs::File::open(&volume).unwrap();
-            while !is_over.load(Ordering::Relaxed) {
+            while !is_terminal.load(Ordering::Relaxed) {
                 for name in ["good", "bad"] {
                     let how = rustix::fs::RenameFlags::EXCHANGE;
                     rustix::fs::renameat_with(&folder, name, &folder, "swapped", how).unwrap();
@@ -149,7 +149,7 @@ async fn a_link_that_is_exchanged_while_we_look_wins_nothing() {
                 }
             }
         });
-        is_over.store(true, Ordering::Relaxed);
+        is_terminal.store(true, Ordering::Relaxed);
     });
     assert!(outside.join("deeper/secret").exists());
     world.volumes.tear_down(&identity()).await.unwrap();

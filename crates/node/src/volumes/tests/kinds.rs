@@ -144,7 +144,8 @@ async fn secrets_and_tokens_are_in_memory_and_the_groups() {
         json!([{"name": "keys", "mountPath": "/k"}, {"name": "all", "mountPath": "/a"}]),
     );
     world.prepare(&pod).await.unwrap();
-    let (keys, all) = (world.volume("secret", "keys"), world.volume("projected", "all"));
+    let keys = world.volume("secret", "keys");
+    let all = world.volume("projected", "all");
     for volume in [&keys, &all] {
         assert_eq!(mount_table::at(volume).unwrap().unwrap().kind, "tmpfs");
         assert_eq!(fs::metadata(volume).unwrap().gid(), 4321);
@@ -226,10 +227,8 @@ async fn an_empty_folder_is_made_once_and_is_the_containers_then() {
         json!([{"name": "disk", "mountPath": "/d"}, {"name": "ram", "mountPath": "/r"}]),
     );
     world.prepare(&pod).await.unwrap();
-    let (disk, ram) = (
-        world.volume("empty-dir", "disk"),
-        world.volume("empty-dir", "ram"),
-    );
+    let disk = world.volume("empty-dir", "disk");
+    let ram = world.volume("empty-dir", "ram");
     for volume in [&disk, &ram] {
         assert_eq!(
             (mode(volume), fs::metadata(volume).unwrap().gid()),

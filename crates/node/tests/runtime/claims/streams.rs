@@ -104,7 +104,8 @@ pub(crate) async fn a_terminal_has_a_size(world: &World) {
         height: 40,
     };
     resize.send(size).await.unwrap();
-    let (mut stdout, _stdin) = (attached.stdout.unwrap(), attached.stdin);
+    let mut stdout = attached.stdout.unwrap();
+    let _stdin = attached.stdin;
     let mut output = String::new();
     let told = async {
         let (code, read) = tokio::join!(attached.done, stdout.read_to_string(&mut output));
@@ -253,9 +254,11 @@ fn go_ahead(world: &World, spec: &mut ContainerSpec) -> PathBuf {
 
 /// Sends input, and waits for everything that comes back.
 async fn converse(attached: Attached, input: &[u8]) -> (String, String, i32) {
-    let (mut stdout, mut stderr) = (attached.stdout.unwrap(), attached.stderr.unwrap());
+    let mut stdout = attached.stdout.unwrap();
+    let mut stderr = attached.stderr.unwrap();
     let mut stdin = attached.stdin.unwrap();
-    let (mut out, mut err) = (String::new(), String::new());
+    let mut out = String::new();
+    let mut err = String::new();
     let send = async {
         stdin.write_all(input).await.unwrap();
         stdin.shutdown().await.unwrap();

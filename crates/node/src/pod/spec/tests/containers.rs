@@ -1,13 +1,13 @@
-//! Commands, and what is found again on containers.
+//! Container configuration and annotations.
 
 use super::{
-    super::{Remembered, ephemeral, hash},
+    super::{ContainerAnnotations, ephemeral_as_container, hash_container},
     *,
 };
 use crate::runtime::ContainerId;
 
 #[test]
-fn a_container_is_made_as_it_says() {
+fn container_config_follows_the_spec() {
     let pod = pod(json!({
         "terminationGracePeriodSeconds": 20,
         "containers": [{
@@ -33,8 +33,11 @@ fn a_container_is_made_as_it_says() {
         ("/w", true, false, true)
     );
     assert_eq!(made.env.len(), 2);
-    let found = Remembered::of(&made.annotations);
-    assert_eq!(found.hash, Some(hash(&pod.spec.as_ref().unwrap().containers[0])));
+    let found = ContainerAnnotations::parse(&made.annotations);
+    assert_eq!(
+        found.hash,
+        Some(hash_container(&pod.spec.as_ref().unwrap().containers[0]))
+    );
     assert_eq!(
         (found.restarts, found.termination_grace, found.deletion_grace),
         (Some(4), Some(20), None)
@@ -48,8 +51,8 @@ fn a_container_is_made_as_it_says() {
 }
 
 #[test]
-fn the_hash_changes_with_the_image_only_and_is_the_same_for_ever() {
-    let of = |container: Value| hash(&serde_json::from_value(container).unwrap());
+fn hash_changes_with_the_image_only_and_is_stable() {
+    let of = |container: Value| hash_container(&serde_json::from_value(container).unwrap());
     let one = of(json!({"name": "a", "image": "x"}));
     assert_eq!(one, "22e4bd9e");
     assert_eq!(
@@ -61,21 +64,22 @@ fn the_hash_changes_with_the_image_only_and_is_the_same_for_ever() {
 }
 
 #[test]
-fn an_ephemeral_container_sees_the_processes_of_its_target() {
+fn ephemeral_container_joins_the_pid_namespace_of_its_target() {
     let target = ContainerId("t".to_owned());
     for (shares, kind, expected) in [
-        (false, Kind::Ephemeral, Some(&target)),
-        (true, Kind::Ephemeral, None),
-        (false, Kind::Regular, None),
+        (false, ContainerType::Ephemeral, Some(&target)),
+        (true, ContainerType::Ephemeral, None),
+        (false, ContainerType::Regular, None),
     ] {
         let pod = pod(json!({
             "shareProcessNamespace": shares,
             "containers": [{"name": "a"}],
             "ephemeralContainers": [{"name": "debug", "image": "i", "targetContainerName": "a"}],
         }));
-        let debug = ephemeral(&pod.spec.as_ref().unwrap().ephemeral_containers.as_ref().unwrap()[0]);
+        let debug =
+            ephemeral_as_container(&pod.spec.as_ref().unwrap().ephemeral_containers.as_ref().unwrap()[0]);
         assert_eq!((&*debug.name, debug.image.as_deref()), ("debug", Some("i")));
-        let made = container(&Request {
+        let made = generate_container_config(&ContainerConfigInput {
             pod: &pod,
             container: &debug,
             kind,

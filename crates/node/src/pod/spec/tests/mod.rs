@@ -1,4 +1,4 @@
-//! What runtimes are asked for, by what pods say.
+//! Configuration generated from pod specs.
 
 #![expect(
     clippy::needless_pass_by_value,
@@ -15,7 +15,9 @@ use std::path::Path;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
-use super::{Kind, Request, SpecError, container, sandbox};
+use super::{
+    ContainerConfigInput, ContainerType, SpecError, generate_container_config, generate_pod_sandbox_config,
+};
 use crate::{
     Facts, Machine,
     runtime::{ContainerSpec, Image, SandboxSpec},
@@ -48,7 +50,7 @@ fn facts() -> Facts {
 }
 
 fn sandbox_of(spec: Value) -> Result<SandboxSpec, SpecError> {
-    sandbox(&pod(spec), &facts(), 2, Path::new("/logs"))
+    generate_pod_sandbox_config(&pod(spec), &facts(), 2, Path::new("/logs"))
 }
 
 /// The first container of a pod.
@@ -57,10 +59,10 @@ fn container_of(pod: &Pod, image: &Image) -> Result<ContainerSpec, SpecError> {
         ("A".to_owned(), "1".to_owned()),
         ("B".to_owned(), "two".to_owned()),
     ];
-    container(&Request {
+    generate_container_config(&ContainerConfigInput {
         pod,
         container: &pod.spec.as_ref().unwrap().containers[0],
-        kind: Kind::Regular,
+        kind: ContainerType::Regular,
         attempt: 4,
         image,
         environment: &environment,

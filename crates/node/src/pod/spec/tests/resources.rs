@@ -1,14 +1,14 @@
-//! Requests and limits, in the words of cgroups.
+//! Cgroup limits and QoS classes.
 
 use super::{
-    super::{amounts, resources},
+    super::{generate_container_resources, pod_resources},
     *,
 };
 use crate::runtime::Resources;
 
 fn of(spec: Value) -> Resources {
     let pod = pod(spec);
-    resources(&pod, &pod.spec.as_ref().unwrap().containers[0], &facts())
+    generate_container_resources(&pod, &pod.spec.as_ref().unwrap().containers[0], &facts())
 }
 
 fn one(resources: Value) -> Resources {
@@ -16,7 +16,7 @@ fn one(resources: Value) -> Resources {
 }
 
 #[test]
-fn processors_are_weights_and_times() {
+fn cpu_becomes_shares_and_quota() {
     // Requests, limits, shares, quota.
     let cases = [
         (json!({}), json!({}), 2, None),
@@ -40,7 +40,7 @@ fn processors_are_weights_and_times() {
 }
 
 #[test]
-fn memory_and_huge_pages_are_bytes() {
+fn memory_and_hugepages_are_bytes() {
     let made = one(json!({"limits": {"memory": "1Mi", "hugepages-2Mi": "4Mi", "hugepages-64Ki": "1Mi"}}));
     assert_eq!(made.memory, Some(1 << 20));
     let pages: Vec<_> = made.huge_pages.into_iter().collect();
@@ -49,7 +49,7 @@ fn memory_and_huge_pages_are_bytes() {
 }
 
 #[test]
-fn limits_of_the_pod_hold_for_containers_without_their_own() {
+fn pod_level_limits_apply_to_containers_without_limits() {
     let spec = |own: Value| {
         json!({
             "resources": {"limits": {"cpu": "2", "memory": "2Gi", "hugepages-2Mi": "2Mi"}},
@@ -70,7 +70,7 @@ fn limits_of_the_pod_hold_for_containers_without_their_own() {
 }
 
 #[test]
-fn who_uses_more_than_asked_for_goes_first() {
+fn oom_score_depends_on_memory_requests() {
     let both = |memory: &str| json!({"requests": {"cpu": "1", "memory": memory}, "limits": {"cpu": "1", "memory": memory}});
     assert_eq!(one(json!({})).oom_score_adj, Some(1000));
     assert_eq!(one(both("100")).oom_score_adj, Some(-997));
@@ -81,34 +81,37 @@ fn who_uses_more_than_asked_for_goes_first() {
     }
     let critical = of(json!({"priority": 2_000_001_000, "containers": [{"name": "a"}]}));
     assert_eq!(critical.oom_score_adj, Some(-997));
-    // What the pod asks for beyond its containers is theirs in equal parts.
+    // The pod-level request beyond the containers' is divided equally.
     let asks = |memory: &str| json!({"requests": {"memory": memory}});
-    let shared = of(json!({"resources": asks("3000"), "containers": [
+    let workers = of(json!({"resources": asks("3000"), "containers": [
         {"name": "a", "resources": asks("1000")}, {"name": "b"},
     ]}));
-    assert_eq!(shared.oom_score_adj, Some(800));
-    // A sidecar goes no earlier than what it serves.
+    assert_eq!(workers.oom_score_adj, Some(800));
+    // A sidecar is killed no earlier than the containers it serves.
     let pod = pod(json!({
         "initContainers": [{"name": "s", "restartPolicy": "Always"}],
         "containers": [{"name": "a", "resources": asks("1000")}],
     }));
     let sidecar = &pod.spec.as_ref().unwrap().init_containers.as_ref().unwrap()[0];
-    assert_eq!(resources(&pod, sidecar, &facts()).oom_score_adj, Some(900));
+    assert_eq!(
+        generate_container_resources(&pod, sidecar, &facts()).oom_score_adj,
+        Some(900)
+    );
 }
 
 #[test]
-fn a_machine_says_what_all_have() {
+fn node_wide_settings_apply_to_all_containers() {
     let mut facts = facts();
     facts.machine.pids_limit = Some(100);
     facts.machine.unified_cgroups = true;
     let pod = pod(json!({"containers": [{"name": "a"}]}));
-    let made = resources(&pod, &pod.spec.as_ref().unwrap().containers[0], &facts);
+    let made = generate_container_resources(&pod, &pod.spec.as_ref().unwrap().containers[0], &facts);
     assert_eq!(made.pids, Some(100));
     assert_eq!(made.unified["memory.min"], "0");
 }
 
 #[test]
-fn pods_are_of_a_class() {
+fn computes_the_qos_class() {
     let list = |cpu: &str, memory: &str| json!({"cpu": cpu, "memory": memory});
     let same = json!({"requests": list("1", "1Gi"), "limits": list("1000m", "1024Mi")});
     let less = json!({"requests": list("1", "1Gi"), "limits": list("2", "1Gi")});
@@ -141,15 +144,15 @@ fn pods_are_of_a_class() {
         (with_own(&none, containers(vec![&less])), "Burstable"),
     ];
     for (spec, class) in cases {
-        assert_eq!(amounts::qos(&pod(spec.clone())), class, "{spec}");
+        assert_eq!(pod_resources::pod_qos(&pod(spec.clone())), class, "{spec}");
     }
     let mut told = pod(containers(vec![&none]));
     told.status = Some(serde_json::from_value(json!({"qosClass": "Guaranteed"})).unwrap());
-    assert_eq!(amounts::qos(&told), "Guaranteed");
+    assert_eq!(pod_resources::pod_qos(&told), "Guaranteed");
 }
 
 #[test]
-fn a_pod_has_the_most_of_any_moment() {
+fn pod_requests_are_the_maximum_over_its_lifetime() {
     let asks = |cpu: &str| json!({"requests": {"cpu": cpu}, "limits": {"cpu": cpu}});
     let pod = pod(json!({
         "overhead": {"cpu": "100m", "memory": "1Mi"},
@@ -158,16 +161,18 @@ fn a_pod_has_the_most_of_any_moment() {
         ],
         "containers": [{"name": "a", "resources": asks("1")}, {"name": "b", "resources": asks("1")}],
     }));
-    let all = serde_json::to_value(amounts::effective(&pod)).unwrap();
+    let all = serde_json::to_value(pod_resources::pod_requests_and_limits(&pod)).unwrap();
     let expected = json!({"requests": {"cpu": "3600m", "memory": "1Mi"}, "limits": {"cpu": "3600m"}});
     assert_eq!(all, expected);
 }
 
 #[test]
-fn a_pod_that_runs_has_what_its_cgroup_has() {
-    let some = json!({"requests": {"cpu": "1", "ephemeral-storage": "1Gi"}, "limits": {"cpu": "1", "memory": "1Gi"}});
+fn running_pod_reports_enforced_resources() {
+    let some = json!({"requests": {"cpu": "1", "ephemeral_as_container-storage": "1Gi"}, "limits": {"cpu": "1", "memory": "1Gi"}});
     let other = json!({"requests": {"cpu": "1"}, "limits": {"cpu": "1"}});
-    let with = |containers: Value| serde_json::to_value(amounts::enforced(&pod(containers))).unwrap();
+    let with = |containers: Value| {
+        serde_json::to_value(pod_resources::enforced_resources(&pod(containers))).unwrap()
+    };
     let containers = json!([{"name": "a", "resources": some}, {"name": "b", "resources": other}]);
     let expected = json!({"requests": {"cpu": "2"}, "limits": {"cpu": "2"}});
     assert_eq!(with(json!({"containers": containers})), expected);

@@ -1,13 +1,13 @@
-//! Names, DNS, ports and namespaces.
+//! Sandbox configuration: host names, DNS, ports and namespaces.
 
 use super::{
-    super::{hosts_file, notes},
+    super::{dns_warnings, hosts_file},
     *,
 };
 use crate::runtime::{NamespaceMode, Protocol};
 
 #[test]
-fn a_sandbox_is_made_of_what_the_pod_says_for_all() {
+fn sandbox_config_follows_the_pod_spec() {
     let made = sandbox_of(json!({
         "hostAliases": [{"ip": "1.2.3.4", "hostnames": ["a", "b"]}],
         "shareProcessNamespace": true,
@@ -41,7 +41,7 @@ fn a_sandbox_is_made_of_what_the_pod_says_for_all() {
 }
 
 #[test]
-fn namespaces_are_the_pods_the_containers_or_the_machines() {
+fn namespaces_follow_host_flags() {
     use NamespaceMode::{Container, Node, Pod};
     let cases = [
         (json!({}), (Pod, Container, Pod, Node)),
@@ -69,7 +69,7 @@ fn namespaces_are_the_pods_the_containers_or_the_machines() {
 }
 
 #[test]
-fn host_names_follow_the_pod() {
+fn hostname_follows_the_pod() {
     let long = "a".repeat(62) + "-b";
     let cases = [
         (json!({}), Ok("web")),
@@ -103,12 +103,12 @@ fn host_names_follow_the_pod() {
     }
     let mut pod = pod(json!({}));
     pod.metadata.name = Some(long);
-    let made = sandbox(&pod, &facts(), 0, Path::new("/")).unwrap();
+    let made = generate_pod_sandbox_config(&pod, &facts(), 0, Path::new("/")).unwrap();
     assert_eq!(made.hostname, "a".repeat(62));
 }
 
 #[test]
-fn names_are_resolved_where_the_policy_says() {
+fn dns_policy_selects_name_servers() {
     let cluster = (
         vec!["10.96.0.10"],
         vec![
@@ -157,22 +157,28 @@ fn names_are_resolved_where_the_policy_says() {
 }
 
 #[test]
-fn without_dns_of_the_cluster_the_machines_is_used_and_users_are_told() {
+fn missing_cluster_dns_falls_back_with_a_warning() {
     let pod = pod(json!({"dnsPolicy": "ClusterFirst"}));
     let mut facts = facts();
     facts.cluster_dns.clear();
-    let dns = sandbox(&pod, &facts, 0, Path::new("/")).unwrap().dns.unwrap();
+    let dns = generate_pod_sandbox_config(&pod, &facts, 0, Path::new("/"))
+        .unwrap()
+        .dns
+        .unwrap();
     assert_eq!(dns.servers, ["9.9.9.9"]);
-    let notes = notes(&pod, &facts);
-    assert_eq!(notes.len(), 1);
-    assert_eq!(notes[0].reason, "MissingClusterDNS");
+    let dns_warnings = dns_warnings(&pod, &facts);
+    assert_eq!(dns_warnings.len(), 1);
+    assert_eq!(dns_warnings[0].reason, "MissingClusterDNS");
     assert!(
-        notes[0]
+        dns_warnings[0]
             .message
             .starts_with("pod: \"web_shop(u1)\". kubelet does not have ClusterDNS IP configured")
     );
     facts.machine.resolv_conf = None;
-    let dns = sandbox(&pod, &facts, 0, Path::new("/")).unwrap().dns.unwrap();
+    let dns = generate_pod_sandbox_config(&pod, &facts, 0, Path::new("/"))
+        .unwrap()
+        .dns
+        .unwrap();
     assert_eq!(
         (dns.servers, dns.searches),
         (vec!["127.0.0.1".to_owned()], vec![".".to_owned()])
@@ -180,13 +186,16 @@ fn without_dns_of_the_cluster_the_machines_is_used_and_users_are_told() {
 }
 
 #[test]
-fn what_resolvers_cannot_keep_is_left_out_and_told() {
+fn dns_limits_are_enforced_with_a_warning() {
     let searches: Vec<_> = (0..40).map(|number| format!("s{number}")).collect();
     let servers = ["1.0.0.1", "1.0.0.2", "1.0.0.3", "1.0.0.4"];
     let many = pod(json!({"dnsPolicy": "None", "dnsConfig": {"nameservers": servers, "searches": searches}}));
-    let dns = sandbox(&many, &facts(), 0, Path::new("/")).unwrap().dns.unwrap();
+    let dns = generate_pod_sandbox_config(&many, &facts(), 0, Path::new("/"))
+        .unwrap()
+        .dns
+        .unwrap();
     assert_eq!((dns.servers.len(), dns.searches.len()), (3, 32));
-    let words: Vec<_> = notes(&many, &facts())
+    let words: Vec<_> = dns_warnings(&many, &facts())
         .into_iter()
         .map(|note| note.message)
         .collect();
@@ -196,13 +205,16 @@ fn what_resolvers_cannot_keep_is_left_out_and_told() {
     let long: Vec<_> = (0..20).map(|number| format!("{number:0>200}")).collect();
     let searches = [long, vec!["x".repeat(254)]].concat();
     let long = pod(json!({"dnsPolicy": "None", "dnsConfig": {"searches": searches}}));
-    let dns = sandbox(&long, &facts(), 0, Path::new("/")).unwrap().dns.unwrap();
+    let dns = generate_pod_sandbox_config(&long, &facts(), 0, Path::new("/"))
+        .unwrap()
+        .dns
+        .unwrap();
     assert_eq!(dns.searches.len(), 10);
     assert!(dns.searches.join(" ").len() <= 2048);
 }
 
 #[test]
-fn the_hosts_file_names_the_pod_and_its_aliases() {
+fn hosts_file_names_the_pod_and_its_aliases() {
     let spec = json!({"hostname": "h", "subdomain": "s", "hostAliases": [{"ip": "1.2.3.4", "hostnames": ["a", "b"]}]});
     let ips = ["10.0.0.7".parse().unwrap(), "fd00::7".parse().unwrap()];
     let text = hosts_file(&pod(spec), &facts(), &ips, "").unwrap();
@@ -214,7 +226,7 @@ fn the_hosts_file_names_the_pod_and_its_aliases() {
     assert_eq!(text, expected);
     let text = hosts_file(&pod(json!({})), &facts(), &ips[..1], "").unwrap();
     assert!(text.ends_with("ip6-allrouters\n10.0.0.7\tweb\n"));
-    let shared = hosts_file(
+    let workers = hosts_file(
         &pod(json!({"hostNetwork": true})),
         &facts(),
         &ips,
@@ -222,7 +234,7 @@ fn the_hosts_file_names_the_pod_and_its_aliases() {
     )
     .unwrap();
     assert_eq!(
-        shared,
+        workers,
         "# Kubernetes-managed hosts file (host network).\n127.0.0.1 me\n"
     );
 }

@@ -1,4 +1,4 @@
-//! Who containers are, and what they may do.
+//! Security contexts.
 
 use super::*;
 use crate::runtime::{Confinement, Identity, Security};
@@ -20,7 +20,7 @@ fn image(user: Option<i64>, name: &str) -> Image {
 }
 
 #[test]
-fn what_a_container_says_goes_before_what_its_pod_says() {
+fn container_security_context_overrides_the_pods() {
     let of_pod = json!({
         "runAsUser": 1, "runAsGroup": 2, "fsGroup": 3, "supplementalGroups": [4, 5], "supplementalGroupsPolicy": "Strict",
         "seLinuxOptions": {"level": "s0"},
@@ -42,7 +42,7 @@ fn what_a_container_says_goes_before_what_its_pod_says() {
 }
 
 #[test]
-fn the_user_is_the_images_if_nobody_says_otherwise() {
+fn user_defaults_to_the_image_user() {
     let user = |image: &Image| {
         let Identity { user, user_name, .. } = made(json!({}), json!({}), image).unwrap().identity;
         (user, user_name)
@@ -53,7 +53,7 @@ fn the_user_is_the_images_if_nobody_says_otherwise() {
 }
 
 #[test]
-fn root_is_kept_out_where_that_is_asked_for() {
+fn run_as_non_root_rejects_root() {
     let of = "(pod: \"web_shop(u1)\", container: a)";
     let cases = [
         (
@@ -98,7 +98,7 @@ fn root_is_kept_out_where_that_is_asked_for() {
 }
 
 #[test]
-fn rights_are_given_as_they_are_asked_for() {
+fn capabilities_and_privileges_follow_the_spec() {
     let own = json!({
         "capabilities": {"add": ["NET_ADMIN"], "drop": ["ALL"]}, "readOnlyRootFilesystem": true,
         "allowPrivilegeEscalation": false,
@@ -126,7 +126,7 @@ fn rights_are_given_as_they_are_asked_for() {
 }
 
 #[test]
-fn profiles_confine_containers() {
+fn seccomp_and_apparmor_profiles_are_applied() {
     use Confinement::{Default, Local, Unconfined};
     let local = |path: &str| Local(path.to_owned());
     let seccomp = |kind: &str| json!({"seccompProfile": {"type": kind, "localhostProfile": "p.json"}});
@@ -163,7 +163,7 @@ fn profiles_confine_containers() {
 }
 
 #[test]
-fn a_policy_nobody_knows_is_refused() {
+fn rejects_unknown_supplemental_groups_policy() {
     let error = made(
         json!({"supplementalGroupsPolicy": "Some"}),
         json!({}),

@@ -3,19 +3,19 @@
 use super::*;
 
 #[test]
-fn a_pod_whose_containers_wait_says_for_what() {
+fn waiting_containers_set_conditions_with_reasons() {
     let mut fresh = plain(&["b", "a"]);
     fresh.pod.spec.as_mut().unwrap().init_containers = None;
     let status = fresh.status();
     assert_eq!(
-        said(&status, "PodReadyToStartContainers"),
+        describe_condition(&status, "PodReadyToStartContainers"),
         "False PodSandboxNotReady no pod sandbox exists"
     );
-    assert_eq!(said(&status, "Initialized"), "True");
+    assert_eq!(describe_condition(&status, "Initialized"), "True");
     let unready = "False ContainersNotReady containers with unready status: [b a]";
-    assert_eq!(said(&status, "Ready"), unready);
-    assert_eq!(said(&status, "ContainersReady"), unready);
-    assert_eq!(said(&status, "PodScheduled"), "True");
+    assert_eq!(describe_condition(&status, "Ready"), unready);
+    assert_eq!(describe_condition(&status, "ContainersReady"), unready);
+    assert_eq!(describe_condition(&status, "PodScheduled"), "True");
     for condition in status.conditions.as_ref().unwrap() {
         assert_eq!(condition.observed_generation, Some(3));
     }
@@ -23,7 +23,7 @@ fn a_pod_whose_containers_wait_says_for_what() {
 }
 
 #[test]
-fn sandboxes_are_told_as_they_are() {
+fn reports_sandbox_state() {
     let cases = [
         (vec![sandbox("s1", SandboxState::Ready)], "True"),
         (
@@ -39,69 +39,90 @@ fn sandboxes_are_told_as_they_are() {
         ),
     ];
     for (sandboxes, expected) in cases {
-        let mut world = plain(&["a"]);
-        world.seen.sandboxes = sandboxes;
-        assert_eq!(said(&world.status(), "PodReadyToStartContainers"), expected);
+        let mut fixture = plain(&["a"]);
+        fixture.snapshot.sandboxes = sandboxes;
+        assert_eq!(
+            describe_condition(&fixture.status(), "PodReadyToStartContainers"),
+            expected
+        );
     }
     let mut nowhere = plain(&["a"]).sandbox();
-    nowhere.seen.sandboxes[0].addresses.clear();
+    nowhere.snapshot.sandboxes[0].addresses.clear();
     let expected = "False PodSandboxNotReady pod sandbox has no IP address";
-    assert_eq!(said(&nowhere.status(), "PodReadyToStartContainers"), expected);
+    assert_eq!(
+        describe_condition(&nowhere.status(), "PodReadyToStartContainers"),
+        expected
+    );
     nowhere.pod.spec.as_mut().unwrap().host_network = Some(true);
-    assert_eq!(said(&nowhere.status(), "PodReadyToStartContainers"), "True");
+    assert_eq!(
+        describe_condition(&nowhere.status(), "PodReadyToStartContainers"),
+        "True"
+    );
 }
 
 #[test]
-fn a_pod_is_initialized_once_its_init_containers_are_through() {
+fn pod_is_initialized_after_its_init_containers() {
     let spec = json!({
         "initContainers": [{"name": "i"}, {"name": "s", "restartPolicy": "Always", "startupProbe": {}}],
         "containers": [{"name": "a"}],
     });
     let waits = "False ContainersNotInitialized containers with incomplete status: ";
-    let begun = world(spec.clone()).sandbox().with("i", 0, running());
-    assert_eq!(said(&begun.status(), "Initialized"), format!("{waits}[i s]"));
-    let through = world(spec.clone())
+    let begun = fixture(spec.clone()).sandbox().with("i", 0, running());
+    assert_eq!(
+        describe_condition(&begun.status(), "Initialized"),
+        format!("{waits}[i s]")
+    );
+    let through = fixture(spec.clone())
         .sandbox()
         .with("i", 0, exited(0))
         .with("s", 0, running());
-    assert_eq!(said(&through.status(), "Initialized"), format!("{waits}[s]"));
     assert_eq!(
-        said(&through.status(), "Ready"),
+        describe_condition(&through.status(), "Initialized"),
+        format!("{waits}[s]")
+    );
+    assert_eq!(
+        describe_condition(&through.status(), "Ready"),
         "False ContainersNotReady containers with unready status: [s a]"
     );
-    let ran = world(spec)
+    let ran = fixture(spec)
         .sandbox()
         .with("i", 0, exited(0))
         .with("s", 1, running())
         .with("a", 0, running());
-    assert_eq!(said(&ran.status(), "Initialized"), "True");
+    assert_eq!(describe_condition(&ran.status(), "Initialized"), "True");
 }
 
 #[test]
-fn a_pod_that_ended_says_how() {
-    let mut world = plain(&["a"]).with("a", 0, exited(0));
-    world.pod.spec.as_mut().unwrap().restart_policy = Some("Never".to_owned());
-    let status = world.status();
-    assert_eq!(said(&status, "Initialized"), "True PodCompleted");
-    assert_eq!(said(&status, "Ready"), "False PodCompleted");
-    assert_eq!(said(&status, "ContainersReady"), "False PodCompleted");
-    world.seen.containers[0].state = exited(1);
-    let status = world.status();
-    assert_eq!(said(&status, "Initialized"), "True");
-    assert_eq!(said(&status, "Ready"), "False PodFailed");
-    assert_eq!(said(&status, "ContainersReady"), "False PodFailed");
+fn finished_pod_reports_completed_or_failed() {
+    let mut fixture = plain(&["a"]).with("a", 0, exited(0));
+    fixture.pod.spec.as_mut().unwrap().restart_policy = Some("Never".to_owned());
+    let status = fixture.status();
+    assert_eq!(describe_condition(&status, "Initialized"), "True PodCompleted");
+    assert_eq!(describe_condition(&status, "Ready"), "False PodCompleted");
+    assert_eq!(
+        describe_condition(&status, "ContainersReady"),
+        "False PodCompleted"
+    );
+    fixture.snapshot.containers[0].state = exited(1);
+    let status = fixture.status();
+    assert_eq!(describe_condition(&status, "Initialized"), "True");
+    assert_eq!(describe_condition(&status, "Ready"), "False PodFailed");
+    assert_eq!(describe_condition(&status, "ContainersReady"), "False PodFailed");
 }
 
 #[test]
-fn readiness_gates_are_waited_for() {
+fn readiness_gates_delay_ready() {
     let spec = json!({
         "readinessGates": [{"conditionType": "x/a"}, {"conditionType": "x/b"}],
         "containers": [{"name": "a"}],
     });
     let gates = |a: &str| json!({"conditions": [{"type": "x/a", "status": a}]});
     let ready = |told: Value| {
-        let world = world(spec.clone()).sandbox().told(told).with("a", 0, running());
-        said(&world.status(), "Ready")
+        let fixture = fixture(spec.clone())
+            .sandbox()
+            .with_api_status(told)
+            .with("a", 0, running());
+        describe_condition(&fixture.status(), "Ready")
     };
     let missing = "corresponding condition of pod readiness gate \"x/b\" does not exist.";
     assert_eq!(
@@ -118,17 +139,17 @@ fn readiness_gates_are_waited_for() {
 }
 
 #[test]
-fn times_change_with_the_status_only_and_what_others_say_is_kept() {
-    let mut world = plain(&["a"]).sandbox().told(json!({"conditions": [
+fn transition_time_changes_with_status_only_and_foreign_conditions_stay() {
+    let mut fixture = plain(&["a"]).sandbox().with_api_status(json!({"conditions": [
         {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2023-11-14T22:00:00Z"},
         {"type": "x/own", "status": "False", "lastTransitionTime": "2023-11-14T21:00:00Z"},
     ]}));
-    let first = world.status();
+    let first = fixture.status();
     assert_eq!(first.start_time.clone().unwrap().0, at(1000));
-    world.previous = Some(first);
-    world.now = at(2000);
-    let world = world.with("a", 0, running());
-    let second = world.status();
+    fixture.previous = Some(first);
+    fixture.now = at(2000);
+    let fixture = fixture.with("a", 0, running());
+    let second = fixture.status();
     let since = |kind: &str| {
         condition(&second, kind)
             .last_transition_time
@@ -145,40 +166,40 @@ fn times_change_with_the_status_only_and_what_others_say_is_kept() {
 }
 
 #[test]
-fn the_same_gives_the_same() {
-    let mut world = plain(&["a"]).sandbox().with("a", 0, running());
-    let first = world.status();
-    world.previous = Some(first.clone());
-    world.now = at(5000);
-    assert_eq!(world.status(), first);
-    // Also for an agent that begins again, and reads its own words from the API.
-    world.previous = None;
-    world.pod.status = serde_json::from_value(serde_json::to_value(&first).unwrap()).unwrap();
-    assert_eq!(world.status(), first);
+fn same_input_gives_same_status() {
+    let mut fixture = plain(&["a"]).sandbox().with("a", 0, running());
+    let first = fixture.status();
+    fixture.previous = Some(first.clone());
+    fixture.now = at(5000);
+    assert_eq!(fixture.status(), first);
+    // Also for a restarted agent that reads its own status from the API.
+    fixture.previous = None;
+    fixture.pod.status = serde_json::from_value(serde_json::to_value(&first).unwrap()).unwrap();
+    assert_eq!(fixture.status(), first);
 }
 
 #[test]
-fn addresses_are_those_of_the_sandbox_or_of_the_node() {
-    let mut world = plain(&["a"]).sandbox();
+fn pod_ips_come_from_the_sandbox_or_the_node() {
+    let mut fixture = plain(&["a"]).sandbox();
     let ips = ["fd00::5", "10.1.2.3", "10.1.2.4"].map(|ip| ip.parse().unwrap());
-    world.seen.sandboxes[0].addresses = ips.to_vec();
-    let status = world.status();
+    fixture.snapshot.sandboxes[0].addresses = ips.to_vec();
+    let status = fixture.status();
     let told: Vec<_> = status.pod_ips.iter().flatten().map(|ip| &*ip.ip).collect();
     assert_eq!(told, ["10.1.2.3", "fd00::5"]);
     assert_eq!(status.host_ip.as_deref(), Some("192.168.0.9"));
-    // What has ended is known by what it had.
-    world.previous = Some(status);
-    world.seen.sandboxes[0].state = SandboxState::NotReady;
-    world.seen.sandboxes[0].addresses.clear();
-    assert_eq!(world.status().pod_ip.as_deref(), Some("10.1.2.3"));
+    // A terminated pod keeps its IPs.
+    fixture.previous = Some(status);
+    fixture.snapshot.sandboxes[0].state = SandboxState::NotReady;
+    fixture.snapshot.sandboxes[0].addresses.clear();
+    assert_eq!(fixture.status().pod_ip.as_deref(), Some("10.1.2.3"));
     let mut host = plain(&["a"]);
     host.pod.spec.as_mut().unwrap().host_network = Some(true);
     assert_eq!(host.status().pod_ip.as_deref(), Some("192.168.0.9"));
 }
 
 #[test]
-fn resizes_are_told() {
-    let world = plain(&["a"]).sandbox().with("a", 0, running());
+fn reports_resize_conditions() {
+    let fixture = plain(&["a"]).sandbox().with("a", 0, running());
     let pending = super::super::ResizePending {
         infeasible: true,
         message: "too much".to_owned(),
@@ -189,23 +210,26 @@ fn resizes_are_told() {
         generation: Some(3),
     };
     let nothing = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-    let told = status(&Input {
-        pod: &world.pod,
+    let told = generate_api_pod_status(&StatusInput {
+        pod: &fixture.pod,
         previous: None,
-        seen: &world.seen,
-        probes: &world.probes,
+        snapshot: &fixture.snapshot,
+        probes: &fixture.probes,
         waiting: &nothing.0,
         messages: &nothing.1,
         actuated: &nothing.2,
         resize: (Some(&pending), Some(&progress)),
         runtime: "docker",
         recursive_read_only: false,
-        facts: &world.facts,
-        course: Course::Living,
-        end: None,
+        facts: &fixture.facts,
+        worker_state: PodWorkerState::Syncing,
+        termination_cause: None,
         now: at(1),
     });
-    assert_eq!(said(&told, "PodResizePending"), "True Infeasible too much");
+    assert_eq!(
+        describe_condition(&told, "PodResizePending"),
+        "True Infeasible too much"
+    );
     assert_eq!(condition(&told, "PodResizePending").observed_generation, Some(2));
-    assert_eq!(said(&told, "PodResizeInProgress"), "True");
+    assert_eq!(describe_condition(&told, "PodResizeInProgress"), "True");
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::probes::{Outcome, ProbeKind};
 
 #[test]
-fn containers_that_were_not_made_wait() {
+fn missing_containers_are_waiting() {
     let status = plain(&["b", "a"]).status();
     let names: Vec<_> = status
         .container_statuses
@@ -21,7 +21,7 @@ fn containers_that_were_not_made_wait() {
     assert_eq!(a, expected);
 
     let spec = json!({"initContainers": [{"name": "z"}, {"name": "i"}], "containers": [{"name": "a"}]});
-    let status = world(spec).status();
+    let status = fixture(spec).status();
     let names: Vec<_> = status
         .init_container_statuses
         .iter()
@@ -39,7 +39,7 @@ fn containers_that_were_not_made_wait() {
 }
 
 #[test]
-fn a_container_that_runs_tells_all_of_itself() {
+fn running_container_has_a_complete_status() {
     let spec = json!({"containers": [{
         "name": "a", "image": "busybox",
         "resources": {"requests": {"cpu": "100m"}, "limits": {"memory": "1Gi"}},
@@ -49,7 +49,7 @@ fn a_container_that_runs_tells_all_of_itself() {
             {"name": "x", "mountPath": "/x", "readOnly": true, "recursiveReadOnly": "IfPossible"},
         ],
     }]});
-    let status = world(spec).sandbox().with("a", 2, running()).status();
+    let status = fixture(spec).sandbox().with("a", 2, running()).status();
     let a = serde_json::to_value(one(&status.container_statuses, "a")).unwrap();
     let expected = json!({
         "name": "a", "image": "busybox:latest", "imageID": "sha256:1", "containerID": "docker://a-2",
@@ -67,15 +67,15 @@ fn a_container_that_runs_tells_all_of_itself() {
 }
 
 #[test]
-fn a_container_that_was_begun_again_tells_how_it_ended_before() {
-    let mut world = plain(&["a"])
+fn restarted_container_has_its_last_state() {
+    let mut fixture = plain(&["a"])
         .sandbox()
         .with("a", 0, exited(3))
         .with("a", 1, running());
-    world
+    fixture
         .messages
         .insert(ContainerId("a-0".to_owned()), "bye".to_owned());
-    let status = world.status();
+    let status = fixture.status();
     let a = one(&status.container_statuses, "a");
     assert_eq!(a.restart_count, 1);
     let last = a.last_state.clone().unwrap().terminated.unwrap();
@@ -87,8 +87,8 @@ fn a_container_that_was_begun_again_tells_how_it_ended_before() {
 }
 
 #[test]
-fn why_a_container_is_not_begun_takes_the_place_of_how_it_ended() {
-    let back_off = Waiting {
+fn waiting_reason_replaces_terminated_state() {
+    let back_off = WaitingReason {
         reason: "CrashLoopBackOff".to_owned(),
         message: "back-off 10s restarting failed container=a".to_owned(),
     };
@@ -102,10 +102,10 @@ fn why_a_container_is_not_begun_takes_the_place_of_how_it_ended() {
         ("Always", ContainerState::Created, true),
     ];
     for (policy, state, counts) in cases {
-        let mut world = plain(&["a"]).sandbox().with("a", 0, state.clone());
-        world.pod.spec.as_mut().unwrap().restart_policy = Some(policy.to_owned());
-        world.waiting.insert("a".to_owned(), back_off.clone());
-        let status = world.status();
+        let mut fixture = plain(&["a"]).sandbox().with("a", 0, state.clone());
+        fixture.pod.spec.as_mut().unwrap().restart_policy = Some(policy.to_owned());
+        fixture.waiting.insert("a".to_owned(), back_off.clone());
+        let status = fixture.status();
         let a = one(&status.container_statuses, "a");
         let reason = a
             .state
@@ -120,7 +120,7 @@ fn why_a_container_is_not_begun_takes_the_place_of_how_it_ended() {
     }
     let mut deleted = plain(&["a"]).sandbox();
     deleted.waiting.insert("a".to_owned(), back_off);
-    deleted.pod.metadata.deletion_timestamp = Some(super::super::seconds(at(5)));
+    deleted.pod.metadata.deletion_timestamp = Some(super::super::truncate_to_seconds(at(5)));
     let status = deleted.status();
     let waiting = one(&status.container_statuses, "a")
         .state
@@ -132,14 +132,14 @@ fn why_a_container_is_not_begun_takes_the_place_of_how_it_ended() {
 }
 
 #[test]
-fn counts_of_restarts_never_go_down() {
+fn restart_counts_never_decrease() {
     let told = json!({"phase": "Running", "containerStatuses": [{
         "name": "a", "image": "", "imageID": "", "ready": true, "restartCount": 7, "containerID": "docker://gone",
         "state": {"terminated": {"exitCode": 1}},
     }]});
     let again = plain(&["a"])
         .sandbox()
-        .told(told.clone())
+        .with_api_status(told.clone())
         .with("a", 0, running())
         .status();
     let a = one(&again.container_statuses, "a");
@@ -147,14 +147,14 @@ fn counts_of_restarts_never_go_down() {
     assert_eq!(a.last_state.clone().unwrap().terminated.unwrap().exit_code, 1);
     let same = plain(&["a"])
         .sandbox()
-        .told(told)
+        .with_api_status(told)
         .with("a", 3, exited(0))
         .status();
     assert_eq!(one(&same.container_statuses, "a").restart_count, 7);
 }
 
 #[test]
-fn what_ran_and_is_gone_is_not_back_at_the_beginning() {
+fn lost_running_container_counts_as_terminated() {
     let told = |state: Value| {
         json!({"phase": "Running", "containerStatuses": [{
             "name": "a", "image": "", "imageID": "", "ready": true, "restartCount": 1, "containerID": "docker://a-1",
@@ -163,7 +163,7 @@ fn what_ran_and_is_gone_is_not_back_at_the_beginning() {
     };
     let ran = plain(&["a"])
         .sandbox()
-        .told(told(json!({"running": {"startedAt": "2023-11-14T22:13:30Z"}})));
+        .with_api_status(told(json!({"running": {"startedAt": "2023-11-14T22:13:30Z"}})));
     let status = ran.status();
     let a = one(&status.container_statuses, "a");
     assert_eq!(status.phase.as_deref(), Some("Running"));
@@ -174,21 +174,20 @@ fn what_ran_and_is_gone_is_not_back_at_the_beginning() {
     );
     assert_eq!(a.restart_count, 2);
 
-    // What ended and was removed is still told as it ended.
-    let ended = plain(&["a"])
+    // A terminated and removed container keeps its state.
+    let terminated_status = plain(&["a"])
         .sandbox()
-        .told(told(json!({"terminated": {"exitCode": 5}})))
+        .with_api_status(told(json!({"terminated": {"exitCode": 5}})))
         .status();
-    let a = one(&ended.container_statuses, "a");
+    let a = one(&terminated_status.container_statuses, "a");
     assert_eq!(a.state.clone().unwrap().terminated.unwrap().exit_code, 5);
     assert_eq!(a.restart_count, 1);
 
     // The runtime lost it.
-    let lost =
-        plain(&["a"])
-            .sandbox()
-            .told(told(json!({"running": {}})))
-            .with("a", 1, ContainerState::Unknown);
+    let lost = plain(&["a"])
+        .sandbox()
+        .with_api_status(told(json!({"running": {}})))
+        .with("a", 1, ContainerState::Unknown);
     let a = lost.status();
     let a = one(&a.container_statuses, "a")
         .state
@@ -203,9 +202,9 @@ fn what_ran_and_is_gone_is_not_back_at_the_beginning() {
 }
 
 #[test]
-fn an_init_container_that_was_removed_ended_well_if_others_came_after_it() {
+fn removed_init_container_succeeded_if_regular_containers_exist() {
     let spec = json!({"initContainers": [{"name": "i"}], "containers": [{"name": "a"}]});
-    let status = world(spec).sandbox().with("a", 0, running()).status();
+    let status = fixture(spec).sandbox().with("a", 0, running()).status();
     let init = one(&status.init_container_statuses, "i");
     assert!(init.ready);
     assert_eq!(
@@ -216,10 +215,10 @@ fn an_init_container_that_was_removed_ended_well_if_others_came_after_it() {
 }
 
 #[test]
-fn ephemeral_containers_are_told_apart_and_do_not_count() {
+fn ephemeral_containers_have_their_own_list_and_do_not_affect_the_phase() {
     let mut spec = json!({"containers": [{"name": "a"}]});
     spec["ephemeralContainers"] = json!([{"name": "debug", "image": "busybox", "targetContainerName": "a"}]);
-    let status = world(spec)
+    let status = fixture(spec)
         .sandbox()
         .with("a", 0, running())
         .with("debug", 0, exited(1))
@@ -231,7 +230,7 @@ fn ephemeral_containers_are_told_apart_and_do_not_count() {
 }
 
 #[test]
-fn probes_say_what_is_up_and_ready() {
+fn probe_results_set_started_and_ready() {
     use Outcome::{Failure, Success, Unknown};
 
     let probed = json!({"name": "a", "startupProbe": {}, "readinessProbe": {}});
@@ -246,15 +245,15 @@ fn probes_say_what_is_up_and_ready() {
         (Some(Success), Some(Success), true, true),
     ];
     for (startup, readiness, started, ready) in cases {
-        let mut world = world(json!({"containers": [probed]}))
+        let mut fixture = fixture(json!({"containers": [probed]}))
             .sandbox()
             .with("a", 0, running());
         for (kind, outcome) in [(ProbeKind::Startup, startup), (ProbeKind::Readiness, readiness)] {
             if let Some(outcome) = outcome {
-                world.probes = world.probes.with(&id, kind, outcome);
+                fixture.probes = fixture.probes.with(&id, kind, outcome);
             }
         }
-        let status = world.status();
+        let status = fixture.status();
         let a = one(&status.container_statuses, "a");
         assert_eq!(
             (a.started, a.ready),
@@ -265,7 +264,7 @@ fn probes_say_what_is_up_and_ready() {
 }
 
 #[test]
-fn what_was_ready_before_the_agent_began_is_ready_until_it_is_probed() {
+fn container_stays_ready_after_agent_restart_until_probed() {
     let told = |id: &str, ready: bool| {
         json!({"phase": "Running", "containerStatuses": [{
             "name": "a", "image": "", "imageID": "", "ready": ready, "started": true, "restartCount": 0,
@@ -273,7 +272,7 @@ fn what_was_ready_before_the_agent_began_is_ready_until_it_is_probed() {
         }]})
     };
     let probed = json!({"containers": [{"name": "a", "startupProbe": {}, "readinessProbe": {}}]});
-    // The run the API tells of, what it says, when the agent began, whether it is ready.
+    // Container ID in the API, its readiness there, agent start, expected readiness.
     let cases = [
         ("docker://a-0", true, 100, true),
         ("docker://a-0", false, 100, false),
@@ -281,37 +280,37 @@ fn what_was_ready_before_the_agent_began_is_ready_until_it_is_probed() {
         ("docker://a-0", true, 0, false),
     ];
     for (id, told_ready, began, ready) in cases {
-        let mut world = world(probed.clone())
+        let mut fixture = fixture(probed.clone())
             .sandbox()
-            .told(told(id, told_ready))
+            .with_api_status(told(id, told_ready))
             .with("a", 0, running());
-        world.probes = ProbeResults::new(at(began));
-        let status = world.status();
+        fixture.probes = ProbeResults::new(at(began));
+        let status = fixture.status();
         assert_eq!(
             one(&status.container_statuses, "a").ready,
             ready,
             "{id} {told_ready} {began}"
         );
     }
-    let mut world = world(probed)
+    let mut fixture = fixture(probed)
         .sandbox()
-        .told(told("docker://a-0", true))
+        .with_api_status(told("docker://a-0", true))
         .with("a", 0, running());
-    world.probes = ProbeResults::new(at(100)).with(
+    fixture.probes = ProbeResults::new(at(100)).with(
         &ContainerId("a-0".to_owned()),
         ProbeKind::Readiness,
         Outcome::Failure,
     );
-    assert!(!one(&world.status().container_statuses, "a").ready);
+    assert!(!one(&fixture.status().container_statuses, "a").ready);
 }
 
 #[test]
-fn messages_share_what_a_pod_may_say() {
-    let mut world = plain(&["a", "b"]).with("a", 0, exited(1)).with("b", 0, exited(1));
-    world
+fn termination_messages_share_the_limit_of_the_pod() {
+    let mut fixture = plain(&["a", "b"]).with("a", 0, exited(1)).with("b", 0, exited(1));
+    fixture
         .messages
         .insert(ContainerId("a-0".to_owned()), "x".repeat(20_000));
-    let status = world.status();
+    let status = fixture.status();
     let message = one(&status.container_statuses, "a")
         .state
         .clone()

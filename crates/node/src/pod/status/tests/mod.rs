@@ -1,4 +1,4 @@
-//! Statuses of pods, by what is there of them.
+//! Statuses computed from runtime states.
 
 #![expect(
     clippy::needless_pass_by_value,
@@ -7,9 +7,9 @@
 
 mod conditions;
 mod containers;
-mod ends;
+mod invariants;
 mod phases;
-mod promises;
+mod termination;
 
 use std::collections::BTreeMap;
 
@@ -19,42 +19,44 @@ use k8s_openapi::{
 };
 use serde_json::{Value, json};
 
-use super::{Course, End, Input, Seen, Waiting, status};
+use super::{
+    PodSnapshot, PodWorkerState, StatusInput, TerminationCause, WaitingReason, generate_api_pod_status,
+};
 use crate::{
     Facts, PodIdentity,
     probes::ProbeResults,
     runtime::{Container, ContainerId, ContainerState, Exit, Sandbox, SandboxId, SandboxState},
 };
 
-/// A pod, and all that its status is made of.
-struct World {
+/// Input of a status computation.
+struct StatusFixture {
     pod: Pod,
     previous: Option<PodStatus>,
-    seen: Seen,
+    snapshot: PodSnapshot,
     probes: ProbeResults,
-    waiting: BTreeMap<String, Waiting>,
+    waiting: BTreeMap<String, WaitingReason>,
     messages: BTreeMap<ContainerId, String>,
     facts: Facts,
-    course: Course,
-    end: Option<End>,
+    worker_state: PodWorkerState,
+    termination_cause: Option<TerminationCause>,
     now: Timestamp,
 }
 
-/// A time that many seconds after all began.
+/// Seconds after an arbitrary start.
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_700_000_000 + seconds).unwrap()
 }
 
 /// A pod with that spec.
-fn world(spec: Value) -> World {
+fn fixture(spec: Value) -> StatusFixture {
     let pod = json!({
         "metadata": {"name": "web", "namespace": "shop", "uid": "u1", "generation": 3},
         "spec": spec,
     });
-    World {
+    StatusFixture {
         pod: serde_json::from_value(pod).unwrap(),
         previous: None,
-        seen: Seen::default(),
+        snapshot: PodSnapshot::default(),
         probes: ProbeResults::new(at(0)),
         waiting: BTreeMap::new(),
         messages: BTreeMap::new(),
@@ -62,46 +64,50 @@ fn world(spec: Value) -> World {
             addresses: vec!["192.168.0.9".parse().unwrap()],
             ..Facts::default()
         },
-        course: Course::Living,
-        end: None,
+        worker_state: PodWorkerState::Syncing,
+        termination_cause: None,
         now: at(1000),
     }
 }
 
 /// With one container `a`, or those of the names.
-fn plain(names: &[&str]) -> World {
+fn plain(names: &[&str]) -> StatusFixture {
     let containers: Vec<_> = names
         .iter()
         .map(|name| json!({"name": name, "image": "busybox"}))
         .collect();
-    world(json!({"containers": containers}))
+    fixture(json!({"containers": containers}))
 }
 
-impl World {
+impl StatusFixture {
     /// With a sandbox that is ready.
     fn sandbox(mut self) -> Self {
-        self.seen.sandboxes.insert(0, sandbox("s1", SandboxState::Ready));
+        self.snapshot
+            .sandboxes
+            .insert(0, sandbox("s1", SandboxState::Ready));
         self
     }
 
     /// With one more container, which is the newest.
     fn with(mut self, name: &str, attempt: u32, state: ContainerState) -> Self {
-        self.seen.containers.insert(0, container(name, attempt, state));
+        self.snapshot
+            .containers
+            .insert(0, container(name, attempt, state));
         self
     }
 
-    /// As it is when the API says that of it, and the agent began just now.
-    fn told(mut self, status: Value) -> Self {
+    /// With this status in the API, and a freshly started agent.
+    fn with_api_status(mut self, status: Value) -> Self {
         self.pod.status = Some(serde_json::from_value(status).unwrap());
         self
     }
 
     fn status(&self) -> PodStatus {
         let actuated = BTreeMap::new();
-        status(&Input {
+        generate_api_pod_status(&StatusInput {
             pod: &self.pod,
             previous: self.previous.as_ref(),
-            seen: &self.seen,
+            snapshot: &self.snapshot,
             probes: &self.probes,
             waiting: &self.waiting,
             messages: &self.messages,
@@ -110,8 +116,8 @@ impl World {
             runtime: "docker",
             recursive_read_only: true,
             facts: &self.facts,
-            course: self.course,
-            end: self.end.as_ref(),
+            worker_state: self.worker_state,
+            termination_cause: self.termination_cause.as_ref(),
             now: self.now,
         })
     }
@@ -176,11 +182,11 @@ fn one<'a>(statuses: &'a Option<Vec<ContainerStatus>>, name: &str) -> &'a Contai
 }
 
 fn condition<'a>(status: &'a PodStatus, kind: &str) -> &'a PodCondition {
-    super::condition(status.conditions.as_ref(), kind).unwrap()
+    super::find_condition(status.conditions.as_ref(), kind).unwrap()
 }
 
 /// `Type=Status Reason message`, for each condition.
-fn said(status: &PodStatus, kind: &str) -> String {
+fn describe_condition(status: &PodStatus, kind: &str) -> String {
     let PodCondition {
         status,
         reason,

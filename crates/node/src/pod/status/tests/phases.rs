@@ -5,7 +5,7 @@ use super::*;
 type States = Vec<(&'static str, ContainerState)>;
 
 #[test]
-fn a_pod_is_what_its_containers_and_its_policy_make_of_it() {
+fn phase_follows_containers_and_restart_policy() {
     let run = running;
     // Policy, containers, states of those that were made, phase.
     let cases: Vec<(&str, States, &str)> = vec![
@@ -31,18 +31,18 @@ fn a_pod_is_what_its_containers_and_its_policy_make_of_it() {
         ),
     ];
     for (policy, states, expected) in cases {
-        let mut world = plain(&["a", "b"]).sandbox();
-        world.pod.spec.as_mut().unwrap().restart_policy = Some(policy.to_owned());
+        let mut fixture = plain(&["a", "b"]).sandbox();
+        fixture.pod.spec.as_mut().unwrap().restart_policy = Some(policy.to_owned());
         let name = format!("{policy} {states:?}");
         for (name, state) in states {
-            world = world.with(name, 0, state);
+            fixture = fixture.with(name, 0, state);
         }
-        assert_eq!(world.phase(), expected, "{name}");
+        assert_eq!(fixture.phase(), expected, "{name}");
     }
 }
 
 #[test]
-fn init_containers_hold_back_the_pod_or_end_it() {
+fn init_containers_delay_or_fail_the_pod() {
     let spec = |policy: &str| {
         json!({
             "restartPolicy": policy,
@@ -58,10 +58,10 @@ fn init_containers_hold_back_the_pod_or_end_it() {
         ("Never", exited(1), "Failed"),
     ];
     for (policy, state, expected) in cases {
-        let world = world(spec(policy)).sandbox().with("i", 0, state.clone());
-        assert_eq!(world.phase(), expected, "{policy} {state:?}");
+        let fixture = fixture(spec(policy)).sandbox().with("i", 0, state.clone());
+        assert_eq!(fixture.phase(), expected, "{policy} {state:?}");
     }
-    let ready = world(spec("Always"))
+    let ready = fixture(spec("Always"))
         .sandbox()
         .with("i", 0, exited(0))
         .with("j", 0, exited(0));
@@ -69,22 +69,22 @@ fn init_containers_hold_back_the_pod_or_end_it() {
 }
 
 #[test]
-fn sidecars_hold_back_a_pod_until_they_are_up_and_never_put_it_back() {
+fn sidecars_delay_the_pod_until_started_and_never_reset_it() {
     let spec = json!({
         "initContainers": [{"name": "s", "restartPolicy": "Always", "startupProbe": {"periodSeconds": 1}}],
         "containers": [{"name": "a"}],
         "restartPolicy": "Never",
     });
-    let starting = world(spec.clone()).sandbox().with("s", 0, running());
+    let starting = fixture(spec.clone()).sandbox().with("s", 0, running());
     assert_eq!(starting.phase(), "Pending");
-    // The container ran: the sidecar is begun again beside it.
-    let again = world(spec.clone())
+    // The regular container has started: the sidecar is restarted next to it.
+    let again = fixture(spec.clone())
         .sandbox()
         .with("a", 0, running())
         .with("s", 1, running());
     assert_eq!(again.phase(), "Running");
-    // What the sidecar ended with does not count.
-    let over = world(spec)
+    // The exit code of a sidecar does not count.
+    let over = fixture(spec)
         .sandbox()
         .with("a", 0, exited(0))
         .with("s", 0, exited(137));
@@ -92,7 +92,7 @@ fn sidecars_hold_back_a_pod_until_they_are_up_and_never_put_it_back() {
 }
 
 #[test]
-fn a_container_goes_by_its_own_policy_and_rules() {
+fn container_restart_policy_and_rules_override_the_pods() {
     let spec = |container: Value| json!({"restartPolicy": "Never", "containers": [container]});
     let rules = json!([{"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}]);
     let cases = [
@@ -111,33 +111,33 @@ fn a_container_goes_by_its_own_policy_and_rules() {
         ),
     ];
     for (container, code, expected) in cases {
-        let world = world(spec(container.clone()))
+        let fixture = fixture(spec(container.clone()))
             .sandbox()
             .with("a", 0, exited(code));
-        assert_eq!(world.phase(), expected, "{container} {code}");
+        assert_eq!(fixture.phase(), expected, "{container} {code}");
     }
 }
 
 #[test]
-fn a_pod_that_is_stopped_ends_whatever_its_policy() {
+fn terminated_pod_finishes_whatever_its_restart_policy() {
     let mut stopped = plain(&["a"]).with("a", 0, exited(0));
-    stopped.course = Course::Stopped;
+    stopped.worker_state = PodWorkerState::Terminated;
     assert_eq!(stopped.phase(), "Succeeded");
     let mut failed = plain(&["a"]).with("a", 0, exited(143));
-    failed.course = Course::Stopped;
+    failed.worker_state = PodWorkerState::Terminated;
     assert_eq!(failed.phase(), "Failed");
-    // A static pod has no end.
+    // A static pod is not finished by termination.
     let source = ("kubernetes.io/config.source".to_owned(), "file".to_owned());
     failed.pod.metadata.annotations = Some([source].into());
     assert_eq!(failed.phase(), "Running");
 }
 
 #[test]
-fn a_pod_that_has_ended_stays_so() {
+fn terminal_phase_is_kept() {
     for phase in ["Succeeded", "Failed"] {
-        let world = plain(&["a"]).sandbox().with("a", 0, running());
-        let status = world
-            .told(json!({"phase": phase, "reason": "Evicted", "message": "why"}))
+        let fixture = plain(&["a"]).sandbox().with("a", 0, running());
+        let status = fixture
+            .with_api_status(json!({"phase": phase, "reason": "Evicted", "message": "why"}))
             .status();
         assert_eq!(status.phase.as_deref(), Some(phase));
         assert_eq!(status.reason.as_deref(), Some("Evicted"));
@@ -146,24 +146,27 @@ fn a_pod_that_has_ended_stays_so() {
 }
 
 #[test]
-fn the_reason_goes_with_the_phase() {
+fn reason_belongs_to_the_phase() {
     let told = json!({"phase": "Pending", "reason": "Slow", "message": "why"});
-    let pending = plain(&["a"]).sandbox().told(told.clone());
+    let pending = plain(&["a"]).sandbox().with_api_status(told.clone());
     assert_eq!(pending.status().reason.as_deref(), Some("Slow"));
-    let running = plain(&["a"]).sandbox().told(told).with("a", 0, running());
+    let running = plain(&["a"])
+        .sandbox()
+        .with_api_status(told)
+        .with("a", 0, running());
     assert_eq!(running.status().reason, None);
 }
 
 #[test]
-fn an_end_that_was_decided_is_the_end() {
-    let mut world = plain(&["a"]).sandbox().with("a", 0, running());
+fn termination_cause_makes_the_pod_failed() {
+    let mut fixture = plain(&["a"]).sandbox().with("a", 0, running());
     let message = "Pod was active on the node longer than the specified deadline";
-    world.end = Some(End {
+    fixture.termination_cause = Some(TerminationCause {
         reason: "DeadlineExceeded".to_owned(),
         message: message.to_owned(),
         disruption: false,
     });
-    let status = world.status();
+    let status = fixture.status();
     assert_eq!(status.phase.as_deref(), Some("Failed"));
     assert_eq!(status.reason.as_deref(), Some("DeadlineExceeded"));
     assert_eq!(status.message.as_deref(), Some(message));

@@ -41,7 +41,9 @@ pub(in super::super) async fn read(
     options: LogOptions,
     alive: Alive,
 ) -> Result<BoxStream<'static, Result<LogLine, RuntimeError>>, RuntimeError> {
-    let (path, tail, wanted) = (log.clone(), options.tail, options.stream);
+    let path = log.clone();
+    let tail = options.tail;
+    let wanted = options.stream;
     let (files, offset) = spawn_blocking(move || begin(&path, tail, wanted))
         .await
         .map_err(io::Error::other)

@@ -247,11 +247,9 @@ async fn the_end_of_input_reaches_the_command() {
         tty: false,
     };
     let attached = cri.exec(&id, &spec(&["cat"])).await.unwrap();
-    let (mut stdin, mut stdout, mut stderr) = (
-        attached.stdin.unwrap(),
-        attached.stdout.unwrap(),
-        attached.stderr.unwrap(),
-    );
+    let mut stdin = attached.stdin.unwrap();
+    let mut stdout = attached.stdout.unwrap();
+    let mut stderr = attached.stderr.unwrap();
     let input = vec![b'x'; 200_000];
     let talk = async {
         let mut texts = (Vec::new(), String::new());

@@ -108,7 +108,8 @@ impl Resizing {
     /// Passes sizes on. Never ends: the end of sizes is not the end of the process.
     async fn run(self, mut sizes: mpsc::Receiver<TerminalSize>) -> Infallible {
         while let Some(size) = sizes.recv().await {
-            let (height, width) = (size.height.to_string(), size.width.to_string());
+            let height = size.height.to_string();
+            let width = size.width.to_string();
             let path = format!(
                 "{}{}",
                 self.path,

@@ -316,7 +316,9 @@ mod tests {
             client.write_all(&encoder.encode(&frame)).await.unwrap();
         }
         let read = async {
-            let (mut decoder, mut buffer, mut frames) = (Decoder::new(), BytesMut::new(), Vec::new());
+            let mut decoder = Decoder::new();
+            let mut buffer = BytesMut::new();
+            let mut frames = Vec::new();
             while frames.last() != Some(&Frame::Ping(9)) {
                 client.read_buf(&mut buffer).await.unwrap();
                 while let Some(frame) = decoder.decode(&mut buffer).unwrap() {

@@ -55,7 +55,8 @@ mod tests {
 
     #[test]
     fn it_is_the_one_that_is_named() {
-        let (mut a, mut b) = (1_u32, 0_u32);
+        let mut a = 1_u32;
+        let mut b = 0_u32;
         for byte in dictionary() {
             a = (a + u32::from(*byte)) % 65_521;
             b = (b + a) % 65_521;

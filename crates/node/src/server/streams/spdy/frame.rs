@@ -324,7 +324,9 @@ mod tests {
             .collect();
         assert_eq!(all(&bytes).unwrap(), some_frames());
         // The same byte by byte.
-        let (mut decoder, mut buffer, mut frames) = (Decoder::new(), BytesMut::new(), Vec::new());
+        let mut decoder = Decoder::new();
+        let mut buffer = BytesMut::new();
+        let mut frames = Vec::new();
         for byte in bytes {
             buffer.put_u8(byte);
             while let Some(frame) = decoder.decode(&mut buffer).unwrap() {

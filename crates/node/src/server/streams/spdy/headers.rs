@@ -147,12 +147,14 @@ fn inflate(stream: &mut Decompress, mut input: &[u8], most: usize) -> Result<Vec
     let mut output = Vec::new();
     let mut piece = [0; 4096];
     loop {
-        let (read, written) = (stream.total_in(), stream.total_out());
+        let read = stream.total_in();
+        let written = stream.total_out();
         let status = stream
             .decompress(input, &mut piece, FlushDecompress::Sync)
             .map_err(|_| BadFrame::new("compressed headers make no sense"))?;
         let size = |now: u64, before: u64| usize::try_from(now - before).unwrap_or(usize::MAX);
-        let (read, written) = (size(stream.total_in(), read), size(stream.total_out(), written));
+        let read = size(stream.total_in(), read);
+        let written = size(stream.total_out(), written);
         input = input.get(read..).unwrap_or_default();
         output.extend_from_slice(piece.get(..written).unwrap_or_default());
         if output.len() > most {
@@ -230,7 +232,8 @@ mod tests {
 
     #[test]
     fn blocks_are_read_as_they_were_written() {
-        let (mut deflater, mut inflater) = (Deflater::new(), Inflater::new());
+        let mut deflater = Deflater::new();
+        let mut inflater = Inflater::new();
         for headers in [
             Headers::default(),
             Headers::of(&[("streamtype", "error"), ("port", "80")]),

@@ -1,75 +1,76 @@
 //! Host names of pods.
+// upstream: pkg/kubelet/kubelet_pods.go GeneratePodHostNameAndDomain, truncatePodHostnameIfNeeded
 
 use k3_api::name;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::SpecError;
 
-/// The longest name a host can have by the rules of DNS.
-const LABEL: usize = 63;
-/// The longest name the kernel keeps.
-const NODE_NAME: usize = 64;
+/// Maximum length of a DNS label.
+const MAX_LABEL_LENGTH: usize = 63;
+/// Maximum length of the kernel's node name.
+const MAX_KERNEL_LENGTH: usize = 64;
 
-/// What a pod is called.
+/// Host name and domain of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Names {
-    /// Its name as a host.
+pub struct PodHostname {
+    /// Host name.
     pub host: String,
-    /// Its domain; empty without a subdomain.
+    /// Domain; empty without a subdomain.
     pub domain: String,
-    /// What `hostname` says in it.
+    /// Host name set in the UTS namespace: the FQDN with setHostnameAsFQDN.
     pub kernel: String,
 }
 
-// --- Names ---
+// --- PodHostname ---
 
-impl Names {
-    /// Those of a pod that does not share the machine's.
-    pub fn of(pod: &Pod, cluster_domain: &str) -> Result<Self, SpecError> {
+impl PodHostname {
+    /// Host name of a pod without hostNetwork.
+    pub fn new(pod: &Pod, cluster_domain: &str) -> Result<Self, SpecError> {
         let spec = pod.spec.clone().unwrap_or_default();
         if let Some(host) = spec.hostname_override {
-            check(
+            validate(
                 "HostnameOverride",
                 &host,
                 "subdomain",
                 name::validate_dns1123_subdomain(&host),
             )?;
-            let host = shortened(&host);
-            return Ok(Names {
+            let host = truncate_hostname(&host);
+            return Ok(PodHostname {
                 kernel: host.clone(),
                 host,
                 domain: String::new(),
             });
         }
         let mut host = pod.metadata.name.clone().unwrap_or_default();
-        if let Some(wanted) = spec.hostname.filter(|wanted| !wanted.is_empty()) {
-            check(
+        if let Some(hostname) = spec.hostname.filter(|hostname| !hostname.is_empty()) {
+            validate(
                 "Hostname",
-                &wanted,
+                &hostname,
                 "label",
-                name::validate_dns1123_label(&wanted),
+                name::validate_dns1123_label(&hostname),
             )?;
-            host = wanted;
+            host = hostname;
         }
-        let host = shortened(&host);
+        let host = truncate_hostname(&host);
         let mut domain = String::new();
         if let Some(sub) = spec.subdomain.filter(|sub| !sub.is_empty()) {
-            check("Subdomain", &sub, "label", name::validate_dns1123_label(&sub))?;
+            validate("Subdomain", &sub, "label", name::validate_dns1123_label(&sub))?;
             let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
             domain = format!("{sub}.{namespace}.svc.{cluster_domain}");
         }
         let mut kernel = host.clone();
         if spec.set_hostname_as_fqdn == Some(true) && !domain.is_empty() {
             kernel = format!("{host}.{domain}");
-            if kernel.len() > NODE_NAME {
+            if kernel.len() > MAX_KERNEL_LENGTH {
                 return Err(SpecError::LongHostName(kernel));
             }
         }
-        Ok(Names { host, domain, kernel })
+        Ok(PodHostname { host, domain, kernel })
     }
 }
 
-fn check(
+fn validate(
     field: &'static str,
     value: &str,
     form: &'static str,
@@ -87,8 +88,8 @@ fn check(
     })
 }
 
-fn shortened(host: &str) -> String {
-    match host.get(..LABEL) {
+fn truncate_hostname(host: &str) -> String {
+    match host.get(..MAX_LABEL_LENGTH) {
         Some(short) if short.len() < host.len() => short.trim_end_matches(['-', '.']).to_owned(),
         _ => host.to_owned(),
     }

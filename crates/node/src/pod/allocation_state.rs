@@ -1,7 +1,7 @@
-//! Resources that change while a pod runs: what this node grants, and what containers were given.
+//! Allocated and actuated resources of a pod (in-place resize, KEP-1287).
 //!
-//! What was granted and given is kept in the pod's folder, so that a restart of the agent neither takes back what was granted
-//! nor gives it again.
+//! Both are persisted in the pod's directory, so that a restart of the agent neither revokes an allocation nor applies it twice.
+// upstream: pkg/kubelet/allocation/state/state_checkpoint.go stateCheckpoint
 
 use std::{collections::BTreeMap, io, path::Path};
 
@@ -11,52 +11,47 @@ use serde::{Deserialize, Serialize};
 
 const FILE: &str = "resources.json";
 
-/// CPU in thousandths and memory in bytes; 0 is none.
+/// CPU in millicores and memory in bytes; 0 means none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Figures {
-    /// Asked for.
+pub(super) struct ContainerResources {
     pub cpu_request: i64,
-    /// At most.
     pub cpu_limit: i64,
-    /// Asked for.
     pub memory_request: i64,
-    /// At most.
     pub memory_limit: i64,
 }
 
-/// What is kept of a pod's resources.
+/// Persisted resources of a pod, by container name.
+// upstream: pkg/kubelet/allocation/state/state.go PodResourceInfo
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Kept {
-    /// What this node has granted, by the name of the container.
+pub(super) struct PodResourceInfo {
+    /// Resources that the node admitted.
     #[serde(default)]
     pub allocated: BTreeMap<String, ResourceRequirements>,
-    /// What containers were last given.
+    /// Resources that containers were last started or updated with.
     #[serde(default)]
     pub actuated: BTreeMap<String, ResourceRequirements>,
 }
 
-/// Why a change of resources does not happen now.
+/// KillReason a resize does not happen now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
-    /// It never will.
+pub(super) enum ResizeRejection {
+    /// The node can never fulfil it.
     Infeasible(String),
-    /// It waits for others to leave.
+    /// It waits until other pods free resources.
     Deferred(String),
 }
 
-// --- Figures ---
+// --- ContainerResources ---
 
-impl Figures {
-    /// What a container asks for.
-    pub(super) fn of(container: &Container) -> Self {
+impl ContainerResources {
+    pub(super) fn of_container(container: &Container) -> Self {
         container
             .resources
             .as_ref()
-            .map(Figures::of_resources)
+            .map(ContainerResources::of_resources)
             .unwrap_or_default()
     }
 
-    /// The same, of what is written down.
     pub(super) fn of_resources(resources: &ResourceRequirements) -> Self {
         let of =
             |list: &Option<BTreeMap<String, k8s_openapi::apimachinery::pkg::api::resource::Quantity>>,
@@ -66,11 +61,11 @@ impl Figures {
                 let read = found.and_then(|quantity| quantity.0.parse::<Quantity>().ok());
                 read.map_or(0, |quantity| scale(&quantity))
             };
-        let cpu_limit = of(&resources.limits, "cpu", milli);
-        let memory_limit = of(&resources.limits, "memory", whole);
-        let cpu_request = of(&resources.requests, "cpu", milli);
-        let memory_request = of(&resources.requests, "memory", whole);
-        Figures {
+        let cpu_limit = of(&resources.limits, "cpu", milli_value);
+        let memory_limit = of(&resources.limits, "memory", value);
+        let cpu_request = of(&resources.requests, "cpu", milli_value);
+        let memory_request = of(&resources.requests, "memory", value);
+        ContainerResources {
             cpu_request,
             cpu_limit,
             memory_request,
@@ -78,38 +73,39 @@ impl Figures {
         }
     }
 
-    /// Whether the container asked to be begun anew when one of its figures changes.
-    pub(super) fn needs_restart(&self, has: &Figures, container: &Container) -> bool {
+    /// Whether a changed resource current the resize policy RestartContainer.
+    pub(super) fn needs_restart(&self, current: &ContainerResources, container: &Container) -> bool {
         let restarts = |resource: &str| {
             let mut policies = container.resize_policy.iter().flatten();
             policies
                 .any(|policy| policy.resource_name == resource && policy.restart_policy == "RestartContainer")
         };
-        let cpu = (self.cpu_request, self.cpu_limit) != (has.cpu_request, has.cpu_limit);
-        let memory = (self.memory_request, self.memory_limit) != (has.memory_request, has.memory_limit);
+        let cpu = (self.cpu_request, self.cpu_limit) != (current.cpu_request, current.cpu_limit);
+        let memory =
+            (self.memory_request, self.memory_limit) != (current.memory_request, current.memory_limit);
         (cpu && restarts("cpu")) || (memory && restarts("memory"))
     }
 }
 
-fn milli(quantity: &Quantity) -> i64 {
+fn milli_value(quantity: &Quantity) -> i64 {
     quantity.milli_value()
 }
 
-fn whole(quantity: &Quantity) -> i64 {
+fn value(quantity: &Quantity) -> i64 {
     quantity.value()
 }
 
-// --- Kept ---
+// --- PodResourceInfo ---
 
-impl Kept {
-    /// What was kept; nothing if the pod is new here.
+impl PodResourceInfo {
+    /// The persisted state; empty if the pod is new on this node.
     pub(super) fn read(folder: &Path) -> Self {
         let read = std::fs::read(folder.join(FILE)).ok();
         read.and_then(|bytes| serde_json::from_slice(&bytes).ok())
             .unwrap_or_default()
     }
 
-    /// Keeps it. Written whole and then put in place: a reader never sees half of it.
+    /// Persists the state: written to a temporary file and renamed, so that readers never see a partial file.
     pub(super) fn write(&self, folder: &Path) -> io::Result<()> {
         std::fs::create_dir_all(folder)?;
         let new = folder.join(".resources.json");
@@ -117,8 +113,8 @@ impl Kept {
         std::fs::rename(new, folder.join(FILE))
     }
 
-    /// The pod with the resources that were granted it.
-    pub(super) fn granted(&self, pod: &Pod) -> Pod {
+    /// The pod with its allocated resources.
+    pub(super) fn apply_to(&self, pod: &Pod) -> Pod {
         let mut pod = pod.clone();
         for container in containers_mut(&mut pod) {
             if let Some(resources) = self.allocated.get(&container.name) {
@@ -128,8 +124,9 @@ impl Kept {
         pod
     }
 
-    /// Grants what the pod asks for now.
-    pub(super) fn grant(&mut self, pod: &Pod) {
+    /// Allocates what the spec asks for now.
+    // upstream: pkg/kubelet/allocation/allocation_manager.go SetAllocatedResources
+    pub(super) fn allocate(&mut self, pod: &Pod) {
         let mut pod = pod.clone();
         self.allocated = containers_mut(&mut pod)
             .map(|container| {
@@ -141,26 +138,30 @@ impl Kept {
             .collect();
     }
 
-    /// Whether the pod asks for something else than was granted.
-    pub(super) fn differs(&self, pod: &Pod) -> bool {
+    /// Whether the spec differs_from from the allocation.
+    pub(super) fn differs_from(&self, pod: &Pod) -> bool {
         let mut pod = pod.clone();
         containers_mut(&mut pod).any(|container| {
-            self.allocated
-                .get(&container.name)
-                .is_some_and(|granted| Figures::of_resources(granted) != Figures::of(container))
+            self.allocated.get(&container.name).is_some_and(|allocated| {
+                ContainerResources::of_resources(allocated) != ContainerResources::of_container(container)
+            })
         })
     }
 
-    /// Whether containers have yet to be given what was granted.
+    /// Whether some container current not been updated to its allocation.
+    // upstream: pkg/kubelet/kuberuntime/kuberuntime_manager.go IsPodResizeInProgress
     pub(super) fn is_in_progress(&self) -> bool {
-        self.allocated.iter().any(|(name, granted)| {
+        self.allocated.iter().any(|(name, allocated)| {
             let actuated = self.actuated.get(name);
-            actuated.is_some_and(|has| Figures::of_resources(has) != Figures::of_resources(granted))
+            actuated.is_some_and(|current| {
+                ContainerResources::of_resources(current) != ContainerResources::of_resources(allocated)
+            })
         })
     }
 }
 
-/// Those whose resources may change.
+/// Containers that can be resized.
+// upstream: pkg/kubelet/allocation/allocation_manager.go IsResizableContainer; upstream excludes init containers that are not sidecars
 fn containers_mut(pod: &mut Pod) -> impl Iterator<Item = &mut Container> {
     let spec = pod.spec.iter_mut();
     spec.flat_map(|spec| {

@@ -1,4 +1,5 @@
 //! What the runtime has of one pod.
+// upstream: pkg/kubelet/container/runtime.go PodStatus
 
 use std::net::IpAddr;
 
@@ -6,50 +7,50 @@ use crate::runtime::{Container, Sandbox, SandboxState};
 
 /// The sandboxes and containers of one pod, newest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
-    /// Its sandboxes, newest first.
+pub struct PodSnapshot {
+    /// Newest first.
     pub sandboxes: Vec<Sandbox>,
-    /// Its containers, newest first.
+    /// Newest first.
     pub containers: Vec<Container>,
 }
 
-// --- Seen ---
+// --- PodSnapshot ---
 
-impl Seen {
-    /// Of what a runtime listed for the pod, in any order.
+impl PodSnapshot {
+    /// From the runtime's lists, in any order.
     pub fn new(mut sandboxes: Vec<Sandbox>, mut containers: Vec<Container>) -> Self {
-        // Clocks of runtimes are coarse: of two that were made at once, the later attempt is the newer.
+        // Clocks of runtimes are coarse: with equal creation times the higher attempt is newer.
         sandboxes.sort_by_key(|sandbox| std::cmp::Reverse((sandbox.created, sandbox.attempt)));
         containers.sort_by_key(|container| std::cmp::Reverse((container.created, container.attempt)));
-        Seen {
+        PodSnapshot {
             sandboxes,
             containers,
         }
     }
 
-    /// The newest container of that name.
+    /// The newest container with this name.
     pub fn newest(&self, name: &str) -> Option<&Container> {
         self.all(name).next()
     }
 
-    /// All containers of that name, newest first.
+    /// All containers with this name, newest first.
     pub fn all<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a Container> {
         self.containers
             .iter()
             .filter(move |container| container.name == name)
     }
 
-    /// The newest sandbox, if containers can be made in it.
+    /// The newest sandbox, if it is ready.
     pub fn ready_sandbox(&self) -> Option<&Sandbox> {
         self.sandboxes.first().filter(|sandbox| is_ready(sandbox))
     }
 
-    /// How many sandboxes are ready. More than one is one too many.
+    /// Number of ready sandboxes. More than one has to be reconciled.
     pub fn ready_sandboxes(&self) -> usize {
         self.sandboxes.iter().filter(|sandbox| is_ready(sandbox)).count()
     }
 
-    /// The containers that are in the newest sandbox, if that is ready.
+    /// Containers in the newest sandbox, if that is ready.
     pub fn active(&self) -> impl Iterator<Item = &Container> {
         let sandbox = self.ready_sandbox().map(|sandbox| &sandbox.id);
         self.containers
@@ -57,7 +58,7 @@ impl Seen {
             .filter(move |container| Some(&container.sandbox) == sandbox)
     }
 
-    /// The addresses of the pod, as its sandbox has them.
+    /// Pod IPs of the ready sandbox.
     pub fn addresses(&self) -> &[IpAddr] {
         self.ready_sandbox().map_or(&[], |sandbox| &sandbox.addresses)
     }

@@ -1,32 +1,33 @@
-//! What users are told of a pod: events, in upstream's words.
+//! Events about pods and containers, with upstream's reasons and messages.
 
 use k8s_openapi::api::core::v1::{Container, ObjectReference, Pod};
 use kubecontroller::events::{Kind, Recorder};
 
 use crate::runtime::ContainerId;
 
-/// Tells of pods and their containers. Clones are the same.
+/// Records events about pods and their containers.
 #[derive(Clone, Debug)]
-pub(super) struct Teller {
+pub(super) struct PodEventRecorder {
     recorder: Recorder,
 }
 
-// --- Teller ---
+// --- PodEventRecorder ---
 
-impl Teller {
-    /// Tells it to the API.
+impl PodEventRecorder {
     pub(super) fn new(recorder: Recorder) -> Self {
-        Teller { recorder }
+        PodEventRecorder { recorder }
     }
 
-    /// Something of a pod.
-    pub(super) fn pod(&self, pod: &Pod, kind: Kind, reason: &str, message: impl Into<String>) {
+    /// Records an event about a pod.
+    pub(super) fn record_pod_event(&self, pod: &Pod, kind: Kind, reason: &str, message: impl Into<String>) {
         self.recorder
-            .event(&reference(pod), kind, reason, reason, message);
+            .event(&pod_reference(pod), kind, reason, reason, message);
     }
 
-    /// Something of a container. The id is left out of the message: with it every event would be another one.
-    pub(super) fn container(
+    /// Records an event about a container. The container ID is removed from the message: otherwise events with the same
+    /// meaning would not be aggregated.
+    // upstream: pkg/kubelet/kuberuntime/kuberuntime_container.go recordContainerEvent
+    pub(super) fn record_container_event(
         &self,
         pod: &Pod,
         container: &Container,
@@ -44,8 +45,8 @@ impl Teller {
     }
 }
 
-/// A pod, as events name it.
-pub(super) fn reference(pod: &Pod) -> ObjectReference {
+/// Object reference of a pod.
+pub(super) fn pod_reference(pod: &Pod) -> ObjectReference {
     ObjectReference {
         api_version: Some("v1".to_owned()),
         kind: Some("Pod".to_owned()),
@@ -57,7 +58,8 @@ pub(super) fn reference(pod: &Pod) -> ObjectReference {
     }
 }
 
-/// A container, as events name it.
+/// Object reference of a container.
+// upstream: pkg/kubelet/container/ref.go GenerateContainerRef
 pub(super) fn container_reference(pod: &Pod, name: &str) -> ObjectReference {
     let spec = pod.spec.as_ref();
     let is_init = spec.is_some_and(|spec| {
@@ -75,12 +77,13 @@ pub(super) fn container_reference(pod: &Pod, name: &str) -> ObjectReference {
     };
     ObjectReference {
         field_path: Some(format!("spec.{list}{{{name}}}")),
-        ..reference(pod)
+        ..pod_reference(pod)
     }
 }
 
 /// A pod as messages name it: `name_namespace(uid)`.
-pub(super) fn name(pod: &Pod) -> String {
+// upstream: pkg/kubelet/util/format/pod.go Pod
+pub(super) fn format_pod(pod: &Pod) -> String {
     let text = |field: &Option<String>| field.clone().unwrap_or_default();
     let meta = &pod.metadata;
     format!(

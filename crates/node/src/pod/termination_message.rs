@@ -1,4 +1,5 @@
-//! What a container that ended leaves as its message: a file, or the end of its log.
+//! Termination messages: from a file, or from the end of the log.
+// upstream: pkg/kubelet/kuberuntime/kuberuntime_container.go getTerminationMessage, readLastStringFromContainerLogs
 
 use std::{
     io::{self, Read, Seek, SeekFrom},
@@ -11,41 +12,45 @@ use k8s_openapi::api::core::v1::Container;
 use rustix::fs::{Mode, OFlags};
 use tokio::task::spawn_blocking;
 
-use super::spec::Remembered;
+use super::spec::ContainerAnnotations;
 use crate::runtime::{self, ContainerState, LogOptions, Mount, MountSource, Propagation, Runtime};
 
-/// What of the file is read, from its end.
-const MOST: u64 = 4 << 10;
+/// Maximum size of a message from the file.
+const MAX_MESSAGE_FROM_FILE: u64 = 4 << 10;
 /// The same as a length.
-const MOST_BYTES: usize = 4 << 10;
-/// What of the log is read, from its end.
-const MOST_OF_LOG: usize = 2048;
+const MAX_MESSAGE_LENGTH: usize = 4 << 10;
+/// Maximum size of a message from the log.
+const MAX_MESSAGE_FROM_LOG: usize = 2048;
 const LINES: u64 = 80;
-const PATIENCE: Duration = Duration::from_secs(10);
+const LOG_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Where the message of a container is on this machine.
-fn path(folder: &Path, name: &str, attempt: u32) -> PathBuf {
+/// Path of the message file on the node.
+fn message_path(folder: &Path, name: &str, attempt: u32) -> PathBuf {
     folder
         .join("containers")
         .join(name)
         .join(format!("message-{attempt}"))
 }
 
-/// A file for the message of a container that is made, mounted where the container looks for it.
-pub(super) fn mount(folder: &Path, container: &Container, attempt: u32) -> io::Result<Option<Mount>> {
+/// Creates the message file, and mounts it at `terminationMessagePath`.
+pub(super) fn make_message_mount(
+    folder: &Path,
+    container: &Container,
+    attempt: u32,
+) -> io::Result<Option<Mount>> {
     let target = match container.termination_message_path.as_deref() {
         None => "/dev/termination-log",
         Some("") => return Ok(None),
         Some(path) => path,
     };
-    let path = path(folder, &container.name, attempt);
+    let path = message_path(folder, &container.name, attempt);
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
     }
     std::fs::write(&path, "")?;
-    // Whoever the container runs as has to be able to write it.
-    let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o666);
-    std::fs::set_permissions(&path, everybody)?;
+    // Any user of the container has to be able to write it.
+    let writable_by_all = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+    std::fs::set_permissions(&path, writable_by_all)?;
     let target = if target.starts_with('/') {
         target.to_owned()
     } else {
@@ -60,8 +65,8 @@ pub(super) fn mount(folder: &Path, container: &Container, attempt: u32) -> io::R
     }))
 }
 
-/// The message of a container, once it has ended.
-pub(super) async fn read(
+/// The termination message of an exited container.
+pub(super) async fn read_termination_message(
     runtime: &dyn Runtime,
     folder: &Path,
     container: &runtime::Container,
@@ -69,9 +74,9 @@ pub(super) async fn read(
     let ContainerState::Exited(exit) = &container.state else {
         return None;
     };
-    let path = path(folder, &container.name, container.attempt);
-    let wanted = path.clone();
-    let read = spawn_blocking(move || read_file(&wanted)).await;
+    let path = message_path(folder, &container.name, container.attempt);
+    let message_file = path.clone();
+    let read = spawn_blocking(move || read_file(&message_file)).await;
     let mut message = match read.unwrap_or_else(|error| Err(io::Error::other(error))) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
@@ -82,36 +87,36 @@ pub(super) async fn read(
             ));
         }
     };
-    let policy = Remembered::of(&container.annotations).message_policy;
+    let policy = ContainerAnnotations::parse(&container.annotations).message_policy;
     if message.is_empty() && policy == "FallbackToLogsOnError" && exit.code != 0 {
-        message = end_of_log(runtime, container).await;
+        message = read_end_of_log(runtime, container).await;
     }
     (!message.is_empty()).then_some(message)
 }
 
-/// The end of a file, however large it is. A container writes it: what is not a plain file, or is a link to one, is not read.
+/// The end of a file of any size. The container controls the path: symbolic links and special files are rejected.
 fn read_file(path: &Path) -> io::Result<String> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let mut file = std::fs::File::from(rustix::fs::open(path, flags, Mode::empty())?);
     let metadata = file.metadata()?;
     if !metadata.is_file() {
-        return Err(io::Error::other("it is not a plain file"));
+        return Err(io::Error::other("not a regular file"));
     }
     let size = metadata.len();
-    file.seek(SeekFrom::Start(size.saturating_sub(MOST)))?;
+    file.seek(SeekFrom::Start(size.saturating_sub(MAX_MESSAGE_FROM_FILE)))?;
     let mut bytes = Vec::new();
-    file.take(MOST).read_to_end(&mut bytes)?;
-    Ok(text(&bytes, MOST_BYTES))
+    file.take(MAX_MESSAGE_FROM_FILE).read_to_end(&mut bytes)?;
+    Ok(lossy_text(&bytes, MAX_MESSAGE_LENGTH))
 }
 
-/// Bytes as text of so many bytes at most: what is not text gets longer when it is replaced.
-fn text(bytes: &[u8], most: usize) -> String {
+/// Lossy UTF-8 of at max_length `max_length` bytes: replacement characters are longer than the bytes they replace.
+fn lossy_text(bytes: &[u8], max_length: usize) -> String {
     let mut text = String::from_utf8_lossy(bytes).into_owned();
-    text.truncate(text.floor_char_boundary(most));
+    text.truncate(text.floor_char_boundary(max_length));
     text
 }
 
-async fn end_of_log(runtime: &dyn Runtime, container: &runtime::Container) -> String {
+async fn read_end_of_log(runtime: &dyn Runtime, container: &runtime::Container) -> String {
     let options = LogOptions {
         tail: Some(LINES),
         ..LogOptions::default()
@@ -121,14 +126,14 @@ async fn end_of_log(runtime: &dyn Runtime, container: &runtime::Container) -> St
         let mut lines = runtime.logs(&container.id, &options).await.ok()?;
         while let Some(Ok(line)) = lines.next().await {
             bytes.extend_from_slice(&line.bytes);
-            let more = bytes.len().saturating_sub(MOST_OF_LOG);
+            let more = bytes.len().saturating_sub(MAX_MESSAGE_FROM_LOG);
             bytes.drain(..more);
         }
         Some(())
     };
-    // Whatever was read by then is the message.
-    let _ = tokio::time::timeout(PATIENCE, reading).await;
-    text(&bytes, MOST_OF_LOG)
+    // On timeout the message is what was read so far.
+    let _ = tokio::time::timeout(LOG_TIMEOUT, reading).await;
+    lossy_text(&bytes, MAX_MESSAGE_FROM_LOG)
 }
 
 #[cfg(test)]
@@ -136,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_of_a_file_of_any_size_is_read() {
+    fn reads_the_end_of_a_file_of_any_size() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("message");
         let file = std::fs::File::create(&path).unwrap();
@@ -151,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_and_a_pipe_are_not_read() {
+    fn rejects_symlinks_and_special_files() {
         let folder = tempfile::tempdir().unwrap();
         let secret = folder.path().join("secret");
         std::fs::write(&secret, "of the machine").unwrap();

@@ -1,42 +1,42 @@
-//! How many sandboxes, or containers, a runtime is asked to start at a time.
+//! Limits how many sandboxes or containers are started at a time.
 //!
-//! Runtimes that are asked for a hundred at once start fewer in a second than those asked for a few, and give some up in the end.
+//! A runtime that gets a hundred starts at once is slower in total than with a few at a time, and some of them time out.
 //!
-//! Promises: who waits longest comes next; who is slow keeps nobody waiting for longer than [`SLOW`].
+//! Promises: first in, first out; a slow start blocks others for at most [`SLOW`].
 
 use std::{num::NonZeroUsize, pin::pin, thread::available_parallelism, time::Duration};
 
 use tokio::{sync::Semaphore, time::timeout};
 
-/// From when on a start does not count any more: another one may begin beside it.
+/// A start that takes longer no longer counts against the limit.
 const SLOW: Duration = Duration::from_secs(10);
-/// How many there may be on the smallest machine, and for each processor.
-const LEAST: usize = 4;
-const PER_PROCESSOR: usize = 2;
+/// Minimum limit, and limit per CPU.
+const MINIMUM_LIMIT: usize = 4;
+const PER_CPU: usize = 2;
 
-/// Lets some through at a time.
+/// Limits concurrent starts.
 #[derive(Debug)]
-pub(super) struct Gate {
+pub(super) struct StartLimiter {
     slots: Semaphore,
 }
 
-// --- Gate ---
+// --- StartLimiter ---
 
-impl Gate {
-    /// For as many as this machine can start at a time.
+impl StartLimiter {
+    /// A limit that suits the number of CPUs.
     pub(super) fn new() -> Self {
         let processors = available_parallelism().map_or(1, NonZeroUsize::get);
-        Gate::of(LEAST.max(PER_PROCESSOR * processors))
+        StartLimiter::with_limit(MINIMUM_LIMIT.max(PER_CPU * processors))
     }
 
-    fn of(slots: usize) -> Self {
-        Gate {
+    fn with_limit(slots: usize) -> Self {
+        StartLimiter {
             slots: Semaphore::new(slots),
         }
     }
 
-    /// Starts something, once it is its turn.
-    pub(super) async fn through<T>(&self, work: impl Future<Output = T>) -> T {
+    /// Runs `work` when a slot is free.
+    pub(super) async fn run<T>(&self, work: impl Future<Output = T>) -> T {
         let slot = self.slots.acquire().await;
         let mut work = pin!(work);
         if let Ok(done) = timeout(SLOW, &mut work).await {
@@ -57,10 +57,12 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn some_go_through_at_a_time() {
-        let (gate, now, most) = (Gate::of(3), AtomicUsize::new(0), AtomicUsize::new(0));
+    async fn limits_concurrent_starts() {
+        let limiter = StartLimiter::with_limit(3);
+        let now = AtomicUsize::new(0);
+        let most = AtomicUsize::new(0);
         join_all((0..30).map(|_| {
-            gate.through(async {
+            limiter.run(async {
                 most.fetch_max(now.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
                 sleep(Duration::from_secs(1)).await;
                 now.fetch_sub(1, Ordering::Relaxed);
@@ -71,12 +73,12 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_is_slow_keeps_nobody_for_long() {
-        let gate = Gate::of(1);
+    async fn slow_start_releases_its_slot() {
+        let limiter = StartLimiter::with_limit(1);
         let begun = Instant::now();
-        let slow = gate.through(sleep(Duration::from_mins(2)));
+        let slow = limiter.run(sleep(Duration::from_mins(2)));
         let quick = async {
-            gate.through(async {}).await;
+            limiter.run(async {}).await;
             begun.elapsed()
         };
         let ((), waited) = futures_util::join!(slow, quick);

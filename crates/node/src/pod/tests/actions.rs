@@ -1,18 +1,18 @@
-//! What is planned, of what is asked for and what is there.
+//! What is actions_for, of what is asked for and what is there.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::{api::core::v1::Pod, jiff::Timestamp};
 use serde_json::{Value, json};
 
-use super::stage::{container, pod};
+use super::harness::{container, pod};
 use crate::{
     PodIdentity,
     pod::{
-        plan::{NewSandbox, Plan, View, plan},
-        spec::hash,
-        status::Seen,
-        stop::find,
+        actions::{NewSandbox, PodActions, PodActionsInput, compute_pod_actions},
+        spec::hash_container,
+        status::PodSnapshot,
+        stop::find_container,
     },
     probes::{Outcome, ProbeKind, ProbeResults},
     runtime::{Container, ContainerId, ContainerState, Exit, Sandbox, SandboxId, SandboxState},
@@ -35,10 +35,10 @@ fn sandbox(attempt: u32, state: SandboxState) -> Sandbox {
     }
 }
 
-/// `name`, and `run`, `new`, `lost` or an exit code.
-fn there(pod: &Pod, sandbox: u32, name: &str, state: &str) -> Container {
-    let hash = find(pod, name)
-        .map(|container| hash(&container))
+/// A container with state `run`, `new`, `lost` or an exit code.
+fn instance(pod: &Pod, sandbox: u32, name: &str, state: &str) -> Container {
+    let hash = find_container(pod, name)
+        .map(|container| hash_container(&container))
         .unwrap_or_default();
     Container {
         id: ContainerId(format!("{name}-{sandbox}")),
@@ -67,38 +67,53 @@ fn there(pod: &Pod, sandbox: u32, name: &str, state: &str) -> Container {
     }
 }
 
-fn planned(pod: &Pod, seen: &Seen, probes: &ProbeResults) -> Plan {
+fn actions_for(pod: &Pod, snapshot: &PodSnapshot, probes: &ProbeResults) -> PodActions {
     let actuated = BTreeMap::new();
-    let view = View {
+    let input = PodActionsInput {
         pod,
-        seen,
+        snapshot,
         probes,
         actuated: &actuated,
     };
-    plan(&view, false)
+    compute_pod_actions(&input, false)
 }
 
-/// With one good sandbox: `kill pod`, what is ended and what is started, in words.
-fn words(pod: &Pod, states: &[(&str, &str)]) -> String {
-    words_with(pod, states, &ProbeResults::default())
+/// With one good sandbox: `kill pod`, what is ended and what is started, in describe.
+fn describe(pod: &Pod, states: &[(&str, &str)]) -> String {
+    describe_with(pod, states, &ProbeResults::default())
 }
 
-fn words_with(pod: &Pod, states: &[(&str, &str)], probes: &ProbeResults) -> String {
+fn describe_with(pod: &Pod, states: &[(&str, &str)], probes: &ProbeResults) -> String {
     let containers = states
         .iter()
-        .map(|(name, state)| there(pod, 0, name, state))
+        .map(|(name, state)| instance(pod, 0, name, state))
         .collect();
-    let seen = Seen::new(vec![sandbox(0, SandboxState::Ready)], containers);
-    let plan = planned(pod, &seen, probes);
-    let mut words = Vec::new();
-    if plan.kill_pod {
-        words.push("kill pod".to_owned());
+    let snapshot = PodSnapshot::new(vec![sandbox(0, SandboxState::Ready)], containers);
+    let compute_pod_actions = actions_for(pod, &snapshot, probes);
+    let mut describe = Vec::new();
+    if compute_pod_actions.kill_pod {
+        describe.push("kill pod".to_owned());
     }
-    words.extend(plan.kill.iter().map(|kill| format!("kill {}", kill.name)));
-    words.extend(plan.ephemeral.iter().map(|at| format!("ephemeral {at}")));
-    words.extend(plan.init.iter().map(|at| format!("init {at}")));
-    words.extend(plan.regular.iter().map(|at| format!("regular {at}")));
-    words.join(", ")
+    describe.extend(
+        compute_pod_actions
+            .kill
+            .iter()
+            .map(|kill| format!("kill {}", kill.name)),
+    );
+    describe.extend(
+        compute_pod_actions
+            .ephemeral
+            .iter()
+            .map(|at| format!("ephemeral {at}")),
+    );
+    describe.extend(compute_pod_actions.init.iter().map(|at| format!("init {at}")));
+    describe.extend(
+        compute_pod_actions
+            .regular
+            .iter()
+            .map(|at| format!("regular {at}")),
+    );
+    describe.join(", ")
 }
 
 fn two(policy: &str) -> Pod {
@@ -115,7 +130,7 @@ fn sidecar(name: &str) -> Value {
 }
 
 #[test]
-fn what_is_missing_is_started_and_what_runs_is_left_alone() {
+fn starts_missing_containers_and_keeps_running_ones() {
     for (policy, states, expected) in [
         ("Always", &[][..], "regular 0, regular 1"),
         ("Always", &[("a", "run"), ("b", "run")][..], ""),
@@ -128,12 +143,12 @@ fn what_is_missing_is_started_and_what_runs_is_left_alone() {
         ("Never", &[("a", "new"), ("b", "run")][..], "regular 0"),
         ("Always", &[("a", "lost"), ("b", "run")][..], "kill a, regular 0"),
     ] {
-        assert_eq!(words(&two(policy), states), expected, "{policy} {states:?}");
+        assert_eq!(describe(&two(policy), states), expected, "{policy} {states:?}");
     }
 }
 
 #[test]
-fn probes_that_fail_end_containers() {
+fn failed_probes_kill_containers() {
     let id = ContainerId("a-0".to_owned());
     let states = [("a", "run"), ("b", "run")];
     for (kind, policy, expected) in [
@@ -144,44 +159,47 @@ fn probes_that_fail_end_containers() {
     ] {
         let probes = ProbeResults::default().with(&id, kind, Outcome::Failure);
         assert_eq!(
-            words_with(&two(policy), &states, &probes),
+            describe_with(&two(policy), &states, &probes),
             expected,
             "{kind} {policy}"
         );
     }
     let probes = ProbeResults::default().with(&id, ProbeKind::Liveness, Outcome::Failure);
-    let seen = Seen::new(
+    let snapshot = PodSnapshot::new(
         vec![sandbox(0, SandboxState::Ready)],
         vec![
-            there(&two("Always"), 0, "a", "run"),
-            there(&two("Always"), 0, "b", "run"),
+            instance(&two("Always"), 0, "a", "run"),
+            instance(&two("Always"), 0, "b", "run"),
         ],
     );
-    let plan = planned(&two("Always"), &seen, &probes);
+    let compute_pod_actions = actions_for(&two("Always"), &snapshot, &probes);
     assert_eq!(
-        plan.kill[0].message,
+        compute_pod_actions.kill[0].message,
         "Container a failed liveness probe, will be restarted"
     );
 }
 
 #[test]
-fn a_container_with_another_image_is_another_one() {
+fn changed_image_restarts_the_container() {
     let mut changed = two("Never");
-    let seen = Seen::new(
+    let snapshot = PodSnapshot::new(
         vec![sandbox(0, SandboxState::Ready)],
-        vec![there(&changed, 0, "a", "run"), there(&changed, 0, "b", "run")],
+        vec![
+            instance(&changed, 0, "a", "run"),
+            instance(&changed, 0, "b", "run"),
+        ],
     );
     changed.spec.as_mut().unwrap().containers[1].image = Some("other".to_owned());
-    let plan = planned(&changed, &seen, &ProbeResults::default());
+    let compute_pod_actions = actions_for(&changed, &snapshot, &ProbeResults::default());
     assert_eq!(
-        plan.kill[0].message,
+        compute_pod_actions.kill[0].message,
         "Container b definition changed, will be restarted"
     );
-    assert_eq!(plan.regular, [1]);
+    assert_eq!(compute_pod_actions.regular, [1]);
 }
 
 #[test]
-fn init_containers_come_in_order_and_sidecars_stay() {
+fn init_containers_run_in_order_and_sidecars_keep_running() {
     let init = json!([container("i"), sidecar("s"), container("j")]);
     let with = |policy: &str| {
         pod(
@@ -200,18 +218,18 @@ fn init_containers_come_in_order_and_sidecars_stay() {
         ("Always", &[("i", "0"), ("s", "1")][..], "init 1"),
         ("Always", &[("i", "0"), ("s", "1"), ("j", "run")][..], "init 1"),
         ("Always", &[("i", "0"), ("s", "run"), ("j", "0")][..], "regular 0"),
-        // The runtime forgot what is over.
+        // The runtime has removed the completed containers.
         ("Always", &[("s", "run"), ("a", "run")][..], ""),
         ("Always", &[("a", "run")][..], "init 1"),
         ("Never", &[("s", "run"), ("j", "0"), ("a", "0")][..], "kill pod"),
         ("Never", &[("s", "1"), ("j", "0"), ("a", "0")][..], "kill pod"),
     ] {
-        assert_eq!(words(&with(policy), states), expected, "{policy} {states:?}");
+        assert_eq!(describe(&with(policy), states), expected, "{policy} {states:?}");
     }
 }
 
 #[test]
-fn the_next_init_container_waits_until_a_sidecar_has_started() {
+fn next_init_container_waits_for_sidecar_startup_probe() {
     let mut slow = sidecar("s");
     slow["startupProbe"] = json!({"exec": {"command": ["true"]}});
     let pod = pod(
@@ -221,93 +239,110 @@ fn the_next_init_container_waits_until_a_sidecar_has_started() {
     let id = ContainerId("s-0".to_owned());
     let found = |outcome| ProbeResults::default().with(&id, ProbeKind::Startup, outcome);
     let states = [("s", "run")];
-    assert_eq!(words(&pod, &states), "");
-    assert_eq!(words_with(&pod, &states, &found(Outcome::Unknown)), "");
-    assert_eq!(words_with(&pod, &states, &found(Outcome::Success)), "init 1");
+    assert_eq!(describe(&pod, &states), "");
+    assert_eq!(describe_with(&pod, &states, &found(Outcome::Unknown)), "");
+    assert_eq!(describe_with(&pod, &states, &found(Outcome::Success)), "init 1");
     assert_eq!(
-        words_with(&pod, &states, &found(Outcome::Failure)),
+        describe_with(&pod, &states, &found(Outcome::Failure)),
         "kill s, init 0"
     );
 }
 
 #[test]
-fn ephemeral_containers_are_started_once() {
+fn ephemeral_containers_start_once() {
     let pod = pod(
         "web",
         json!({"containers": [container("a")], "ephemeralContainers": [container("e"), container("f")]}),
     );
-    assert_eq!(words(&pod, &[("a", "run"), ("e", "1")]), "ephemeral 1");
+    assert_eq!(describe(&pod, &[("a", "run"), ("e", "1")]), "ephemeral 1");
 }
 
 #[test]
-fn without_a_good_sandbox_everything_begins_anew() {
+fn unusable_sandbox_restarts_the_pod() {
     let replaces = |attempt, replaces| Some(NewSandbox { attempt, replaces });
-    let fresh = planned(&two("Always"), &Seen::default(), &ProbeResults::default());
+    let fresh = actions_for(&two("Always"), &PodSnapshot::default(), &ProbeResults::default());
     assert_eq!((fresh.sandbox, fresh.regular), (replaces(0, false), vec![0, 1]));
 
     let dead = |pod: &Pod, states: &[(&str, &str)]| {
         let containers = states
             .iter()
-            .map(|(name, state)| there(pod, 0, name, state))
+            .map(|(name, state)| instance(pod, 0, name, state))
             .collect();
-        Seen::new(vec![sandbox(0, SandboxState::NotReady)], containers)
+        PodSnapshot::new(vec![sandbox(0, SandboxState::NotReady)], containers)
     };
     let pod_of = two("OnFailure");
-    let plan = planned(
+    let compute_pod_actions = actions_for(
         &pod_of,
         &dead(&pod_of, &[("a", "0"), ("b", "137")]),
         &ProbeResults::default(),
     );
     assert_eq!(
-        (plan.kill_pod, plan.sandbox, plan.regular),
+        (
+            compute_pod_actions.kill_pod,
+            compute_pod_actions.sandbox,
+            compute_pod_actions.regular
+        ),
         (true, replaces(1, true), vec![1])
     );
-    let plan = planned(
+    let compute_pod_actions = actions_for(
         &pod_of,
         &dead(&pod_of, &[("a", "0"), ("b", "0")]),
         &ProbeResults::default(),
     );
-    assert_eq!((plan.kill_pod, plan.sandbox), (true, None));
+    assert_eq!(
+        (compute_pod_actions.kill_pod, compute_pod_actions.sandbox),
+        (true, None)
+    );
     let never = two("Never");
-    let plan = planned(&never, &dead(&never, &[("a", "1")]), &ProbeResults::default());
-    assert_eq!((plan.kill_pod, plan.sandbox), (true, None));
-    // Never begun: tried again.
-    let plan = planned(&never, &dead(&never, &[]), &ProbeResults::default());
-    assert_eq!((plan.sandbox, plan.regular), (replaces(1, true), vec![0, 1]));
+    let compute_pod_actions = actions_for(&never, &dead(&never, &[("a", "1")]), &ProbeResults::default());
+    assert_eq!(
+        (compute_pod_actions.kill_pod, compute_pod_actions.sandbox),
+        (true, None)
+    );
+    // Never started: retried.
+    let compute_pod_actions = actions_for(&never, &dead(&never, &[]), &ProbeResults::default());
+    assert_eq!(
+        (compute_pod_actions.sandbox, compute_pod_actions.regular),
+        (replaces(1, true), vec![0, 1])
+    );
 
     let init = pod(
         "web",
         json!({"initContainers": [container("i")], "containers": [container("a")]}),
     );
-    let plan = planned(
+    let compute_pod_actions = actions_for(
         &init,
         &dead(&init, &[("i", "0"), ("a", "137")]),
         &ProbeResults::default(),
     );
     assert_eq!(
-        (plan.sandbox, plan.init, plan.regular),
+        (
+            compute_pod_actions.sandbox,
+            compute_pod_actions.init,
+            compute_pod_actions.regular
+        ),
         (replaces(1, true), vec![0], vec![])
     );
 
-    let two_ready = Seen::new(
+    let two_ready = PodSnapshot::new(
         vec![sandbox(0, SandboxState::Ready), sandbox(1, SandboxState::Ready)],
         vec![],
     );
     assert_eq!(
-        planned(&pod_of, &two_ready, &ProbeResults::default()).sandbox,
+        actions_for(&pod_of, &two_ready, &ProbeResults::default()).sandbox,
         replaces(2, true)
     );
     let mut no_address = sandbox(0, SandboxState::Ready);
     no_address.addresses.clear();
-    let seen = Seen::new(vec![no_address], vec![]);
+    let snapshot = PodSnapshot::new(vec![no_address], vec![]);
     assert_eq!(
-        planned(&pod_of, &seen, &ProbeResults::default()).sandbox,
+        actions_for(&pod_of, &snapshot, &ProbeResults::default()).sandbox,
         replaces(1, true)
     );
 }
 
 #[test]
-fn a_rule_that_restarts_all_removes_who_asked_last() {
+fn restart_all_rule_removes_the_triggering_container_last() {
     let mut asking = container("a");
     asking["restartPolicy"] = "Never".into();
     asking["restartPolicyRules"] =
@@ -318,19 +353,19 @@ fn a_rule_that_restarts_all_removes_who_asked_last() {
         "containers": [asking, container("b")]}),
     );
     let containers = vec![
-        there(&pod, 0, "a", "42"),
-        there(&pod, 0, "b", "run"),
-        there(&pod, 0, "i", "0"),
+        instance(&pod, 0, "a", "42"),
+        instance(&pod, 0, "b", "run"),
+        instance(&pod, 0, "i", "0"),
     ];
-    let seen = Seen::new(vec![sandbox(0, SandboxState::Ready)], containers);
+    let snapshot = PodSnapshot::new(vec![sandbox(0, SandboxState::Ready)], containers);
     let actuated = BTreeMap::new();
-    let view = View {
+    let input = PodActionsInput {
         pod: &pod,
-        seen: &seen,
+        snapshot: &snapshot,
         probes: &ProbeResults::default(),
         actuated: &actuated,
     };
-    let reset: Vec<_> = plan(&view, true)
+    let reset: Vec<_> = compute_pod_actions(&input, true)
         .reset
         .iter()
         .map(|reset| (reset.name.clone(), reset.kill))

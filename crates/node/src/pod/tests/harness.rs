@@ -1,4 +1,4 @@
-//! An agent for pods, whose runtime and API are in memory, and which can be killed and begun anew.
+//! A pod manager with an in-memory runtime and API that can be killed and restarted.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ use tokio::{sync::watch, task::JoinSet};
 use crate::{
     Facts,
     images::PulledImages,
-    pod::{Parts, Pods, Settings},
+    pod::{PodDependencies, PodManager, PodSettings},
     probes::Prober,
     runtime::{
         AdoptedPods, Runtime,
@@ -28,12 +28,12 @@ use crate::{
 
 pub(super) const IMAGE: &str = "busybox:latest";
 
-pub(super) struct Stage {
+pub(super) struct Harness {
     pub(super) api: FakeApi,
     pub(super) runtime: FakeRuntime,
     pub(super) sources: Arc<MemorySources>,
     pub(super) clock: Clock,
-    pub(super) settings: Settings,
+    pub(super) settings: PodSettings,
     pub(super) facts: watch::Sender<Arc<Facts>>,
     pub(super) has_runtime: watch::Sender<Option<Arc<dyn Runtime>>>,
     _folder: TempDir,
@@ -41,11 +41,11 @@ pub(super) struct Stage {
 
 /// An agent. Dropping it is `kill -9`.
 pub(super) struct Agent {
-    pub(super) pods: Pods,
+    pub(super) pods: PodManager,
     _tasks: JoinSet<()>,
 }
 
-impl Stage {
+impl Harness {
     pub(super) fn new() -> Self {
         let clock = fake::clock();
         let folder = TempDir::new().unwrap();
@@ -60,9 +60,9 @@ impl Stage {
             ..Facts::default()
         };
         let found: Arc<dyn Runtime> = Arc::new(runtime.clone());
-        Stage {
+        Harness {
             api: FakeApi::with_clock(clock.clone()),
-            settings: Settings::new(folder.path().to_owned(), folder.path().join("logs")),
+            settings: PodSettings::new(folder.path().to_owned(), folder.path().join("logs")),
             facts: watch::Sender::new(Arc::new(facts)),
             has_runtime: watch::Sender::new(Some(found)),
             sources: Arc::default(),
@@ -72,12 +72,13 @@ impl Stage {
         }
     }
 
-    /// Begins an agent.
-    pub(super) fn begin(&self) -> Agent {
+    /// Starts an agent.
+    pub(super) fn start_agent(&self) -> Agent {
         let client = self.api.client();
         let events = Arc::new(Events::new(client.clone()).clock(self.clock.clone()));
         let recorder = events.recorder("kubelet").style(Style::Core);
-        let (runtime, facts) = (self.has_runtime.subscribe(), self.facts.subscribe());
+        let runtime = self.has_runtime.subscribe();
+        let facts = self.facts.subscribe();
         let prober = Prober::new(
             runtime.clone(),
             facts.clone(),
@@ -85,7 +86,7 @@ impl Stage {
             recorder.clone(),
         );
         let sources = self.sources.clone();
-        let pods = Pods::new(Parts {
+        let pods = PodManager::new(PodDependencies {
             runtime,
             volumes: Arc::new(Volumes::new(
                 self.settings.root.clone(),
@@ -111,7 +112,7 @@ impl Stage {
         Agent { pods, _tasks: tasks }
     }
 
-    /// Makes a pod of this node. The uid is `u-` and its name.
+    /// Creates a pod on this node with the UID `u-<name>`.
     pub(super) fn pod(&self, name: &str, spec: Value) -> Pod {
         self.api.put(&pod(name, spec))
     }
@@ -125,11 +126,11 @@ impl Stage {
         serde_json::to_value(pod.status.unwrap_or_default()).unwrap()
     }
 
-    /// Waits until the status of a pod is as is looked for.
-    pub(super) async fn until(&self, name: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    /// Waits until the status of a pod satisfies the condition.
+    pub(super) async fn until(&self, name: &str, condition_met: impl Fn(&Value) -> bool) -> Value {
         eventually_within(Duration::from_mins(20), || async {
             let status = self.status(name);
-            if is_so(&status) {
+            if condition_met(&status) {
                 return Ok(status);
             }
             Err(format!(
@@ -145,10 +146,10 @@ impl Stage {
         self.until(name, |status| status["phase"] == phase).await
     }
 
-    /// Waits until something holds.
-    pub(super) async fn until_so(&self, is_so: impl Fn() -> bool) {
+    /// Waits until the condition is true.
+    pub(super) async fn until_true(&self, condition_met: impl Fn() -> bool) {
         eventually_within(Duration::from_mins(20), || async {
-            if is_so() {
+            if condition_met() {
                 Ok(())
             } else {
                 Err(format!("{:?}", self.runtime.calls()))
@@ -157,7 +158,7 @@ impl Stage {
         .await;
     }
 
-    /// Asks for the end of a pod, as the API does.
+    /// Requests deletion of a pod, as the API server does.
     pub(super) fn delete(&self, name: &str, grace: i64) {
         let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(self.clock.now());
         self.api.edit::<Pod>("default", name, |pod| {
@@ -166,8 +167,8 @@ impl Stage {
         });
     }
 
-    /// What users were told so far, as `reason: message`.
-    pub(super) fn told(&self) -> Vec<String> {
+    /// What users were events so far, as `reason: message`.
+    pub(super) fn events(&self) -> Vec<String> {
         let events: Vec<Event> = self.api.list();
         let text = |field: &Option<String>| field.clone().unwrap_or_default();
         events
@@ -176,13 +177,13 @@ impl Stage {
             .collect()
     }
 
-    pub(super) async fn until_told(&self, message: &str) {
+    pub(super) async fn until_event(&self, message: &str) {
         eventually_within(Duration::from_mins(5), || async {
-            let told = self.told();
-            if told.iter().any(|told| told == message) {
+            let recorded = self.events();
+            if recorded.iter().any(|event| event == message) {
                 Ok(())
             } else {
-                Err(told)
+                Err(recorded)
             }
         })
         .await;
@@ -204,7 +205,7 @@ pub(super) fn pod(name: &str, spec: Value) -> Pod {
     serde_json::from_value(value).unwrap()
 }
 
-/// A container of the image that is there.
+/// A container with the image that is present.
 pub(super) fn container(name: &str) -> Value {
     json!({"name": name, "image": "busybox", "imagePullPolicy": "IfNotPresent",
         "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"})

@@ -1,11 +1,12 @@
-//! What the agent finds again on a container it made, also after a restart of its own.
+//! Annotations on containers, from which the agent restores state after a restart.
+// upstream: pkg/kubelet/kuberuntime/labels.go newContainerAnnotations, annotatedContainerInfo
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Container, LifecycleHandler, Pod};
 use serde_json::json;
 
-/// The names of the annotations are those that a kubelet gives, so that its tools know them.
+/// The kubelet's annotation names, so that its tools work.
 const HASH: &str = "io.kubernetes.container.hash";
 const RESTARTS: &str = "io.kubernetes.container.restartCount";
 const MESSAGE_PATH: &str = "io.kubernetes.container.terminationMessagePath";
@@ -15,42 +16,43 @@ const PORTS: &str = "io.kubernetes.container.ports";
 const DELETION_GRACE: &str = "io.kubernetes.pod.deletionGracePeriod";
 const TERMINATION_GRACE: &str = "io.kubernetes.pod.terminationGracePeriod";
 
-/// What is written on a container when it is made. What cannot be read is not there.
+/// Parsed annotations of a container. Invalid values count as absent.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Remembered {
-    /// What the container's spec was, by [`hash`].
+pub struct ContainerAnnotations {
+    /// Hash of the container spec, by [`hash_container`].
     pub hash: Option<String>,
-    /// How often it was begun before.
+    /// Restart count.
     pub restarts: Option<u32>,
-    /// The file in which it leaves a message.
+    /// terminationMessagePath.
     pub message_path: String,
-    /// `File`, or `FallbackToLogsOnError`.
+    /// terminationMessagePolicy: `File`, or `FallbackToLogsOnError`.
     pub message_policy: String,
-    /// What is done before it is asked to end.
+    /// `preStop` hook.
     pub pre_stop: Option<LifecycleHandler>,
-    /// How many seconds its pod had to end, if it was ending already.
+    /// Deletion grace period of the pod in seconds, if it was already terminating.
     pub deletion_grace: Option<i64>,
-    /// How many seconds its pod has to end.
+    /// Grace period of the pod in seconds.
     pub termination_grace: Option<i64>,
 }
 
-/// Of what a container has to be made again when it changes: its name and its image. The same on every machine and for ever.
-pub fn hash(container: &Container) -> String {
+/// Hash of the fields whose change requires a new container: name and image. Stable across machines and versions.
+// upstream: pkg/kubelet/container/helpers.go HashContainer, pickFieldsToHash; upstream hashes the same fields as JSON
+pub fn hash_container(container: &Container) -> String {
     let image = container.image.as_deref().unwrap_or_default();
     let picked = [&*container.name, image].join("\n");
-    // FNV-1a: what it is used for needs no more.
+    // FNV-1a; collision resistance is not needed.
     let fold = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
     let hash = picked.bytes().fold(0x811c_9dc5, fold);
     format!("{hash:x}")
 }
 
-// --- Remembered ---
+// --- ContainerAnnotations ---
 
-impl Remembered {
-    /// What was written on a container.
-    pub fn of(annotations: &BTreeMap<String, String>) -> Self {
+impl ContainerAnnotations {
+    /// Parses the annotations of a container.
+    pub fn parse(annotations: &BTreeMap<String, String>) -> Self {
         let text = |name: &str| annotations.get(name);
-        Remembered {
+        ContainerAnnotations {
             hash: text(HASH).cloned(),
             restarts: text(RESTARTS).and_then(|text| text.parse().ok()),
             message_path: text(MESSAGE_PATH).cloned().unwrap_or_default(),
@@ -62,11 +64,15 @@ impl Remembered {
     }
 }
 
-/// What is written on a container that was begun `attempt` times before.
-pub(super) fn annotations(pod: &Pod, container: &Container, attempt: u32) -> BTreeMap<String, String> {
+/// The annotations of a container to create.
+pub(super) fn container_annotations(
+    pod: &Pod,
+    container: &Container,
+    attempt: u32,
+) -> BTreeMap<String, String> {
     let text = |field: &Option<String>| field.clone().unwrap_or_default();
-    let mut notes = BTreeMap::from([
-        (HASH.to_owned(), hash(container)),
+    let mut annotations = BTreeMap::from([
+        (HASH.to_owned(), hash_container(container)),
         (RESTARTS.to_owned(), attempt.to_string()),
         (MESSAGE_PATH.to_owned(), text(&container.termination_message_path)),
         (
@@ -74,20 +80,20 @@ pub(super) fn annotations(pod: &Pod, container: &Container, attempt: u32) -> BTr
             text(&container.termination_message_policy),
         ),
     ]);
-    let mut note = |name: &str, value: Option<String>| {
-        notes.extend(value.map(|value| (name.to_owned(), value)));
+    let mut insert = |name: &str, value: Option<String>| {
+        annotations.extend(value.map(|value| (name.to_owned(), value)));
     };
     let grace = pod.metadata.deletion_grace_period_seconds;
-    note(DELETION_GRACE, grace.map(|grace| grace.to_string()));
+    insert(DELETION_GRACE, grace.map(|grace| grace.to_string()));
     let grace = pod
         .spec
         .as_ref()
         .and_then(|spec| spec.termination_grace_period_seconds);
-    note(TERMINATION_GRACE, grace.map(|grace| grace.to_string()));
+    insert(TERMINATION_GRACE, grace.map(|grace| grace.to_string()));
     let lifecycle = container.lifecycle.as_ref();
     let pre_stop = lifecycle.and_then(|lifecycle| lifecycle.pre_stop.as_ref());
-    note(PRE_STOP, pre_stop.map(|handler| json!(handler).to_string()));
+    insert(PRE_STOP, pre_stop.map(|handler| json!(handler).to_string()));
     let ports = container.ports.as_ref().filter(|ports| !ports.is_empty());
-    note(PORTS, ports.map(|ports| json!(ports).to_string()));
-    notes
+    insert(PORTS, ports.map(|ports| json!(ports).to_string()));
+    annotations
 }

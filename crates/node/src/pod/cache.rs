@@ -1,0 +1,114 @@
+//! Cache of what the runtime has of each pod, filled by one list for all workers (generic PLEG).
+//!
+//! Promise: [`PodCache::relist`] returns a state no older than the call, and concurrent callers share one list.
+// upstream: pkg/kubelet/pleg/generic.go Relist
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::sync::Mutex;
+
+use super::status::PodSnapshot;
+use crate::{
+    PodIdentity,
+    images::limited,
+    runtime::{Runtime, RuntimeError},
+};
+
+/// All sandboxes and containers of this node's pods in the runtime, by pod UID.
+#[derive(Debug, Default)]
+pub(super) struct RuntimeSnapshot {
+    pods: HashMap<String, (PodIdentity, Arc<PodSnapshot>)>,
+}
+
+/// Lists the runtime, one list at a time.
+#[derive(Debug, Default)]
+pub(super) struct PodCache {
+    /// Number of calls so far.
+    calls: AtomicU64,
+    /// The last list, and the number of calls calls_before it began.
+    last_relist: Mutex<Option<(u64, Arc<RuntimeSnapshot>)>>,
+}
+
+// --- RuntimeSnapshot ---
+
+impl RuntimeSnapshot {
+    /// What the runtime has of a pod.
+    pub(super) fn pod_snapshot(&self, uid: &str) -> Arc<PodSnapshot> {
+        self.pods
+            .get(uid)
+            .map(|(_, snapshot)| Arc::clone(snapshot))
+            .unwrap_or_default()
+    }
+
+    /// The pods of which the runtime has anything.
+    pub(super) fn pods(&self) -> impl Iterator<Item = &PodIdentity> {
+        self.pods.values().map(|(pod, _)| pod)
+    }
+}
+
+// --- PodCache ---
+
+impl PodCache {
+    /// Lists the runtime, or shares a list that began after this call.
+    pub(super) async fn relist(
+        &self,
+        runtime: &dyn Runtime,
+        limit: Duration,
+    ) -> Result<Arc<RuntimeSnapshot>, RuntimeError> {
+        let calls = self.calls.fetch_add(1, Ordering::SeqCst);
+        let mut last = self.last_relist.lock().await;
+        if let Some((calls_before, runtime_snapshot)) = &*last
+            && *calls_before > calls
+        {
+            return Ok(Arc::clone(runtime_snapshot));
+        }
+        let calls_before = self.calls.load(Ordering::SeqCst);
+        let sandboxes = limited(limit, "ListPodSandbox", runtime.sandboxes()).await?;
+        let containers = limited(limit, "ListContainers", runtime.containers()).await?;
+        let mut by_pod: HashMap<String, (PodIdentity, Vec<_>, Vec<_>)> = HashMap::new();
+        let empty = |pod: &PodIdentity| (pod.clone(), Vec::new(), Vec::new());
+        for sandbox in sandboxes {
+            let entry = by_pod.entry(sandbox.pod.uid.clone());
+            entry.or_insert_with(|| empty(&sandbox.pod)).1.push(sandbox);
+        }
+        for container in containers {
+            let entry = by_pod.entry(container.pod.uid.clone());
+            entry.or_insert_with(|| empty(&container.pod)).2.push(container);
+        }
+        let pods = by_pod.into_iter().map(|(uid, (pod, sandboxes, containers))| {
+            (uid, (pod, Arc::new(PodSnapshot::new(sandboxes, containers))))
+        });
+        let runtime_snapshot = Arc::new(RuntimeSnapshot { pods: pods.collect() });
+        *last = Some((calls_before, Arc::clone(&runtime_snapshot)));
+        Ok(runtime_snapshot)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::fake::{self, FakeRuntime};
+
+    #[tokio::test(start_paused = true)]
+    async fn concurrent_callers_share_the_next_relist() {
+        let runtime = FakeRuntime::new(fake::clock());
+        runtime.slow("sandboxes", 10, Duration::from_secs(1));
+        let pod_cache = PodCache::default();
+        let relist = || pod_cache.relist(&runtime, Duration::from_mins(1));
+        let first = relist();
+        let (one, others) = futures_util::future::join(first, async {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            futures_util::future::join_all((0..20).map(|_| relist())).await
+        })
+        .await;
+        assert!(one.is_ok() && others.iter().all(Result::is_ok));
+        assert_eq!(runtime.count("sandboxes"), 2);
+    }
+}

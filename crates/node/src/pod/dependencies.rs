@@ -1,0 +1,99 @@
+//! Dependencies and configuration of the pod workers.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use kubecontroller::{Clock, events::Recorder};
+use tokio::sync::watch;
+
+use crate::{
+    Facts, PodIdentity,
+    images::{self, PulledImages},
+    probes::Prober,
+    runtime::{AdoptedPods, Runtime},
+    sources::Sources,
+    volumes::Volumes,
+};
+
+/// What the pod workers depend on.
+pub struct PodDependencies {
+    /// The container runtime, once one was detected.
+    pub runtime: watch::Receiver<Option<Arc<dyn Runtime>>>,
+    /// Volumes of pods.
+    pub volumes: Arc<Volumes>,
+    /// ConfigMaps, Secrets, tokens and other objects that pods refer to.
+    pub sources: Arc<dyn Sources>,
+    /// Probes of containers.
+    pub prober: Arc<Prober>,
+    /// Records events, as the component `kubelet`.
+    pub recorder: Recorder,
+    /// Client of the API server.
+    pub client: kube::Client,
+    /// Wall clock.
+    pub clock: Clock,
+    /// Facts about the node: addresses, allocatable resources, labels.
+    pub facts: watch::Receiver<Arc<Facts>>,
+    /// UIDs of the pods of this node, so that the runtime recognizes containers made by older versions.
+    pub adopted: AdoptedPods,
+    /// Images that this node pulled.
+    pub pulled: PulledImages,
+    /// PodSettings of the pod workers.
+    pub settings: PodSettings,
+}
+
+/// PodSettings of the pod workers.
+#[derive(Clone, Debug)]
+pub struct PodSettings {
+    /// Data directory of this node; pods have theirs in `pods` below it.
+    pub root: PathBuf,
+    /// Directory of container logs, one subdirectory per pod. Upstream's is `/var/log/pods`.
+    pub logs: PathBuf,
+    /// Directory of static pod manifests, if configured.
+    pub manifests: Option<PathBuf>,
+    /// Timeout of each runtime call that creates or starts something. Default: 2 minutes.
+    pub start_limit: Duration,
+    /// Timeout of each runtime call that stops something, beyond the grace period. Default: 30 seconds.
+    pub stop_limit: Duration,
+    /// Timeout of a `postStart` hook. Default: an hour; upstream has none.
+    pub hook_limit: Duration,
+    /// Timeouts and back-off of image pulls.
+    pub images: images::Limits,
+    /// Period of a full resync of all pods. Default: 60 seconds. Runtime events trigger syncs earlier; the relist
+    /// finds what no event reported.
+    pub relist: Duration,
+    /// Period of remounting volumes with current content. Default: 60 seconds, plus up to half of it as jitter.
+    pub refresh: Duration,
+    /// Period of reading the manifest directory. Default: 20 seconds.
+    pub manifests_every: Duration,
+}
+
+// --- PodSettings ---
+
+impl PodSettings {
+    /// Default settings with these directories.
+    pub fn new(root: PathBuf, logs: PathBuf) -> Self {
+        PodSettings {
+            root,
+            logs,
+            manifests: None,
+            start_limit: Duration::from_mins(2),
+            stop_limit: Duration::from_secs(30),
+            hook_limit: Duration::from_hours(1),
+            images: images::Limits::default(),
+            relist: Duration::from_mins(1),
+            refresh: Duration::from_mins(1),
+            manifests_every: Duration::from_secs(20),
+        }
+    }
+
+    /// Data directory of a pod.
+    pub fn folder(&self, uid: &str) -> PathBuf {
+        self.root.join("pods").join(uid)
+    }
+
+    /// Log directory of a pod.
+    // upstream: pkg/kubelet/kuberuntime/helpers.go BuildPodLogsDirectory
+    pub fn log_folder(&self, pod: &PodIdentity) -> PathBuf {
+        self.logs
+            .join(format!("{}_{}_{}", pod.namespace, pod.name, pod.uid))
+    }
+}

@@ -1,0 +1,190 @@
+//! In-memory state of the pods of this node.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use k8s_openapi::{
+    api::core::v1::{Pod, PodStatus},
+    jiff::Timestamp,
+};
+use tokio::{sync::watch, time::Instant};
+
+use super::{
+    allocation_state::{PodResourceInfo, ResizeRejection},
+    status::{PodSnapshot, PodWorkerState, TerminationCause, WaitingReason},
+};
+use crate::runtime::ContainerId;
+
+/// All pods by UID.
+#[derive(Default)]
+pub(super) struct PodStore {
+    entries: Mutex<HashMap<String, PodEntry>>,
+}
+
+/// State of one pod.
+#[derive(Debug)]
+pub(super) struct PodEntry {
+    /// The newest version received.
+    pub pod: Arc<Pod>,
+    pub source: PodSource,
+    /// Whether the pod was removed: deleted from the API, or its manifest file was removed.
+    pub is_removed: bool,
+    /// Only ever advances.
+    pub worker_state: PodWorkerState,
+    /// KillReason the pod is terminated, other than deletion or completion.
+    pub termination_cause: Option<TerminationCause>,
+    /// Overrides the grace period of the spec, in seconds.
+    pub grace: Option<i64>,
+    pub admission: AdmissionState,
+    /// The last computed status.
+    pub previous: Option<PodStatus>,
+    /// KillReason containers are waiting, by container name.
+    pub waiting: BTreeMap<String, WaitingReason>,
+    /// Containers that failed to start are not retried before this time.
+    pub retry_after: BTreeMap<String, Timestamp>,
+    /// Termination messages; `None` if there was none.
+    pub messages: BTreeMap<ContainerId, Option<String>>,
+    /// What the runtime had of the pod at the last sync.
+    pub snapshot: Arc<PodSnapshot>,
+    /// Allocated and actuated resources; read from the pod's directory once.
+    pub resource_info: Option<PodResourceInfo>,
+    /// KillReason a resize is rejected, and the generation it was rejected for.
+    pub resize_rejection: Option<(ResizeRejection, Option<i64>)>,
+    /// The last error of updating container resources.
+    pub resize_error: String,
+    /// Whether a resize was allocated whose completion has not been reported by an event.
+    pub is_resizing: bool,
+    pub volumes_refreshed: Option<Instant>,
+    /// Whether the volumes were unmounted after termination.
+    pub volumes_released: bool,
+    /// Set to the grace period when the pod has to terminate; a sync in progress aborts then.
+    pub termination: watch::Sender<Option<i64>>,
+}
+
+/// Source of a pod.
+#[derive(Clone, Debug, Default)]
+pub(super) enum PodSource {
+    #[default]
+    Api,
+    /// A static pod manifest, with its mirror pod if that exists.
+    File(Option<Arc<Pod>>),
+    /// Unknown: only containers of it were found.
+    Runtime,
+}
+
+/// Whether the node admitted a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum AdmissionState {
+    #[default]
+    Pending,
+    Admitted,
+    Rejected,
+}
+
+// --- PodStore ---
+
+impl PodStore {
+    /// Locks the store. Never hold the guard across an await.
+    pub(super) fn lock(&self) -> MutexGuard<'_, HashMap<String, PodEntry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn read<T>(&self, uid: &str, read: impl FnOnce(&PodEntry) -> T) -> Option<T> {
+        self.lock().get(uid).map(read)
+    }
+
+    pub(super) fn update<T>(&self, uid: &str, update: impl FnOnce(&mut PodEntry) -> T) -> Option<T> {
+        self.lock().get_mut(uid).map(update)
+    }
+
+    /// The pod object in the API: the pod itself, or its mirror pod.
+    pub(super) fn api_pod(&self, uid: &str) -> Option<Arc<Pod>> {
+        self.read(uid, |entry| match &entry.source {
+            PodSource::Api => (!entry.is_removed).then(|| Arc::clone(&entry.pod)),
+            PodSource::File(mirror) => mirror.clone(),
+            PodSource::Runtime => None,
+        })?
+    }
+}
+
+// --- PodEntry ---
+
+impl PodEntry {
+    pub(super) fn new(pod: Arc<Pod>, source: PodSource) -> Self {
+        PodEntry {
+            pod,
+            source,
+            is_removed: false,
+            worker_state: PodWorkerState::Syncing,
+            termination_cause: None,
+            grace: None,
+            admission: AdmissionState::Pending,
+            previous: None,
+            waiting: BTreeMap::new(),
+            retry_after: BTreeMap::new(),
+            messages: BTreeMap::new(),
+            snapshot: Arc::default(),
+            resource_info: None,
+            resize_rejection: None,
+            resize_error: String::new(),
+            is_resizing: false,
+            volumes_refreshed: None,
+            volumes_released: false,
+            termination: watch::Sender::new(None),
+        }
+    }
+
+    /// Whether termination of the pod was requested.
+    // upstream: pkg/kubelet/pod_workers.go IsTerminationRequested
+    pub(super) fn is_termination_requested(&self) -> bool {
+        self.is_removed || self.termination_cause.is_some() || self.is_deleted()
+    }
+
+    /// Whether the API server waits for this node to finish the deletion.
+    pub(super) fn is_deleted(&self) -> bool {
+        matches!(self.source, PodSource::Api) && self.pod.metadata.deletion_timestamp.is_some()
+    }
+
+    /// Whether everything of the pod has to be removed.
+    pub(super) fn must_be_removed(&self) -> bool {
+        self.is_removed || self.is_deleted()
+    }
+
+    /// The grace period in seconds.
+    // upstream: pkg/kubelet/pod_workers.go calculateEffectiveGracePeriod
+    pub(super) fn effective_grace(&self) -> i64 {
+        let spec = self
+            .pod
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.termination_grace_period_seconds);
+        let deleted = self.pod.metadata.deletion_grace_period_seconds;
+        let seconds = match self.source {
+            PodSource::Runtime => Some(1),
+            _ => deleted.or(self.grace).or(spec),
+        };
+        // At least one second, so that containers always receive the stop signal before being killed.
+        seconds.unwrap_or(30).max(1)
+    }
+
+    /// Aborts a sync in progress if the pod has to terminate, and a termination in progress if the grace period got shorter.
+    pub(super) fn notify_termination(&self) {
+        if self.is_termination_requested() {
+            let grace = self.effective_grace();
+            self.termination.send_if_modified(|known| {
+                let is_shorter = known.is_none_or(|known| grace < known);
+                if is_shorter {
+                    *known = Some(grace);
+                }
+                is_shorter
+            });
+        }
+    }
+
+    /// Whether the pod uses resources of this node.
+    pub(super) fn is_active(&self) -> bool {
+        self.admission == AdmissionState::Admitted && self.worker_state != PodWorkerState::Terminated
+    }
+}

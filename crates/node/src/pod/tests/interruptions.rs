@@ -1,0 +1,182 @@
+//! The agent is killed at every runtime call, and a new one continues.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use kubecontroller::testing::{Fault, Requests};
+use serde_json::json;
+
+use super::harness::{Harness, container};
+use crate::runtime::{
+    SandboxState,
+    fake::{Cut, Program},
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[tokio::test(start_paused = true)]
+async fn restarted_agent_keeps_running_containers() {
+    let harness = Harness::new();
+    let agent = harness.start_agent();
+    harness.pod(
+        "web",
+        json!({"containers": [container("main"), container("more")]}),
+    );
+    harness.pod("gone", json!({"containers": [container("main")]}));
+    harness.until_phase("web", "Running").await;
+    harness.until_phase("gone", "Running").await;
+    let before = harness.status("web");
+    drop(agent);
+    harness.api.remove::<Pod>("default", "gone");
+    let made = harness.runtime.count("create_container");
+    let started = harness.runtime.count("start_container");
+    let _agent = harness.start_agent();
+    harness
+        .until_true(|| harness.runtime.running() == ["web/main#0", "web/more#0"])
+        .await;
+    harness
+        .until_true(|| !harness.settings.folder("u-gone").exists())
+        .await;
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    assert_eq!(harness.runtime.count("create_container"), made);
+    assert_eq!(harness.runtime.count("start_container"), started);
+    assert_eq!(harness.status("web"), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn orphans_are_not_removed_before_the_informer_synced() {
+    let harness = Harness::new();
+    let agent = harness.start_agent();
+    harness.pod("web", json!({"containers": [container("main")]}));
+    harness.until_phase("web", "Running").await;
+    drop(agent);
+    harness
+        .api
+        .faults()
+        .on(Requests::verb("list").of("pods"), Fault::Status(503));
+    let agent = harness.start_agent();
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert!(!agent.pods.knows_all());
+    assert_eq!(harness.runtime.running(), ["web/main#0"]);
+    harness.api.faults().clear();
+    harness.until_true(|| agent.pods.knows_all()).await;
+    assert_eq!(harness.runtime.running(), ["web/main#0"]);
+}
+
+/// A pod with hooks, init containers and a sidecar.
+fn make(harness: &Harness) {
+    harness.runtime.program(
+        "first",
+        &[Program::Exit {
+            after: SECOND,
+            code: 0,
+        }],
+    );
+    let mut sidecar = container("sidecar");
+    sidecar["restartPolicy"] = "Always".into();
+    let init = json!([container("first"), sidecar]);
+    harness.pod(
+        "web",
+        json!({"initContainers": init, "containers": [container("main"), container("more")]}),
+    );
+}
+
+const RUNNING: [&str; 3] = ["web/main#0", "web/more#0", "web/sidecar#0"];
+
+async fn runs(harness: &Harness) {
+    harness
+        .until("web", |status| {
+            status["phase"] == "Running" && status["containerStatuses"][1]["ready"] == true
+        })
+        .await;
+    assert_eq!(harness.runtime.running(), RUNNING);
+    assert_eq!(harness.runtime.sandbox_count(SandboxState::Ready), 1);
+    for status in harness.status("web")["containerStatuses"].as_array().unwrap() {
+        assert_eq!(status["restartCount"], 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn start_interrupted_at_any_runtime_call_is_resumed() {
+    for cut in [Cut::Before, Cut::After] {
+        for call in 1.. {
+            let harness = Harness::new();
+            let agent = harness.start_agent();
+            harness.runtime.cut_at(call, cut);
+            make(&harness);
+            let finished = tokio::select! {
+                () = harness.runtime.was_cut() => false,
+                () = runs(&harness) => true,
+            };
+            drop(agent);
+            harness.runtime.heal();
+            let _agent = harness.start_agent();
+            runs(&harness).await;
+            let all = harness.runtime.all();
+            assert_eq!(
+                all,
+                ["web/first#0", "web/main#0", "web/more#0", "web/sidecar#0"],
+                "cut {cut:?} {call}"
+            );
+            if finished {
+                assert!(call > 10, "there are more calls than {call}");
+                break;
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn termination_interrupted_at_any_runtime_call_is_resumed() {
+    for cut in [Cut::Before, Cut::After] {
+        for call in 1.. {
+            let harness = Harness::new();
+            let agent = harness.start_agent();
+            make(&harness);
+            runs(&harness).await;
+            harness.runtime.cut_at(call, cut);
+            harness.delete("web", 10);
+            let finished = tokio::select! {
+                () = harness.runtime.was_cut() => false,
+                () = harness.until_true(|| harness.get("web").is_none()) => true,
+            };
+            drop(agent);
+            harness.runtime.heal();
+            let _agent = harness.start_agent();
+            harness.until_true(|| harness.get("web").is_none()).await;
+            assert!(
+                harness.runtime.all().is_empty(),
+                "cut {cut:?} {call}: {:?}",
+                harness.runtime.all()
+            );
+            assert_eq!(harness.runtime.sandbox_count(SandboxState::NotReady), 0);
+            assert_eq!(harness.runtime.sandbox_count(SandboxState::Ready), 0);
+            if finished {
+                assert!(call > 5, "there are more calls than {call}");
+                break;
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn failed_status_writes_are_retried_and_nothing_starts_twice() {
+    for write in 0..12 {
+        let harness = Harness::new();
+        if write % 2 == 0 {
+            harness.api.faults().refuse_writes_after(write / 2);
+        } else {
+            harness.api.faults().lose_write_after(write / 2);
+        }
+        let agent = harness.start_agent();
+        make(&harness);
+        harness.until_true(|| harness.runtime.running() == RUNNING).await;
+        drop(agent);
+        harness.api.faults().clear();
+        let _agent = harness.start_agent();
+        runs(&harness).await;
+        harness.delete("web", 5);
+        harness.until_true(|| harness.get("web").is_none()).await;
+        assert!(harness.runtime.all().is_empty());
+    }
+}
