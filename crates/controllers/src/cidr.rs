@@ -1,4 +1,4 @@
-//! Networks of addresses.
+//! IPv4 and IPv6 CIDRs.
 
 use std::{
     fmt,
@@ -6,54 +6,51 @@ use std::{
     str::FromStr,
 };
 
-/// A network of either family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cidr {
-    /// The first address, as a number.
+    /// The network address as a number.
     pub(crate) first: u128,
-    /// How many bits of an address name the network.
+    /// Prefix length.
     pub(crate) prefix: u8,
-    /// How many bits an address has.
+    /// Address length in bits.
     pub(crate) bits: u8,
 }
 
-/// Not a network.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no network such as 10.244.0.0/16")]
 pub(crate) struct CidrParseError(String);
 
-/// How many bits an address of IPv4 has.
 pub(crate) const V4: u8 = 32;
-/// How many bits an address of IPv6 has.
 const V6: u8 = 128;
 
-// --- Network ---
+// --- Cidr ---
 
 impl Cidr {
-    /// Whether they share addresses.
+    /// Whether two CIDRs overlap.
     pub(crate) fn overlaps(&self, other: &Cidr) -> bool {
         self.bits == other.bits && self.first <= other.last() && other.first <= self.last()
     }
 
-    /// Whether all addresses of another one are in it.
+    /// Whether it contains another CIDR.
     pub(crate) fn holds(&self, other: &Cidr) -> bool {
         self.overlaps(other) && self.prefix <= other.prefix
     }
 
-    /// Whether an address is in it.
+    /// Whether it contains an address.
     pub(crate) fn contains(&self, address: IpAddr) -> bool {
         let (number, bits) = number(address);
         bits == self.bits && number >= self.first && number <= self.last()
     }
 
-    /// Whether a service can have an address of it: neither the first one, nor the last one of IPv4.
+    /// Whether an address can be allocated: not the network address, nor the broadcast address of IPv4.
+    // upstream: pkg/registry/core/service/ipallocator/ipallocator.go NewIPAllocator; excludes the network address and the IPv4 broadcast address
     pub(crate) fn can_allocate(&self, address: IpAddr) -> bool {
         let (number, bits) = number(address);
         let is_last = bits == V4 && number == self.last();
         bits == self.bits && number > self.first && number <= self.last() && !is_last
     }
 
-    /// The last address, as a number.
+    /// The last address as a number.
     pub(crate) fn last(&self) -> u128 {
         self.first | mask(self.bits - self.prefix)
     }
@@ -86,7 +83,7 @@ impl fmt::Display for Cidr {
     }
 }
 
-/// An address as a number, and how many bits it has.
+/// An address as a number, and its length in bits.
 fn number(address: IpAddr) -> (u128, u8) {
     match address {
         IpAddr::V4(address) => (u128::from(u32::from(address)), V4),
@@ -94,7 +91,7 @@ fn number(address: IpAddr) -> (u128, u8) {
     }
 }
 
-/// A number with so many ones at its end.
+/// A number with this many low bits set.
 fn mask(ones: u8) -> u128 {
     if ones >= V6 { u128::MAX } else { (1 << ones) - 1 }
 }
@@ -104,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_network_gives_all_addresses_but_those_at_its_ends() {
+    fn does_not_allocate_network_and_broadcast_addresses() {
         for (network, address, gives) in [
             ("10.0.0.0/24", "10.0.0.0", false),
             ("10.0.0.0/24", "10.0.0.1", true),
@@ -123,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_holds_smaller_ones_and_itself() {
+    fn contains_smaller_networks_and_itself() {
         let network = |text: &str| text.parse::<Cidr>().unwrap();
         let ours = network("10.0.0.0/16");
         assert!(ours.holds(&network("10.0.3.0/24")) && ours.holds(&ours));

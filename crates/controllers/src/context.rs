@@ -27,35 +27,36 @@ use crate::{
     writer::ApiWriter,
 };
 
-/// What a controller is given: its rights, what is shared by all, and the time.
+/// What a controller gets: a client with its own rights, shared informers, events, clock and metrics.
+// upstream: cmd/kube-controller-manager/app/controllermanager.go ControllerContext
 #[derive(Clone)]
 pub struct ControllerContext {
-    /// Makes its requests, with its own rights.
+    /// Makes requests with the rights of the controller's service account.
     pub writer: ApiWriter,
-    /// The informers of all controllers.
+    /// The informers, shared by all controllers.
     pub informers: Informers,
-    /// Tells its events.
+    /// Records events.
     pub recorder: Recorder,
-    /// The time of day.
+    /// The clock, which tests can control.
     pub clock: Clock,
-    /// Where its figures go.
+    /// Registry for its metrics.
     pub metrics: Metrics,
-    /// What is so in this cluster.
+    /// Cluster-wide configuration.
     pub cluster: Arc<Cluster>,
 }
 
-/// What is so in a cluster, whoever asks.
+/// Cluster-wide configuration of controllers.
 #[derive(Clone, Debug, Default)]
 pub struct Cluster {
-    /// The certificate of the authority of the API server, in PEM, which pods need to trust it.
+    /// CA certificates of the API server in PEM, which pods need to trust it.
     pub authority: Authority,
-    /// The networks that nodes get for their pods.
+    /// CIDRs for pods and nodes.
     pub node_networks: NodeNetworks,
-    /// The folder in which volumes of the provisioner `k3.io/local-path` are, on each node. Without it, none are made.
+    /// The directory for volumes of the provisioner `k3.io/local-path` on each node. Without it the provisioner is disabled.
     pub local_volumes: Option<String>,
-    /// Signs certificates that were approved. Without it, none are signed.
+    /// Signs approved certificate requests. Without it, none are signed.
     pub certificates: Option<CertificateSigner>,
-    /// Signs tokens of service accounts that are kept in secrets. Without it, such secrets stay empty.
+    /// Signs tokens of service account token Secrets. Without it, such Secrets stay empty.
     pub tokens: Option<TokenSigner>,
     /// The names and addresses of the API server, which nodes may not serve under.
     pub server: ServerIdentity,

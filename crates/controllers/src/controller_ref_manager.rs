@@ -1,4 +1,4 @@
-//! Owners and what they own: found by an index, taken in and let go.
+//! Controller references: an index of objects by controller, adoption and release.
 
 use std::sync::Arc;
 
@@ -16,26 +16,26 @@ use crate::{
     writer::{ApiWriter, ObjectRef, has_status_code},
 };
 
-/// Objects by the uid of the owner that controls them, and by the namespace if they have none. All controllers of a kind
-/// share the index.
+/// Index of objects by the UID of their controller; orphans by namespace. All controllers of a kind share the index.
 pub(crate) struct OwnerIndex<T> {
     by: By<T>,
 }
 
-/// An owner that looks for what is its own.
+/// Adopts and releases objects for one owner.
+// upstream: pkg/controller/controller_ref_manager.go BaseControllerRefManager
 pub(crate) struct ControllerRefManager<'a> {
-    /// Its metadata.
+    /// Metadata of the owner.
     pub(crate) meta: &'a Meta,
-    /// What it is.
+    /// Resource of the owner.
     pub(crate) resource: &'static Resource,
-    /// What its children are.
+    /// Resource of the owned objects.
     pub(crate) children: &'static Resource,
 }
 
-// --- Family ---
+// --- OwnerIndex ---
 
 impl<T: Object> OwnerIndex<T> {
-    /// The family that is in a store.
+    /// The index of a store.
     pub(crate) fn new(store: &Store<T>) -> Self {
         let by = store.shared_index("family", |object| {
             let owner = object.controller().map(|owner| owner.uid.to_owned());
@@ -44,12 +44,12 @@ impl<T: Object> OwnerIndex<T> {
         OwnerIndex { by }
     }
 
-    /// What an owner controls.
+    /// Objects controlled by an owner.
     pub(crate) fn children(&self, uid: &str) -> Vec<Arc<T>> {
         self.by.get(uid)
     }
 
-    /// What nobody controls in a namespace.
+    /// Objects without a controller in a namespace.
     pub(crate) fn orphans(&self, namespace: &str) -> Vec<Arc<T>> {
         self.by.get(&orphans_of(namespace))
     }
@@ -61,21 +61,22 @@ impl<T> Clone for OwnerIndex<T> {
     }
 }
 
-/// No uid has a slash.
+/// A UID never contains a slash.
 fn orphans_of(namespace: &str) -> String {
     format!("{namespace}/")
 }
 
-// --- Parent ---
+// --- ControllerRefManager ---
 
 impl ControllerRefManager<'_> {
-    /// How children refer to it.
+    /// The owner reference to it.
     pub(crate) fn owner(&self) -> Owner {
         self.meta.as_controller(self.resource)
     }
 
-    /// Takes in orphans that match, lets children go that do not, and gives those that are its own then. Before the first is
-    /// taken in, the server is asked whether the parent is still there: nothing is given to an owner that is gone.
+    /// Adopts matching orphans, releases objects that no longer match, and returns those it controls. Before the first adoption the
+    /// server is asked whether the owner still exists: a deleted owner must not adopt.
+    // upstream: pkg/controller/controller_ref_manager.go ClaimObject, ClaimPods, ClaimReplicaSets
     pub(crate) async fn claim<T: Object>(
         &self,
         writer: &ApiWriter,
@@ -85,7 +86,7 @@ impl ControllerRefManager<'_> {
         let claimant = Claimant {
             reference: self.owner().into(),
             namespace: self.meta.namespace.to_string(),
-            is_going: self.meta.is_going(),
+            is_going: self.meta.is_terminating(),
         };
         let is_settled = |object: &Arc<T>| {
             let claim = claimant.claim(&**object, matches(object));
@@ -102,11 +103,12 @@ impl ControllerRefManager<'_> {
             .await
     }
 
-    /// Whether the server has it, and it is not going.
+    /// Whether the owner exists on the server and is not terminating.
+    // upstream: pkg/controller/controller_ref_manager.go RecheckDeletionTimestamp, CanAdopt
     pub(crate) async fn is_there(&self, writer: &ApiWriter) -> kube::Result<bool> {
         let object_ref = ObjectRef::new(self.resource, &self.meta.namespace, &self.meta.name);
         match writer.get::<Projection<IgnoredAny>>(object_ref).await {
-            Ok(fresh) => Ok(fresh.metadata.uid == self.meta.uid && !fresh.metadata.is_going()),
+            Ok(fresh) => Ok(fresh.metadata.uid == self.meta.uid && !fresh.metadata.is_terminating()),
             Err(error) if has_status_code(&error, 404) => Ok(false),
             Err(error) => Err(error),
         }

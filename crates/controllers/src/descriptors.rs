@@ -11,6 +11,7 @@ use crate::{
 };
 
 /// A controller, by the name under which it can be turned on and off.
+// upstream: cmd/kube-controller-manager/app/controller_descriptor.go ControllerDescriptor
 pub struct ControllerDescriptor {
     /// The name.
     pub name: &'static str,
@@ -20,7 +21,7 @@ pub struct ControllerDescriptor {
     pub account: &'static str,
     /// Whether it runs unless it is left out; the others run only if they are named.
     pub is_on: bool,
-    /// Makes what runs.
+    /// Builds the controller's tasks.
     pub make: fn(&ControllerContext) -> Vec<Task>,
 }
 
@@ -38,6 +39,7 @@ macro_rules! controllers {
 }
 
 /// All controllers, in the order of their names.
+// upstream: cmd/kube-controller-manager/app/controller_descriptor.go NewControllerDescriptors, ControllerAliases, ControllersDisabledByDefault
 pub static CONTROLLERS: &[ControllerDescriptor] = controllers! {
     "bootstrap-signer-controller" "bootstrapsigner" "bootstrap-signer" bootstrap::make_signer, off;
     "certificatesigningrequest-approving-controller" "csrapproving" "certificate-controller" certificates::make_approver;

@@ -1,4 +1,4 @@
-//! Which resources the server has: all kinds, those of others too.
+//! Discovery of all served resources, including custom ones.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -11,36 +11,35 @@ use crate::{objects::Projection, resource::Resource, writer::ApiWriter};
 
 const LIST: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// A custom resource is served some moments after its definition was stored: so often, and so long, it is looked for.
+/// A custom resource is served shortly after its CRD was stored: discovery is repeated this often.
 const RETRIES: u32 = 5;
 const RETRY_DELAY: Duration = Duration::from_millis(200);
 
-/// The definition of a custom resource.
 pub(crate) type CustomResourceDefinition = Projection<IgnoredAny>;
 
-/// Follows the resources of a server as they come and go.
+/// Follows the resources of a server as they are added and removed.
 pub(crate) struct ResourceDiscovery {
     writer: ApiWriter,
     changes: Changes<CustomResourceDefinition>,
-    /// How often it has to be looked yet before the next change is waited for.
+    /// Discovery attempts left before waiting for the next CRD event.
     retries_left: u32,
 }
 
-/// A resource that the server has.
+/// A served resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServedResource {
-    /// What it is.
+    /// The resource.
     pub resource: Resource,
-    /// What can be done with it.
+    /// Supported verbs.
     pub verbs: Vec<Box<str>>,
 }
 
-/// All resources, each in the version that the server prefers.
+/// All resources, each in its preferred version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DiscoveryResult {
     /// The resources.
     pub resources: Vec<ServedResource>,
-    /// Groups and versions of which nothing could be learned, because who serves them does not answer.
+    /// Groups and versions whose discovery failed, because their API server does not respond.
     pub failed: Vec<String>,
 }
 
@@ -91,7 +90,7 @@ struct ResponseKind {
     kind: String,
 }
 
-// --- Kinds ---
+// --- ResourceDiscovery ---
 
 impl ResourceDiscovery {
     pub(crate) async fn new(writer: &ApiWriter, definitions: &Informer<CustomResourceDefinition>) -> Self {
@@ -104,7 +103,7 @@ impl ResourceDiscovery {
         }
     }
 
-    /// The resources, now and each time they may have changed; `None` when there is nobody left who tells.
+    /// The resources, now and each time they may have changed; `None` after the informer stopped.
     pub(crate) async fn next(&mut self) -> kube::Result<Option<DiscoveryResult>> {
         if self.retries_left == 0 {
             if self.changes.next().await.is_none() {
@@ -120,10 +119,11 @@ impl ResourceDiscovery {
     }
 }
 
-// --- Discovered ---
+// --- DiscoveryResult ---
 
 impl DiscoveryResult {
-    /// Asks the server.
+    /// Queries the server.
+    // upstream: pkg/controller/garbagecollector/garbagecollector.go GetDeletableResources; preferred versions of aggregated discovery
     pub async fn fetch(writer: &ApiWriter) -> kube::Result<Self> {
         let mut discovered = DiscoveryResult::default();
         for path in ["/api", "/apis"] {
@@ -133,7 +133,7 @@ impl DiscoveryResult {
         Ok(discovered)
     }
 
-    /// Those with which all of that can be done.
+    /// Resources that support all these verbs.
     pub fn with_verbs(&self, verbs: &[&str]) -> impl Iterator<Item = &Resource> {
         let can = |served: &&ServedResource| {
             verbs
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_resource_is_taken_in_the_version_that_comes_first() {
+    fn uses_the_preferred_version_of_a_resource() {
         let groups = serde_json::json!({"items": [{"metadata": {"name": "shop.example"}, "versions": [
             {"version": "v2", "freshness": "Current", "resources": [
                 {"resource": "carts", "responseKind": {"kind": "Cart"}, "scope": "Namespaced", "verbs": ["list", "delete"]}]},

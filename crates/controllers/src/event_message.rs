@@ -1,11 +1,11 @@
-//! What people are told about an object by events.
+//! Events about an object.
 
 use std::fmt;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kubecontroller::events::{Kind, Recorder};
 
-/// Something that people are told.
+/// Type, reason and message of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EventMessage {
     is_warning: bool,
@@ -13,10 +13,10 @@ pub(crate) struct EventMessage {
     message: Box<str>,
 }
 
-// --- News ---
+// --- EventMessage ---
 
 impl EventMessage {
-    /// What is as it should be.
+    /// An event of type Normal.
     pub(crate) fn normal(reason: &str, message: impl fmt::Display) -> Self {
         EventMessage {
             is_warning: false,
@@ -25,7 +25,7 @@ impl EventMessage {
         }
     }
 
-    /// What is not.
+    /// An event of type Warning.
     pub(crate) fn warning(reason: &str, message: impl fmt::Display) -> Self {
         EventMessage {
             is_warning: true,
@@ -33,18 +33,17 @@ impl EventMessage {
         }
     }
 
-    /// What it is, in a word.
     #[cfg(test)]
     pub(crate) fn reason(&self) -> &str {
         &self.reason
     }
 
-    /// What it is, in words.
     pub(crate) fn message(&self) -> &str {
         &self.message
     }
 
-    /// Tells it.
+    /// Records it.
+    // upstream: staging/src/k8s.io/client-go/tools/record/event.go Event, makeEvent
     pub(crate) fn record(&self, recorder: &Recorder, about: &ObjectReference) {
         let kind = if self.is_warning {
             Kind::Warning

@@ -1,4 +1,4 @@
-//! The built-in controllers: ordinary clients of the API, a file or folder each.
+//! The built-in controllers: ordinary clients of the API, one file or directory each.
 
 mod bootstrap;
 mod certificates;

@@ -3,17 +3,21 @@
 
 use std::{
     ops::RangeInclusive,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Mutex, PoisonError},
 };
 
-use kubecontroller::controller::{Outcome, reconcile_fn};
+use kubecontroller::{
+    controller::{Error, Outcome, Reconciler, Request},
+    informer::Informer,
+    store::Store,
+};
 use serde_json::json;
 
 use crate::{
     context::{ControllerContext, Task},
     objects::Node,
     resource::NODES,
-    writer::{ObjectRef, WrittenObject, has_status_code},
+    writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };
 
 const ANNOTATION: &str = "node.alpha.kubernetes.io/ttl";
@@ -35,37 +39,59 @@ struct ClusterSize {
     at: usize,
 }
 
+// upstream: pkg/controller/ttl/ttl_controller.go Controller, updateNodeIfNeeded
+struct TTLController {
+    writer: ApiWriter,
+    nodes: Informer<Node>,
+    store: Store<Node>,
+    size: Mutex<ClusterSize>,
+}
+
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let nodes = context.informer::<Node>(&NODES);
-    let (writer, store) = (context.writer.clone(), nodes.store().clone());
-    let size = Arc::new(Mutex::new(ClusterSize::default()));
+    let writer = context.writer.clone();
+    let store = nodes.store().clone();
+    let size = Mutex::new(ClusterSize::default());
     let runner = context
         .controller("ttlcontroller")
         .for_(&nodes)
-        .reconciler(reconcile_fn(move |request| {
-            let (writer, nodes, node) = (writer.clone(), nodes.clone(), store.get(&request.key));
-            let seconds = size
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .ttl_seconds(store.len());
-            async move {
-                let Some(node) = node.filter(|node| annotated_ttl(node) != Some(seconds)) else {
-                    return Ok(Outcome::Done);
-                };
-                let patch = json!({"metadata": {"annotations": {ANNOTATION: seconds.to_string()}}});
-                let object_ref = ObjectRef::new(&NODES, "", &node.metadata.name);
-                match writer
-                    .strategic_merge_patch::<WrittenObject>(object_ref, &patch)
-                    .await
-                {
-                    Ok(made) => request.wrote_at(&nodes, &made.metadata.resource_version),
-                    Err(error) if has_status_code(&error, 404) => {}
-                    Err(error) => return Err(error.into()),
-                }
-                Ok(Outcome::Done)
-            }
-        }));
+        .reconciler(TTLController {
+            writer,
+            nodes,
+            store,
+            size,
+        });
     vec![Box::new(runner)]
+}
+
+impl Reconciler for TTLController {
+    async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
+        let TTLController {
+            writer,
+            nodes,
+            store,
+            size,
+        } = self;
+        let node = store.get(&request.key);
+        let seconds = size
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .ttl_seconds(store.len());
+        let Some(node) = node.filter(|node| annotated_ttl(node) != Some(seconds)) else {
+            return Ok(Outcome::Done);
+        };
+        let patch = json!({"metadata": {"annotations": {ANNOTATION: seconds.to_string()}}});
+        let object_ref = ObjectRef::new(&NODES, "", &node.metadata.name);
+        match writer
+            .strategic_merge_patch::<WrittenObject>(object_ref, &patch)
+            .await
+        {
+            Ok(written) => request.wrote_at(nodes, &written.metadata.resource_version),
+            Err(error) if has_status_code(&error, 404) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(Outcome::Done)
+    }
 }
 
 // upstream: pkg/controller/ttl/ttl_controller.go getIntFromAnnotation
@@ -73,7 +99,7 @@ fn annotated_ttl(node: &Node) -> Option<u32> {
     node.metadata.annotation(ANNOTATION)?.parse().ok()
 }
 
-// --- Size ---
+// --- ClusterSize ---
 
 impl ClusterSize {
     /// The TTL for a number of nodes.
@@ -97,7 +123,7 @@ mod tests {
     use crate::testing::Scenario;
 
     #[test]
-    fn the_more_nodes_the_longer_and_edges_are_wide() {
+    fn ttl_grows_with_cluster_size() {
         let mut size = ClusterSize::default();
         let counts = [1, 100, 101, 95, 90, 89, 600, 451, 10_000, 1800, 1799, 0];
         let seconds = counts.map(|count| size.ttl_seconds(count));
@@ -120,15 +146,16 @@ mod tests {
         play: |_| {},
         end: |cluster| {
             let nodes = cluster.api.list::<k8s_openapi::api::core::v1::Node>().into_iter();
-            let told: Vec<Value> = nodes.map(|node| json!(node.metadata.annotations)).collect();
-            told.iter()
-                .all(|told| told[ANNOTATION] == "0")
-                .then(|| told.into())
+            let reported: Vec<Value> = nodes.map(|node| json!(node.metadata.annotations)).collect();
+            reported
+                .iter()
+                .all(|reported| reported[ANNOTATION] == "0")
+                .then(|| reported.into())
         },
     };
 
     #[tokio::test(start_paused = true)]
-    async fn every_node_is_told_once() {
+    async fn annotates_every_node_once() {
         let (end, writes) = STORY.run().await;
         assert_eq!(end, json!([{ANNOTATION: "0"}, {ANNOTATION: "0", "own": "x"}]));
         assert_eq!(writes, 2);

@@ -1,4 +1,4 @@
-//! How values are written into a patch.
+//! Values for patches.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,12 @@ use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// A count, which is not written at all if it is zero.
+/// A count; null if it is zero, so that the field is removed.
 pub fn count(count: i32) -> Value {
     if count == 0 { Value::Null } else { count.into() }
 }
 
-/// A list, which is not written at all if it is empty.
+/// A list; null if it is empty.
 pub fn list<T: Serialize>(items: &[T]) -> Value {
     if items.is_empty() {
         Value::Null
@@ -20,17 +20,18 @@ pub fn list<T: Serialize>(items: &[T]) -> Value {
     }
 }
 
-/// A moment as objects have it: in whole seconds.
+/// Truncates a time to seconds, the resolution of API objects.
+// upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/time.go MarshalJSON
 pub fn truncate_to_second(moment: Timestamp) -> Timestamp {
     Timestamp::from_second(moment.as_second()).unwrap_or(moment)
 }
 
-/// Labels or annotations that take the place of others: what there was and is not wanted any more is taken away.
+/// A merge patch that replaces labels or annotations: missing keys become null.
 pub fn replacing_map(old: &BTreeMap<Box<str>, Box<str>>, new: &BTreeMap<Box<str>, Box<str>>) -> Value {
-    let gone = old.keys().filter(|name| !new.contains_key(*name));
-    let gone = gone.map(|name| (name.to_string(), Value::Null));
+    let deleted = old.keys().filter(|name| !new.contains_key(*name));
+    let deleted = deleted.map(|name| (name.to_string(), Value::Null));
     let kept = new
         .iter()
         .map(|(name, value)| (name.to_string(), (&**value).into()));
-    gone.chain(kept).collect::<Map<_, _>>().into()
+    deleted.chain(kept).collect::<Map<_, _>>().into()
 }

@@ -1,4 +1,4 @@
-//! Tells authors of validating policies where their expressions do not suit the kinds that the policies are about.
+//! The ValidatingAdmissionPolicy status controller: type-checks CEL expressions of policies.
 
 use k3_api::{
     admission::{
@@ -25,32 +25,29 @@ use crate::{
 
 const MANAGER: &str = "validatingadmissionpolicy-status";
 
-/// A policy.
 type Policy = Projection<serde::de::IgnoredAny, PolicyStatus>;
 
-/// What was said of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct PolicyStatus {
     observed_generation: i64,
 }
 
-/// Checks policies.
-struct Checker {
+// upstream: pkg/controller/validatingadmissionpolicystatus/controller.go Controller, reconcile
+struct ValidatingAdmissionPolicyStatusController {
     writer: ApiWriter,
-    /// Reads definitions of custom resources as informers do: a policy may be about any.
+    /// Reads CRDs with the informers' rights: a policy may match any resource.
     reader: ApiWriter,
     policies: Informer<Policy>,
 }
 
-/// What runs.
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let policies = context.informer::<Policy>(&VALIDATING_ADMISSION_POLICIES);
     let is_new = |delta: &Delta<Policy>| delta.new().is_some_and(|policy| is_unchecked(policy));
     let runner = context
         .controller("validatingadmissionpolicy-status")
         .for_where(&policies, Predicate::new(is_new))
-        .reconciler(Checker {
+        .reconciler(ValidatingAdmissionPolicyStatusController {
             writer: context.writer.clone(),
             reader: ApiWriter::new(context.informers.client().clone()),
             policies: policies.clone(),
@@ -62,9 +59,9 @@ fn is_unchecked(policy: &Policy) -> bool {
     policy.metadata.generation > policy.status.observed_generation
 }
 
-// --- Checker ---
+// --- ValidatingAdmissionPolicyStatusController ---
 
-impl Reconciler for Checker {
+impl Reconciler for ValidatingAdmissionPolicyStatusController {
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
         let known = self.policies.store().get(&request.key);
         if !known.is_some_and(|policy| is_unchecked(&policy)) {
@@ -77,14 +74,14 @@ impl Reconciler for Checker {
             other => other?,
         };
         let types = types(&policy, &self.definitions().await?);
-        let applied = applied(&policy, &types);
+        let applied = apply_configuration(&policy, &types);
         match self
             .writer
             .server_side_apply::<WrittenObject>(object_ref.subresource("status"), MANAGER, &applied)
             .await
         {
-            Ok(made) => request.wrote_at(&self.policies, &made.metadata.resource_version),
-            // It is gone, and applying would make it anew: the server does not, for a status.
+            Ok(written) => request.wrote_at(&self.policies, &written.metadata.resource_version),
+            // The policy was deleted; applying to a status does not create it again.
             Err(error) if has_status_code(&error, 404) => {}
             Err(error) => return Err(error.into()),
         }
@@ -92,8 +89,7 @@ impl Reconciler for Checker {
     }
 }
 
-impl Checker {
-    /// The definitions of custom resources.
+impl ValidatingAdmissionPolicyStatusController {
     async fn definitions(&self) -> kube::Result<Vec<Definition>> {
         let page: Page<Value> = self
             .reader
@@ -104,8 +100,8 @@ impl Checker {
     }
 }
 
-/// What is told.
-fn applied(policy: &Value, types: &PolicyTypes) -> Value {
+/// The apply configuration of the status.
+fn apply_configuration(policy: &Value, types: &PolicyTypes) -> Value {
     let warnings: Vec<_> = type_check(policy, types)
         .into_iter()
         .map(|warning| json!({"fieldRef": warning.field, "warning": warning.text}))
@@ -122,7 +118,8 @@ fn applied(policy: &Value, types: &PolicyTypes) -> Value {
     })
 }
 
-/// What a policy is about.
+/// The types that a policy matches.
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/validating/typechecking.go CreateContext
 fn types(policy: &Value, definitions: &[Definition]) -> PolicyTypes {
     let kind_of = |matched: &MatchedResource| {
         let MatchedResource {
@@ -235,7 +232,7 @@ mod tests {
     };
 
     #[tokio::test(start_paused = true)]
-    async fn authors_are_told_what_does_not_suit() {
+    async fn reports_type_checking_warnings() {
         let (end, writes) = STORY.run().await;
         let object_ref = "spec.validations[1].expression";
         assert_eq!(
@@ -250,7 +247,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_crashes_authors_are_told() {
+    async fn reports_warnings_despite_crashes() {
         STORY.survives_crashes().await;
         STORY.survives_copies().await;
     }

@@ -98,6 +98,7 @@ impl Resource {
     }
 
     /// Group, version and name, as messages give them.
+    // upstream: staging/src/k8s.io/apimachinery/pkg/runtime/schema/group_version.go String
     pub fn group_version_resource_text(&self) -> String {
         let Resource {
             group,
@@ -142,7 +143,7 @@ impl Resource {
     }
 }
 
-/// Appends one segment to a path. Names may come from references in objects, which anybody may have written: whatever such a name
+/// Appends one segment to a path. Names may be taken from references in objects, which any user may write: whatever such a name
 /// is, it never becomes another path, another segment, or a query.
 pub(crate) fn push_segment(path: &mut String, text: &str) {
     path.push('/');
@@ -164,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_never_becomes_more_than_one_segment() {
+    fn escapes_names_in_paths() {
         for (name, path) in [
             ("web-0", "/api/v1/namespaces/shop/pods/web-0"),
             ("system:node", "/api/v1/namespaces/shop/pods/system:node"),
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_names_group_version_and_namespace() {
+    fn builds_resource_paths() {
         assert_eq!(PODS.path("shop"), "/api/v1/namespaces/shop/pods");
         assert_eq!(PODS.path(""), "/api/v1/pods");
         assert_eq!(NODES.path("ignored"), "/api/v1/nodes");

@@ -4,8 +4,10 @@ use std::collections::HashSet;
 
 use kubecontroller::{
     Key,
-    controller::{Outcome, reconcile_fn},
+    controller::{Error, Outcome, Reconciler, Request},
+    informer::Informer,
     object::Object,
+    store::Store,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -14,7 +16,7 @@ use crate::{
     context::{ControllerContext, Task},
     objects::{Meta, Selector, object},
     resource::CLUSTER_ROLES,
-    writer::{ObjectRef, WrittenObject, has_status_code},
+    writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };
 
 /// Field manager of the rules.
@@ -37,13 +39,21 @@ struct AggregationRule {
 
 object!(ClusterRole);
 
+// upstream: pkg/controller/clusterroleaggregation/clusterroleaggregation_controller.go ClusterRoleAggregationController, syncClusterRole
+struct ClusterRoleAggregationController {
+    roles: Informer<ClusterRole>,
+    store: Store<ClusterRole>,
+    writer: ApiWriter,
+}
+
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let roles = context.informer::<ClusterRole>(&CLUSTER_ROLES);
     let aggregated = roles.store().index(|role| match role.aggregation_rule {
         Some(_) => vec![String::new()],
         None => Vec::new(),
     });
-    let (store, writer) = (roles.store().clone(), context.writer.clone());
+    let store = roles.store().clone();
+    let writer = context.writer.clone();
     let concerned = aggregated.clone();
     let runner = context
         .controller("clusterrole-aggregation")
@@ -55,35 +65,37 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
                 .map(|role| role.key())
                 .collect::<Vec<Key>>()
         })
-        .reconciler(reconcile_fn(move |request| {
-            let (roles, store, writer) = (roles.clone(), store.clone(), writer.clone());
-            async move {
-                let Some(role) = store.get(&request.key) else {
-                    return Ok(Outcome::Done);
-                };
-                let Some(rule) = &role.aggregation_rule else {
-                    return Ok(Outcome::Done);
-                };
-                let mut all = store.all();
-                all.sort_by(|one, other| one.metadata.name.cmp(&other.metadata.name));
-                let rules = aggregated_rules(rule, &role.metadata.name, &all.iter().map(|role| &**role));
-                if role.rules.as_deref().unwrap_or_default() == rules {
-                    return Ok(Outcome::Done);
-                }
-                let object_ref = ObjectRef::new(&CLUSTER_ROLES, "", request.key.name());
-                let applied = apply_configuration(&role, &rules);
-                match writer
-                    .server_side_apply::<WrittenObject>(object_ref, MANAGER, &applied)
-                    .await
-                {
-                    Ok(made) => request.wrote_at(&roles, &made.metadata.resource_version),
-                    Err(error) if has_status_code(&error, 404) => {}
-                    Err(error) => return Err(error.into()),
-                }
-                Ok(Outcome::Done)
-            }
-        }));
+        .reconciler(ClusterRoleAggregationController { roles, store, writer });
     vec![Box::new(runner)]
+}
+
+impl Reconciler for ClusterRoleAggregationController {
+    async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
+        let ClusterRoleAggregationController { roles, store, writer } = self;
+        let Some(role) = store.get(&request.key) else {
+            return Ok(Outcome::Done);
+        };
+        let Some(rule) = &role.aggregation_rule else {
+            return Ok(Outcome::Done);
+        };
+        let mut all = store.all();
+        all.sort_by(|one, other| one.metadata.name.cmp(&other.metadata.name));
+        let rules = aggregated_rules(rule, &role.metadata.name, &all.iter().map(|role| &**role));
+        if role.rules.as_deref().unwrap_or_default() == rules {
+            return Ok(Outcome::Done);
+        }
+        let object_ref = ObjectRef::new(&CLUSTER_ROLES, "", request.key.name());
+        let applied = apply_configuration(&role, &rules);
+        match writer
+            .server_side_apply::<WrittenObject>(object_ref, MANAGER, &applied)
+            .await
+        {
+            Ok(written) => request.wrote_at(roles, &written.metadata.resource_version),
+            Err(error) if has_status_code(&error, 404) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(Outcome::Done)
+    }
 }
 
 /// The apply configuration. Without selected roles it has no rules: those of other clients are kept. It has the UID, so that a
@@ -129,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_are_gathered_once_each_and_never_from_oneself() {
+    fn aggregates_each_rule_once() {
         let role = |name: &str, label: &str, verbs: &[&str]| -> ClusterRole {
             let rules: Vec<_> = verbs.iter().map(|verb| json!({"verbs": [verb]})).collect();
             serde_json::from_value(
@@ -154,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_of_rules_where_none_are_gathered() {
+    fn omits_rules_without_selected_roles() {
         let role = ClusterRole::default();
         assert_eq!(apply_configuration(&role, &[]).get("rules"), None);
         let rules = [json!({"verbs": ["get"]})];

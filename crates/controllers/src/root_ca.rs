@@ -1,20 +1,22 @@
 //! Every namespace has a config map with the certificate of the authority, so that pods can trust the API server.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use kubecontroller::{
     Key,
-    controller::{Outcome, reconcile_fn},
+    controller::{Error, Outcome, Reconciler, Request},
     informer::Scope,
+    store::Store,
 };
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, json};
 
 use crate::{
-    context::{ControllerContext, Task},
+    context::{Cluster, ControllerContext, Task},
     objects::{Meta, Projection, object},
     resource::{CONFIG_MAPS, NAMESPACES},
-    writer::{ObjectRef, has_status_code},
+    writer::{ApiWriter, ObjectRef, has_status_code},
 };
 
 const NAME: &str = "kube-root-ca.crt";
@@ -34,66 +36,88 @@ struct ConfigMap {
 
 object!(ConfigMap);
 
-/// What runs.
+// upstream: pkg/controller/certificates/rootcacertpublisher/publisher.go Publisher, syncNamespace
+struct RootCaCertificatePublisher {
+    writer: ApiWriter,
+    known: Store<Projection<IgnoredAny>>,
+    have: Store<ConfigMap>,
+    cluster: Arc<Cluster>,
+}
+
+// upstream: pkg/controller/certificates/rootcacertpublisher/publisher.go Publisher, syncNamespace
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let namespaces = context.informer::<Projection<IgnoredAny>>(&NAMESPACES);
     let scope = Scope::default().fields(format!("metadata.name={NAME}"));
     let published = context
         .informers
         .projected::<ConfigMap>(&CONFIG_MAPS.api_resource(), scope);
-    let (known, have) = (namespaces.store().clone(), published.store().clone());
-    let (writer, cluster) = (context.writer.clone(), context.cluster.clone());
+    let known = namespaces.store().clone();
+    let have = published.store().clone();
+    let writer = context.writer.clone();
+    let cluster = context.cluster.clone();
     let runner = context
         .controller("root-ca-certificate-publisher")
         .for_(&namespaces)
         .watches(&published, |delta| {
             vec![Key::new("", &delta.object().metadata.namespace)]
         })
-        .reconciler(reconcile_fn(move |request| {
-            let (writer, known, have, cluster) =
-                (writer.clone(), known.clone(), have.clone(), cluster.clone());
-            async move {
-                let namespace = request.key.name();
-                let wants = known
-                    .get(&request.key)
-                    .is_some_and(|namespace| !namespace.metadata.is_going());
-                if !wants {
-                    return Ok(Outcome::Done);
-                }
-                let told = json!({ABOUT: DESCRIPTION});
-                let authority = cluster.authority.get();
-                let data = json!({FIELD: &*authority});
-                let written = match have.get(&Key::new(namespace, NAME)) {
-                    Some(map) if map.is_right(&authority) => return Ok(Outcome::Done),
-                    Some(map) => {
-                        // Whatever else somebody put there goes: a null takes a field away.
-                        let mut fields: serde_json::Map<_, _> =
-                            map.data.keys().map(|key| (key.clone(), Value::Null)).collect();
-                        fields.insert(FIELD.to_owned(), (*authority).into());
-                        let patch = json!({"metadata": {"annotations": told}, "data": fields});
-                        let object_ref = ObjectRef::new(&CONFIG_MAPS, namespace, NAME);
-                        writer.update_with_merge::<Value>(object_ref, &patch).await
-                    }
-                    None => {
-                        let map = json!({"apiVersion": "v1", "kind": "ConfigMap",
-                            "metadata": {"name": NAME, "annotations": told}, "data": data});
-                        writer.create::<Value>(&CONFIG_MAPS, namespace, &map).await
-                    }
-                };
-                match written {
-                    // Another was faster, or the namespace is going by now.
-                    Err(error)
-                        if has_status_code(&error, 409)
-                            || has_status_code(&error, 403)
-                            || has_status_code(&error, 404) =>
-                    {
-                        Ok(Outcome::Done)
-                    }
-                    other => Ok(other.map(|_| Outcome::Done)?),
-                }
-            }
-        }));
+        .reconciler(RootCaCertificatePublisher {
+            writer,
+            known,
+            have,
+            cluster,
+        });
     vec![Box::new(runner)]
+}
+
+impl Reconciler for RootCaCertificatePublisher {
+    async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
+        let RootCaCertificatePublisher {
+            writer,
+            known,
+            have,
+            cluster,
+        } = self;
+        let (writer, known, have, cluster) = (writer.clone(), known.clone(), have.clone(), cluster.clone());
+        let namespace = request.key.name();
+        let wants = known
+            .get(&request.key)
+            .is_some_and(|namespace| !namespace.metadata.is_terminating());
+        if !wants {
+            return Ok(Outcome::Done);
+        }
+        let told = json!({ABOUT: DESCRIPTION});
+        let authority = cluster.authority.get();
+        let data = json!({FIELD: &*authority});
+        let written = match have.get(&Key::new(namespace, NAME)) {
+            Some(map) if map.is_right(&authority) => return Ok(Outcome::Done),
+            Some(map) => {
+                // Other fields are removed: null deletes a field in a merge patch.
+                let mut fields: serde_json::Map<_, _> =
+                    map.data.keys().map(|key| (key.clone(), Value::Null)).collect();
+                fields.insert(FIELD.to_owned(), (*authority).into());
+                let patch = json!({"metadata": {"annotations": told}, "data": fields});
+                let object_ref = ObjectRef::new(&CONFIG_MAPS, namespace, NAME);
+                writer.update_with_merge::<Value>(object_ref, &patch).await
+            }
+            None => {
+                let map = json!({"apiVersion": "v1", "kind": "ConfigMap",
+                            "metadata": {"name": NAME, "annotations": told}, "data": data});
+                writer.create::<Value>(&CONFIG_MAPS, namespace, &map).await
+            }
+        };
+        match written {
+            // It exists already, or the namespace is terminating.
+            Err(error)
+                if has_status_code(&error, 409)
+                    || has_status_code(&error, 403)
+                    || has_status_code(&error, 404) =>
+            {
+                Ok(Outcome::Done)
+            }
+            other => Ok(other.map(|_| Outcome::Done)?),
+        }
+    }
 }
 
 // --- ConfigMap ---

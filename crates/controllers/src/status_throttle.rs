@@ -1,4 +1,4 @@
-//! A pause between two writes of one object's status: what happens meanwhile is told by the second one.
+//! A pause between two status writes of an object, so that many changes are written at once.
 
 use std::{
     collections::HashMap,
@@ -9,19 +9,20 @@ use std::{
 use kubecontroller::Key;
 use tokio::time::Instant;
 
-/// Many pods become ready in this time, and nobody minds to hear of the first of them so much later.
+/// Many pods become ready within this time; the delay is not noticeable.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// When objects were last written.
+/// When the status of each object was last written.
+// upstream: pkg/controller/replicaset/replica_set_utils.go updateReplicaSetStatus; upstream writes every change, the pause between writes is k3's own
 #[derive(Debug, Default)]
 pub(crate) struct StatusThrottle {
     written: Mutex<HashMap<Key, Instant>>,
 }
 
-// --- Calm ---
+// --- StatusThrottle ---
 
 impl StatusThrottle {
-    /// How long an object is left alone; `None` if it is not.
+    /// Remaining pause of an object; `None` if it may be written.
     pub(crate) fn left(&self, key: &Key) -> Option<Duration> {
         let mut written = self.written();
         let left = PAUSE.checked_sub(written.get(key)?.elapsed());
@@ -32,12 +33,12 @@ impl StatusThrottle {
         left
     }
 
-    /// An object was written.
+    /// Records a write.
     pub(crate) fn wrote(&self, key: &Key) {
         self.written().insert(key.clone(), Instant::now());
     }
 
-    /// An object is gone.
+    /// Removes a deleted object.
     pub(crate) fn forget(&self, key: &Key) {
         self.written().remove(key);
     }
@@ -54,8 +55,9 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn an_object_is_left_alone_for_a_while_after_a_write() {
-        let (status_throttle, key) = (StatusThrottle::default(), Key::new("shop", "web"));
+    async fn throttles_after_a_write() {
+        let status_throttle = StatusThrottle::default();
+        let key = Key::new("shop", "web");
         assert_eq!(status_throttle.left(&key), None);
         status_throttle.wrote(&key);
         advance(PAUSE / 2).await;

@@ -1,4 +1,4 @@
-//! The certificates of the authority of the API server are a trust bundle of the cluster, for pods that mount it by its signer.
+//! Publishes the CA bundle of the API server's serving certificate as a ClusterTrustBundle.
 
 use std::{fmt::Write, time::Duration};
 
@@ -21,90 +21,90 @@ use crate::{
 };
 
 const SIGNER: &str = "kubernetes.io/kube-apiserver-serving";
-/// So many bytes of the hash of a bundle are in its name.
-const HASHED: usize = 12;
-/// How often it is looked whether the authority is another one now: nobody tells when it is rotated.
-const LOOK: Duration = Duration::from_secs(30);
+/// Bytes of the bundle's hash in its name.
+const HASH_BYTES: usize = 12;
+/// How often the CA bundle is checked: rotation sends no event.
+const CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
-type Bundle = Projection<BundleSpec, IgnoredAny>;
+type ClusterTrustBundle = Projection<ClusterTrustBundleSpec, IgnoredAny>;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct BundleSpec {
+struct ClusterTrustBundleSpec {
     signer_name: Box<str>,
     trust_bundle: Box<str>,
 }
 
-/// Publishes the bundle, whoever changes it.
-struct Publisher {
+// upstream: pkg/controller/certificates/clustertrustbundlepublisher/publisher.go PublisherRunner, syncClusterTrustBundle
+struct ClusterTrustBundlePublisher {
     writer: ApiWriter,
-    bundles: Informer<Bundle>,
+    bundles: Informer<ClusterTrustBundle>,
     authority: Authority,
 }
 
-/// What runs: there may be nothing yet whose change would wake the publisher, so it is woken once.
-struct Woken {
-    runner: Runner<Publisher>,
+/// There may be no bundle whose event would trigger the publisher, so it is triggered once at start.
+struct TriggeredPublisher {
+    runner: Runner<ClusterTrustBundlePublisher>,
 }
 
-/// What runs.
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let scope = Scope::default().fields(format!("spec.signerName={SIGNER}"));
     let bundles = context
         .informers
-        .projected::<Bundle>(&CLUSTER_TRUST_BUNDLES.api_resource(), scope);
+        .projected::<ClusterTrustBundle>(&CLUSTER_TRUST_BUNDLES.api_resource(), scope);
     let runner = context
         .controller("ca_cert_publisher_cluster_trust_bundles")
-        .watches(&bundles, |_| vec![all()])
-        .reconciler(Publisher {
+        .watches(&bundles, |_| vec![queue_key()])
+        .reconciler(ClusterTrustBundlePublisher {
             writer: context.writer.clone(),
             bundles,
             authority: context.cluster.authority.clone(),
         });
-    vec![Box::new(Woken { runner })]
+    vec![Box::new(TriggeredPublisher { runner })]
 }
 
-/// All bundles of the signer are looked at together.
-fn all() -> Key {
+/// All bundles of the signer are reconciled together.
+fn queue_key() -> Key {
     Key::new("", SIGNER)
 }
 
-/// The name of a bundle: with its certificates it changes.
-fn name(certificates: &str) -> String {
+/// The name contains the hash of the certificates.
+// upstream: pkg/controller/certificates/clustertrustbundlepublisher/publisher.go constructBundleName
+fn bundle_name(certificates: &str) -> String {
     let mut name = SIGNER.replace('/', ":") + ":";
     let hash = digest(&SHA256, certificates.as_bytes());
-    for byte in hash.as_ref().iter().take(HASHED) {
-        // Writing to a text does not fail.
+    for byte in hash.as_ref().iter().take(HASH_BYTES) {
+        // Writing to a String does not fail.
         let _ = write!(name, "{byte:02x}");
     }
     name
 }
 
-// --- Woken ---
+// --- TriggeredPublisher ---
 
-impl Runnable for Woken {
+impl Runnable for TriggeredPublisher {
     fn name(&self) -> &'static str {
         "kube-apiserver-serving-clustertrustbundle-publisher"
     }
 
     fn run(&self, stop: Stop) -> BoxFuture<'_, Result<(), BoxError>> {
         async move {
-            self.runner.handle().queue().add(all());
+            self.runner.handle().queue().add(queue_key());
             self.runner.run(stop).await
         }
         .boxed()
     }
 }
 
-// --- Publisher ---
+// --- ClusterTrustBundlePublisher ---
 
-impl Reconciler for Publisher {
+impl Reconciler for ClusterTrustBundlePublisher {
     async fn reconcile(&self, _: Request) -> Result<Outcome, Error> {
         let certificates = self.authority.get();
         if certificates.is_empty() {
-            return Ok(Outcome::After(LOOK));
+            return Ok(Outcome::After(CHECK_INTERVAL));
         }
-        let name = name(&certificates);
+        let name = bundle_name(&certificates);
         self.publish(&name, &certificates).await?;
         for bundle in self.bundles.store().all() {
             let other = &*bundle.metadata.name;
@@ -113,11 +113,12 @@ impl Reconciler for Publisher {
                 self.writer.delete(object_ref, &json!({})).await?;
             }
         }
-        Ok(Outcome::After(LOOK))
+        Ok(Outcome::After(CHECK_INTERVAL))
     }
 }
 
-impl Publisher {
+impl ClusterTrustBundlePublisher {
+    // upstream: pkg/controller/certificates/clustertrustbundlepublisher/publisher.go createClusterTrustBundle, updateWithTrustBundle
     async fn publish(&self, name: &str, certificates: &str) -> kube::Result<()> {
         let spec = json!({"signerName": SIGNER, "trustBundle": certificates});
         match self.bundles.store().get(&Key::new("", name)) {
@@ -141,7 +142,7 @@ impl Publisher {
                     .create::<Value>(&CLUSTER_TRUST_BUNDLES, "", &object)
                     .await
                 {
-                    // Another copy was faster; it will be seen.
+                    // Another replica of this controller created it; the informer delivers it.
                     Err(error) if is_already_exists(&error) => {}
                     other => drop(other?),
                 }
@@ -176,9 +177,9 @@ mod tests {
     }
 
     #[test]
-    fn the_name_is_what_others_compute() {
+    fn bundle_name_matches_upstream() {
         assert_eq!(
-            name("abc"),
+            bundle_name("abc"),
             "kubernetes.io:kube-apiserver-serving:ba7816bf8f01cfea414140de"
         );
     }
@@ -189,7 +190,7 @@ mod tests {
         setup: |cluster| {
             for (name, signer) in [
                 ("kubernetes.io:kube-apiserver-serving:old", SIGNER),
-                (&*name("abc"), SIGNER),
+                (&*bundle_name("abc"), SIGNER),
                 ("other", "example.com/signer"),
             ] {
                 cluster.put(
@@ -211,7 +212,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_bundle_is_that_of_the_authority_and_the_only_one_of_its_signer() {
         let (end, _) = STORY.run().await;
-        assert_eq!(end, json!([[name("abc"), "abc"], ["other", "x"]]));
+        assert_eq!(end, json!([[bundle_name("abc"), "abc"], ["other", "x"]]));
         STORY.survives_crashes().await;
         STORY.survives_copies().await;
     }
@@ -226,14 +227,14 @@ mod tests {
             let is_published = || {
                 let bundles = cluster.api.list::<ClusterTrustBundle>();
                 let mut names = bundles.iter().map(|bundle| bundle.metadata.name.as_deref());
-                names.next() == Some(Some(&*name(certificates))) && names.next().is_none()
+                names.next() == Some(Some(&*bundle_name(certificates))) && names.next().is_none()
             };
             let published = async {
                 while !is_published() {
                     sleep(Duration::from_secs(1)).await;
                 }
             };
-            let in_time = timeout(2 * LOOK, published).await;
+            let in_time = timeout(2 * CHECK_INTERVAL, published).await;
             assert!(in_time.is_ok(), "{certificates} is not published");
         }
         drop(running);

@@ -1,4 +1,4 @@
-//! Tells of claims that ask for more than their volumes hold. What makes volumes larger is the business of others.
+//! The volume expand controller: records an event for claims that request more than their volume has. External resizers do the work.
 
 use kubecontroller::{
     Key,
@@ -13,10 +13,9 @@ use crate::{
     resource::{PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES},
 };
 
-/// What tells the events.
+/// Source of its events.
 const COMPONENT: &str = "volume_expand";
 
-/// What runs.
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let claims = context.informer::<PersistentVolumeClaim>(&PERSISTENT_VOLUME_CLAIMS);
     let volumes = context.informer::<PersistentVolume>(&PERSISTENT_VOLUMES);
@@ -24,26 +23,26 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let known = claims.store().clone();
     let runner = context
         .controller("volume_expand")
-        .for_where(&claims, Predicate::new(grows))
+        .for_where(&claims, Predicate::new(may_need_expansion))
         .reconciler(reconcile_fn(move |request| {
             let claim = known.get(&request.key);
             let volume = claim
                 .as_ref()
                 .and_then(|claim| volumes.store().get(&Key::new("", &claim.spec.volume_name)));
             if let (Some(claim), Some(volume)) = (claim, volume)
-                && wants_more(&claim, &volume)
+                && needs_expansion(&claim, &volume)
             {
-                let words = "waiting for an external controller to expand this PVC";
+                let message = "waiting for an external controller to expand this PVC";
                 let about = claim.metadata.reference(&PERSISTENT_VOLUME_CLAIMS);
-                EventMessage::normal("ExternalExpanding", words).record(&recorder, &about);
+                EventMessage::normal("ExternalExpanding", message).record(&recorder, &about);
             }
             async { Ok(Outcome::Done) }
         }));
     vec![Box::new(runner)]
 }
 
-/// Whether a claim that is bound is new here, or asks for more than before, or has more.
-fn grows(delta: &Delta<PersistentVolumeClaim>) -> bool {
+/// Whether a bound claim is new, requests more than before, or has more capacity.
+fn may_need_expansion(delta: &Delta<PersistentVolumeClaim>) -> bool {
     let asked = |claim: &PersistentVolumeClaim| claim.spec.resources.requests.amount();
     let has = |claim: &PersistentVolumeClaim| claim.status.capacity.clone().unwrap_or_default().amount();
     delta.new().is_some_and(|new| {
@@ -54,8 +53,9 @@ fn grows(delta: &Delta<PersistentVolumeClaim>) -> bool {
     })
 }
 
-/// Whether a claim asks for more than it has of its volume.
-fn wants_more(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
+/// Whether a claim requests more than its capacity.
+// upstream: pkg/controller/volume/expand/expand_controller.go syncHandler
+fn needs_expansion(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
     let has = claim.status.capacity.clone().unwrap_or_default().amount();
     let is_its_own = volume
         .spec
@@ -92,8 +92,8 @@ mod tests {
         },
         play: |_| {},
         end: |cluster| {
-            let told = cluster.api.list::<Event>().into_iter();
-            let told: Vec<Value> = told
+            let reported = cluster.api.list::<Event>().into_iter();
+            let reported: Vec<Value> = reported
                 .map(|event| {
                     json!([
                         event.involved_object.name,
@@ -103,14 +103,14 @@ mod tests {
                     ])
                 })
                 .collect();
-            (!told.is_empty()).then(|| told.into())
+            (!reported.is_empty()).then(|| reported.into())
         },
     };
 
     #[tokio::test(start_paused = true)]
-    async fn a_claim_that_asks_for_more_than_it_has_waits_for_others() {
+    async fn records_external_expansion() {
         let (end, _) = STORY.run().await;
-        let words = "waiting for an external controller to expand this PVC";
-        assert_eq!(end, json!([["more", "Normal", "ExternalExpanding", words]]));
+        let message = "waiting for an external controller to expand this PVC";
+        assert_eq!(end, json!([["more", "Normal", "ExternalExpanding", message]]));
     }
 }

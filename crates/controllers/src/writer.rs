@@ -1,4 +1,4 @@
-//! How controllers change things: requests made of paths and JSON, so that no kind has to be known whole.
+//! Requests of controllers, built from paths and JSON, so that no kind needs a complete Rust type.
 
 use http::{Method, Request, header};
 use k3_api::status::Status;
@@ -15,18 +15,18 @@ const JSON_PATCH: &str = "application/json-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
-/// Makes requests in the name of a controller. Clones are the same.
+/// Makes requests as a controller. Clones share the client.
 #[derive(Clone)]
 pub struct ApiWriter {
     client: Client,
 }
 
-/// An object, or a part of one that has a path of its own.
+/// An object, or a subresource of it.
 #[derive(Clone, Copy, Debug)]
 pub struct ObjectRef<'a> {
-    /// What it is.
+    /// Its resource.
     pub resource: &'a Resource,
-    /// Where it is; empty for cluster-wide objects.
+    /// Its namespace; empty for cluster-scoped objects.
     pub namespace: &'a str,
     /// Its name.
     pub name: &'a str,
@@ -34,10 +34,9 @@ pub struct ObjectRef<'a> {
     pub subresource: &'a str,
 }
 
-// --- Place ---
+// --- ObjectRef ---
 
 impl<'a> ObjectRef<'a> {
-    /// An object.
     pub fn new(resource: &'a Resource, namespace: &'a str, name: &'a str) -> Self {
         ObjectRef {
             resource,
@@ -47,13 +46,13 @@ impl<'a> ObjectRef<'a> {
         }
     }
 
-    /// A part of it.
+    /// A subresource of it.
     #[must_use]
     pub fn subresource(self, subresource: &'a str) -> Self {
         ObjectRef { subresource, ..self }
     }
 
-    /// Where it is. Without a name it would be all objects.
+    /// The path. An empty name would address the collection and is rejected.
     fn path(&self) -> kube::Result<String> {
         if self.name.is_empty() {
             let why = format!(
@@ -73,30 +72,28 @@ impl<'a> ObjectRef<'a> {
 // --- Writer ---
 
 impl ApiWriter {
-    /// A writer with the rights of a client.
     pub fn new(client: Client) -> Self {
         ApiWriter { client }
     }
 
-    /// The client it writes with.
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// Reads an object from the server itself, not from what an informer has.
+    /// Reads an object from the server, not from an informer's cache.
     pub async fn get<T: DeserializeOwned>(&self, object_ref: ObjectRef<'_>) -> kube::Result<T> {
         self.send(Method::GET, &object_ref.path()?, JSON, None::<&Value>)
             .await
     }
 
-    /// Reads a path in a form of its own.
+    /// Reads a path with a given Accept header.
     pub async fn get_path<T: DeserializeOwned>(&self, path: &str, accept: &str) -> kube::Result<T> {
         let request = Request::get(path).header(header::ACCEPT, accept);
         let request = request.body(Vec::new()).map_err(kube::Error::HttpError)?;
         decode::request(&self.client, request).await
     }
 
-    /// Reads a part of a list, as the parameters say.
+    /// Reads a page of a list.
     pub async fn list_page<T: DeserializeOwned>(
         &self,
         resource: &Resource,
@@ -107,7 +104,7 @@ impl ApiWriter {
         decode::request(&self.client, request.map_err(kube::Error::BuildRequest)?).await
     }
 
-    /// The same, where `T` reads nothing but metadata; the server sends no more than that.
+    /// Reads a page of a list; the server sends metadata only.
     pub async fn list_metadata_page<T: DeserializeOwned>(
         &self,
         resource: &Resource,
@@ -118,7 +115,7 @@ impl ApiWriter {
         decode::request(&self.client, request.map_err(kube::Error::BuildRequest)?).await
     }
 
-    /// Reads an object in the name of those who may list and not get, whole as it can be put back.
+    /// Reads a complete object by a list with a field selector, for accounts that may list but not get.
     pub async fn find_by_name(&self, object_ref: ObjectRef<'_>) -> kube::Result<Option<Value>> {
         // upstream: staging/src/k8s.io/apimachinery/pkg/fields/selector.go EscapeValue
         let name = object_ref
@@ -139,7 +136,7 @@ impl ApiWriter {
         Ok(found)
     }
 
-    /// Makes an object.
+    /// Creates an object.
     pub async fn create<T: DeserializeOwned>(
         &self,
         resource: &Resource,
@@ -150,7 +147,7 @@ impl ApiWriter {
             .await
     }
 
-    /// Posts to a part of an object, such as `binding` or `eviction`.
+    /// Posts to a subresource, such as `binding` or `eviction`.
     pub async fn post<T: DeserializeOwned>(
         &self,
         object_ref: ObjectRef<'_>,
@@ -160,7 +157,7 @@ impl ApiWriter {
             .await
     }
 
-    /// Puts an object in the place of the one that is there.
+    /// Replaces an object (PUT).
     pub async fn update<T: DeserializeOwned>(
         &self,
         object_ref: ObjectRef<'_>,
@@ -170,7 +167,7 @@ impl ApiWriter {
             .await
     }
 
-    /// Changes the fields that the patch has. With `metadata.resourceVersion` in it, only if nobody was faster.
+    /// JSON merge patch. With `metadata.resourceVersion` it conflicts if the object changed.
     pub async fn merge_patch<T: DeserializeOwned>(
         &self,
         object_ref: ObjectRef<'_>,
@@ -180,8 +177,8 @@ impl ApiWriter {
             .await
     }
 
-    /// Does what [`ApiWriter::merge`] does, for those who may replace an object and not patch it, as most controllers may only
-    /// with a status: it is read, changed here, and put back, unless somebody was faster.
+    /// Applies a merge patch like [`ApiWriter::merge_patch`], for accounts that may update but not patch (most controllers,
+    /// for a status): the object is read, patched here, and written back, with a conflict if it changed meanwhile.
     pub async fn update_with_merge<T: DeserializeOwned>(
         &self,
         object_ref: ObjectRef<'_>,
@@ -193,7 +190,7 @@ impl ApiWriter {
         .await
     }
 
-    /// Does what [`ApiWriter::patch`] does, in the same way.
+    /// Applies a JSON patch like [`ApiWriter::json_patch`], in the same way.
     pub async fn update_with_json_patch<T: DeserializeOwned>(
         &self,
         object_ref: ObjectRef<'_>,
@@ -222,7 +219,7 @@ impl ApiWriter {
         self.update(object_ref, &changed).await
     }
 
-    /// Changes lists by the keys of their items, as the kind has them.
+    /// Strategic merge patch: lists are merged by their keys.
     pub async fn strategic_merge_patch<T: DeserializeOwned>(
         &self,
         object_ref: ObjectRef<'_>,
@@ -232,7 +229,7 @@ impl ApiWriter {
             .await
     }
 
-    /// Changes an object step by step; steps may be conditions.
+    /// JSON patch; `test` operations are preconditions.
     pub async fn json_patch<T: DeserializeOwned>(
         &self,
         object_ref: ObjectRef<'_>,
@@ -242,8 +239,7 @@ impl ApiWriter {
             .await
     }
 
-    /// Makes fields of an object so, in the name of who looks after them and whoever set them before. Those that were set so
-    /// before and are not among them any more are taken away.
+    /// Server-side apply with force. Fields that the manager applied before and that are missing now are removed.
     pub async fn server_side_apply<T: DeserializeOwned>(
         &self,
         object_ref: ObjectRef<'_>,
@@ -254,7 +250,7 @@ impl ApiWriter {
         self.send(Method::PATCH, &path, APPLY, Some(fields)).await
     }
 
-    /// Deletes an object. What is gone already is success: that is what was wanted.
+    /// Deletes an object. A missing object counts as success.
     pub async fn delete(&self, object_ref: ObjectRef<'_>, options: &impl Serialize) -> kube::Result<()> {
         let deleted: kube::Result<Value> = self
             .send(Method::DELETE, &object_ref.path()?, JSON, Some(options))
@@ -265,7 +261,7 @@ impl ApiWriter {
         }
     }
 
-    /// Any request; the path may carry a query.
+    /// Sends any request; the path may have a query.
     pub async fn send<T: DeserializeOwned>(
         &self,
         method: Method,
@@ -287,10 +283,10 @@ impl ApiWriter {
     }
 }
 
-/// A part of a list.
+/// A page of a list.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Page<T> {
-    /// What is said of the list.
+    /// List metadata.
     #[serde(default)]
     pub metadata: PageMeta,
     /// The objects.
@@ -298,45 +294,45 @@ pub struct Page<T> {
     pub items: Vec<T>,
 }
 
-/// What is said of a list.
+/// List metadata.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PageMeta {
-    /// The version of the list.
+    /// resourceVersion of the list.
     pub resource_version: Box<str>,
-    /// What to ask with for the next part; empty if there is none.
+    /// Continue token; empty on the last page.
     #[serde(rename = "continue")]
     pub next: Box<str>,
-    /// How many objects there are in the parts to come, if the server counts them.
+    /// Number of objects on the following pages, if the server reports it.
     pub remaining_item_count: Option<usize>,
 }
 
-/// What a controller wants to know of an object that it has written.
+/// The response to a write, as far as controllers need it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct WrittenObject {
-    /// Of its metadata.
+    /// Its metadata.
     pub metadata: WrittenObjectMeta,
 }
 
-/// What a controller wants to know of the metadata of an object that it has written.
+/// Metadata of a written object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WrittenObjectMeta {
-    /// The name, which the server may have made.
+    /// The name, which the server may have generated.
     pub name: Box<str>,
     /// The uid.
     pub uid: Box<str>,
-    /// The version that it has now.
+    /// The new resourceVersion.
     pub resource_version: Box<str>,
 }
 
-/// Says that exactly this object is to be deleted, and not another one that has its name by now.
+/// DeleteOptions with a UID precondition: another object with the same name is not deleted.
 pub fn delete_options_for_uid(uid: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}})
 }
 
-/// What the server said, in its own words.
+/// The message of an API error.
 pub fn error_message(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),
@@ -344,7 +340,7 @@ pub fn error_message(error: &kube::Error) -> String {
     }
 }
 
-/// Whether something cannot be made because its namespace goes; nothing has to be done about that.
+/// Whether creation failed because the namespace is terminating; this is not retried.
 pub fn is_namespace_terminating(error: &kube::Error) -> bool {
     let kube::Error::Api(status) = error else {
         return false;
@@ -355,18 +351,17 @@ pub fn is_namespace_terminating(error: &kube::Error) -> bool {
         .any(|cause| cause.reason == "NamespaceTerminating")
 }
 
-/// Whether something cannot be made because there is one of that name.
 pub fn is_already_exists(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.reason == "AlreadyExists")
 }
 
-/// What a server would have said.
+/// An error in the form of a server response.
 fn to_api_error(status: &Status) -> kube::Error {
-    let told = kube::core::Status::failure(&status.message, status.reason.word());
-    kube::Error::Api(Box::new(told.with_code(status.code)))
+    let reported = kube::core::Status::failure(&status.message, status.reason.word());
+    kube::Error::Api(Box::new(reported.with_code(status.code)))
 }
 
-/// Whether the server answered with a code.
+/// Whether the server responded with this status code.
 pub fn has_status_code(error: &kube::Error, code: u16) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == code)
 }

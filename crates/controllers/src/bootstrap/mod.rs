@@ -1,7 +1,6 @@
-//! Tokens with which nodes come into a cluster: what the cluster tells of itself is signed with each, and they are deleted when
-//! their time is over.
+//! Bootstrap tokens: signs the cluster-info ConfigMap with each token, and deletes expired tokens.
 //!
-//! Both are off unless they are asked for, as upstream's are.
+//! Both controllers are disabled by default, as upstream's are.
 
 mod cleaner;
 mod signature;

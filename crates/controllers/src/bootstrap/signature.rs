@@ -1,10 +1,11 @@
-//! The signature of a text with a token: a JWS without the text itself.
+//! A detached JWS signature with a bootstrap token.
 
 use k3_api::base64::encode_url;
 use ring::hmac;
 use serde_json::json;
 
-/// The signature of a text with the secret of a token.
+/// Signs a text with the secret of a token.
+// upstream: pkg/controller/bootstrap/bootstrapsigner.go signConfigMap; the detached JWS is computed in k8s.io/cluster-bootstrap/token/jws
 pub(super) fn sign(text: &str, id: &str, secret: &str) -> String {
     let header = encode_url(json!({"alg": "HS256", "kid": id}).to_string().as_bytes());
     let signed = format!("{header}.{}", encode_url(text.as_bytes()));
@@ -18,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signature_is_what_others_compute() {
+    fn signature_matches_upstream() {
         assert_eq!(
             sign("test content", "abcdef", "0123456789abcdef"),
             "eyJhbGciOiJIUzI1NiIsImtpZCI6ImFiY2RlZiJ9.._WIz-MgjE2UroQuz2xbhGJhGK9HKdMBU7xhJyaqKI1E"

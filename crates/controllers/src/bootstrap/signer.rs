@@ -1,4 +1,4 @@
-//! Signs what the cluster tells of itself with every token that may: who has a token can trust it then, and nobody else need.
+//! The bootstrap signer: signs the cluster-info ConfigMap with every token for signing, so that a client with a token can trust it.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     signature::sign,
-    token::{Left, Token},
+    token::{BootstrapToken, RemainingValidity},
 };
 use crate::{
     context::{ControllerContext, Task},
@@ -24,53 +24,56 @@ use crate::{
 
 const NAMESPACE: &str = "kube-public";
 const NAME: &str = "cluster-info";
-/// What is signed.
+/// The signed field.
 const FIELD: &str = "kubeconfig";
-/// What the names of signatures begin with; the rest is the token's.
+/// Prefix of signature fields; the token ID follows.
 const SIGNATURE: &str = "jws-kubeconfig-";
 
-/// What the cluster tells of itself.
+/// The ConfigMap cluster-info.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub(super) struct Told {
+pub(super) struct ClusterInfoConfigMap {
     metadata: Meta,
     data: BTreeMap<String, String>,
 }
 
-object!(Told);
+object!(ClusterInfoConfigMap);
 
-struct Signer {
+// upstream: pkg/controller/bootstrap/bootstrapsigner.go Signer, signConfigMap
+struct BootstrapSigner {
     writer: ApiWriter,
     clock: Clock,
-    told: Informer<Told>,
-    tokens: Store<Token>,
+    cluster_info: Informer<ClusterInfoConfigMap>,
+    tokens: Store<BootstrapToken>,
 }
 
-/// What runs.
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let scope = Scope::default()
         .namespace(NAMESPACE)
         .fields(format!("metadata.name={NAME}"));
-    let told = context
+    let cluster_info = context
         .informers
-        .projected::<Told>(&CONFIG_MAPS.api_resource(), scope);
-    let tokens = Token::informer(context);
-    let signer = Signer {
+        .projected::<ClusterInfoConfigMap>(&CONFIG_MAPS.api_resource(), scope);
+    let tokens = BootstrapToken::informer(context);
+    let signer = BootstrapSigner {
         writer: context.writer.clone(),
         clock: context.clock.clone(),
-        told: told.clone(),
+        cluster_info: cluster_info.clone(),
         tokens: tokens.store().clone(),
     };
     let runner = context
         .controller("bootstrap_signer_queue")
-        .for_(&told)
-        .watches(&tokens, |_: &Delta<Token>| vec![Key::new(NAMESPACE, NAME)])
+        .for_(&cluster_info)
+        .watches(&tokens, |_: &Delta<BootstrapToken>| {
+            vec![Key::new(NAMESPACE, NAME)]
+        })
         .reconciler(signer);
     vec![Box::new(runner)]
 }
 
-/// The fields that are to change, so that all signatures are there and no others.
-fn changes(data: &BTreeMap<String, String>, tokens: &BTreeMap<&str, &str>) -> Map<String, Value> {
+/// The fields to change: missing signatures are added, others removed.
+// upstream: pkg/controller/bootstrap/bootstrapsigner.go signConfigMap
+fn signature_changes(data: &BTreeMap<String, String>, tokens: &BTreeMap<&str, &str>) -> Map<String, Value> {
     let mut changes = Map::new();
     let Some(text) = data.get(FIELD) else {
         return changes;
@@ -90,18 +93,19 @@ fn changes(data: &BTreeMap<String, String>, tokens: &BTreeMap<&str, &str>) -> Ma
     changes
 }
 
-// --- Signer ---
+// --- BootstrapSigner ---
 
-impl Reconciler for Signer {
+impl Reconciler for BootstrapSigner {
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
-        let Some(told) = self.told.store().get(&request.key) else {
+        let Some(cluster_info) = self.cluster_info.store().get(&request.key) else {
             return Ok(Outcome::Done);
         };
-        let (all, now) = (self.tokens.all(), self.clock.now());
-        let tokens: BTreeMap<_, _> = all.iter().filter_map(|token| token.signs(now)).collect();
-        let changes = changes(&told.data, &tokens);
+        let all = self.tokens.all();
+        let now = self.clock.now();
+        let tokens: BTreeMap<_, _> = all.iter().filter_map(|token| token.signing_key(now)).collect();
+        let changes = signature_changes(&cluster_info.data, &tokens);
         if !changes.is_empty() {
-            let version = &told.metadata.resource_version;
+            let version = &cluster_info.metadata.resource_version;
             let patch = json!({"metadata": {"resourceVersion": version}, "data": changes});
             let object_ref = ObjectRef::new(&CONFIG_MAPS, NAMESPACE, NAME);
             match self
@@ -110,13 +114,15 @@ impl Reconciler for Signer {
                 .await
             {
                 Err(error) if has_status_code(&error, 404) || has_status_code(&error, 409) => {}
-                made => request.wrote_at(&self.told, &made?.metadata.resource_version),
+                written => request.wrote_at(&self.cluster_info, &written?.metadata.resource_version),
             }
         }
-        let next = all.iter().filter_map(|token| match token.left(now) {
-            Left::For(left) => Some(left),
-            Left::Ever | Left::Nothing => None,
-        });
+        let next = all
+            .iter()
+            .filter_map(|token| match token.remaining_validity(now) {
+                RemainingValidity::For(left) => Some(left),
+                RemainingValidity::Forever | RemainingValidity::Expired => None,
+            });
         Ok(next.min().map_or(Outcome::Done, Outcome::After))
     }
 }

@@ -70,8 +70,8 @@ const STORY: Scenario = Scenario {
     },
     play: |_| {},
     end: |cluster| {
-        let told = cluster.api.get::<ConfigMap>("kube-public", "cluster-info")?;
-        let fields: Vec<_> = told.data.unwrap_or_default().into_keys().collect();
+        let cluster_info = cluster.api.get::<ConfigMap>("kube-public", "cluster-info")?;
+        let fields: Vec<_> = cluster_info.data.unwrap_or_default().into_keys().collect();
         let tokens: Vec<_> = cluster
             .api
             .list::<Secret>()
@@ -84,7 +84,7 @@ const STORY: Scenario = Scenario {
 };
 
 #[tokio::test(start_paused = true)]
-async fn what_the_cluster_tells_is_signed_with_tokens_that_are_good() {
+async fn signs_cluster_info_with_valid_tokens() {
     let (end, writes) = STORY.run().await;
     let tokens = ["aaaaaa", "dddddd", "eeeeee"].map(|id| format!("bootstrap-token-{id}"));
     assert_eq!(
@@ -95,7 +95,7 @@ async fn what_the_cluster_tells_is_signed_with_tokens_that_are_good() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_crashes_what_the_cluster_tells_is_signed() {
+async fn signs_cluster_info_despite_crashes() {
     STORY.survives_crashes().await;
     STORY.survives_copies().await;
 }

@@ -1,4 +1,4 @@
-//! The secrets that such tokens are.
+//! Secrets of bootstrap tokens.
 
 use std::time::Duration;
 
@@ -16,19 +16,18 @@ const KIND: &str = "bootstrap.kubernetes.io/token";
 const NAMESPACE: &str = "kube-system";
 const NAME: &str = "bootstrap-token-";
 
-/// A token.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub(super) struct Token {
+pub(super) struct BootstrapToken {
     pub(super) metadata: Meta,
-    data: Data,
+    data: TokenData,
 }
 
-object!(Token);
+object!(BootstrapToken);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
-struct Data {
+struct TokenData {
     #[serde(deserialize_with = "text")]
     token_id: String,
     #[serde(deserialize_with = "text")]
@@ -39,44 +38,43 @@ struct Data {
     usage_bootstrap_signing: String,
 }
 
-/// How long a token is good.
+/// Remaining validity of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Left {
-    /// For ever.
-    Ever,
-    /// For so long.
+pub(super) enum RemainingValidity {
+    /// It does not expire.
+    Forever,
     For(Duration),
-    /// No longer; also if nobody can read until when.
-    Nothing,
+    /// It is expired, or its expiration cannot be parsed.
+    Expired,
 }
 
-// --- Token ---
+// --- BootstrapToken ---
 
-impl Token {
-    /// All of them.
-    pub(super) fn informer(context: &ControllerContext) -> Informer<Token> {
+impl BootstrapToken {
+    pub(super) fn informer(context: &ControllerContext) -> Informer<BootstrapToken> {
         let scope = Scope::default()
             .namespace(NAMESPACE)
             .fields(format!("type={KIND}"));
         context.informers.projected(&SECRETS.api_resource(), scope)
     }
 
-    /// How long it is good.
-    pub(super) fn left(&self, now: Timestamp) -> Left {
+    /// Remaining validity.
+    pub(super) fn remaining_validity(&self, now: Timestamp) -> RemainingValidity {
         if self.data.expiration.is_empty() {
-            return Left::Ever;
+            return RemainingValidity::Forever;
         }
         let Ok(end) = self.data.expiration.parse::<Timestamp>() else {
-            return Left::Nothing;
+            return RemainingValidity::Expired;
         };
         let left = Duration::try_from(end.duration_since(now)).ok();
         left.filter(|left| !left.is_zero())
-            .map_or(Left::Nothing, Left::For)
+            .map_or(RemainingValidity::Expired, RemainingValidity::For)
     }
 
-    /// Its name and its secret, if it may sign.
-    pub(super) fn signs(&self, now: Timestamp) -> Option<(&str, &str)> {
-        let Data {
+    /// Token ID and secret, if the token may be used for signing.
+    // upstream: pkg/controller/bootstrap/util.go validateSecretForSigning
+    pub(super) fn signing_key(&self, now: Timestamp) -> Option<(&str, &str)> {
+        let TokenData {
             token_id: id,
             token_secret: secret,
             ..
@@ -89,7 +87,7 @@ impl Token {
         let is_good = is_id
             && is_named
             && !secret.is_empty()
-            && self.left(now) != Left::Nothing
+            && self.remaining_validity(now) != RemainingValidity::Expired
             && self.data.usage_bootstrap_signing == "true";
         is_good.then_some((id, secret))
     }
@@ -97,7 +95,7 @@ impl Token {
 
 fn text<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     let encoded = Option::<Box<str>>::deserialize(from)?.unwrap_or_default();
-    // What is no text stays something that nobody can read: an end that is lost would be none.
+    // An unreadable value stays unreadable: a dropped expiration would mean none.
     let bytes = k3_api::base64::decode(&encoded).unwrap_or_else(|_| encoded.as_bytes().to_vec());
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
@@ -109,17 +107,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_end_that_nobody_can_read_is_an_end() {
+    fn unparsable_expiration_is_expired() {
         let now = "2026-01-01T00:00:00Z".parse().unwrap();
         let left = |expiration: &[u8]| {
             let data = json!({"expiration": k3_api::base64::encode(expiration)});
-            let token: Token = serde_json::from_value(json!({"data": data})).unwrap();
-            token.left(now)
+            let token: BootstrapToken = serde_json::from_value(json!({"data": data})).unwrap();
+            token.remaining_validity(now)
         };
-        assert_eq!(left(b""), Left::Ever);
-        assert_eq!(left(b"2026-01-01T00:01:00Z"), Left::For(Duration::from_mins(1)));
+        assert_eq!(left(b""), RemainingValidity::Forever);
+        assert_eq!(
+            left(b"2026-01-01T00:01:00Z"),
+            RemainingValidity::For(Duration::from_mins(1))
+        );
         for unreadable in [&b"soon"[..], b"\xff\xfe", b"2025-12-31T23:59:59Z"] {
-            assert_eq!(left(unreadable), Left::Nothing, "{unreadable:?}");
+            assert_eq!(left(unreadable), RemainingValidity::Expired, "{unreadable:?}");
         }
     }
 }

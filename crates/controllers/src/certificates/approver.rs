@@ -1,5 +1,5 @@
-//! Approves the requests of kubelets for their own certificates, if the authorizer says that they may ask; of those who join,
-//! if their token is good for it.
+//! Approves CertificateSigningRequests of kubelets for client certificates after a SubjectAccessReview; requests with a join token are
+//! also checked against the token's limits.
 
 use k3_api::kinds::CertificateRequestInfo;
 use kubecontroller::{
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{
     join::{JoinDenial, JoinPolicy},
     request::SigningRequest,
-    subject::{KUBELET_CLIENT, kubelet_client},
+    subject::{KUBELET_CLIENT, check_kubelet_client},
 };
 use crate::{
     context::{ControllerContext, Task},
@@ -19,7 +19,7 @@ use crate::{
     writer::{ApiWriter, ObjectRef},
 };
 
-/// Requests that are recognized: what their user must be allowed to create, and what is said then.
+/// Recognized requests: the subresource that the user must be allowed to create, and the approval message.
 const KINDS: [(&str, &str); 2] = [
     (
         "selfnodeclient",
@@ -31,22 +31,22 @@ const KINDS: [(&str, &str); 2] = [
     ),
 ];
 
-struct Approver {
+// upstream: pkg/controller/certificates/approver/sarapprove.go sarApprover, handle
+struct CertificateSigningRequestApprovingController {
     writer: ApiWriter,
     requests: Store<SigningRequest>,
     joining: JoinPolicy,
-    /// Reads the answer of the authorizer.
+    /// Reads the response of the authorizer.
     allows: fn(&Value) -> bool,
 }
 
-/// What runs.
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     make_with(context, |review| review["status"]["allowed"] == true)
 }
 
 pub(super) fn make_with(context: &ControllerContext, allows: fn(&Value) -> bool) -> Vec<Task> {
     let requests = context.informer::<SigningRequest>(&CERTIFICATE_SIGNING_REQUESTS);
-    let approver = Approver {
+    let approver = CertificateSigningRequestApprovingController {
         writer: context.writer.clone(),
         requests: requests.store().clone(),
         joining: JoinPolicy::new(
@@ -63,24 +63,25 @@ pub(super) fn make_with(context: &ControllerContext, allows: fn(&Value) -> bool)
     vec![Box::new(runner)]
 }
 
-/// As what a request is recognized; the first that its user may ask for is enough.
-fn recognized(request: &SigningRequest) -> Result<&'static [(&'static str, &'static str)], String> {
+/// What a request is recognized as; one permitted alternative suffices.
+// upstream: pkg/controller/certificates/approver/sarapprove.go recognizers, isSelfNodeClientCert, isNodeClientCert
+fn recognized_as(request: &SigningRequest) -> Result<&'static [(&'static str, &'static str)], String> {
     if &*request.spec.signer_name != KUBELET_CLIENT {
         return Ok(&[]);
     }
     let read = k3_api::kinds::parse_certificate_request(&request.spec.request)
         .map_err(|why| format!("unable to parse csr {:?}: {why}", request.metadata.name))?;
     let subject = CertificateRequestInfo::from(&read);
-    if kubelet_client(&subject, &request.spec.usages).is_err() {
+    if check_kubelet_client(&subject, &request.spec.usages).is_err() {
         return Ok(&[]);
     }
     let is_own = *request.spec.username == *subject.common_name;
     Ok(if is_own { &KINDS } else { &KINDS[1..] })
 }
 
-// --- Approver ---
+// --- CertificateSigningRequestApprovingController ---
 
-impl Reconciler for Approver {
+impl Reconciler for CertificateSigningRequestApprovingController {
     async fn reconcile(&self, key: Request) -> Result<Outcome, Error> {
         let Some(request) = self.requests.get(&key.key) else {
             return Ok(Outcome::Done);
@@ -88,10 +89,10 @@ impl Reconciler for Approver {
         if request.is_issued() || request.is_approved() || request.is_denied() {
             return Ok(Outcome::Done);
         }
-        let kinds = recognized(&request).map_err(Error::permanent)?;
+        let kinds = recognized_as(&request).map_err(Error::permanent)?;
         for (kind, message) in kinds {
-            if self.may(&request, kind).await? {
-                // Until it is approved: the next one of those who join must see that it is.
+            if self.is_authorized(&request, kind).await? {
+                // Held until the approval is written: the next join request must see it.
                 let mut turn = self.joining.lock().await;
                 match self.joining.decide(&request, &mut turn).await? {
                     Ok(()) => self.approve(&request, message).await?,
@@ -106,16 +107,17 @@ impl Reconciler for Approver {
         let tried: Vec<_> = kinds.iter().map(|(kind, _)| *kind).collect();
         let name = &request.metadata.name;
         let tried = tried.join(" ");
-        // A role may come later.
+        // A role may be created later.
         Err(Error::transient(format!(
             "recognized csr {name:?} as [{tried}] but subject access review was not approved"
         )))
     }
 }
 
-impl Approver {
-    /// Whether the user of a request may ask for such a certificate.
-    async fn may(&self, request: &SigningRequest, kind: &str) -> kube::Result<bool> {
+impl CertificateSigningRequestApprovingController {
+    /// Whether the user may request such a certificate (SubjectAccessReview).
+    // upstream: pkg/controller/certificates/approver/sarapprove.go authorize
+    async fn is_authorized(&self, request: &SigningRequest, kind: &str) -> kube::Result<bool> {
         let spec = &request.spec;
         let right = json!({"group": "certificates.k8s.io", "resource": "certificatesigningrequests", "verb": "create",
             "subresource": kind, "version": "*"});
@@ -129,6 +131,7 @@ impl Approver {
         Ok((self.allows)(&answer))
     }
 
+    // upstream: pkg/controller/certificates/approver/sarapprove.go appendApprovalCondition
     async fn approve(&self, request: &SigningRequest, message: &str) -> kube::Result<()> {
         let approved =
             json!({"type": "Approved", "status": "True", "reason": "AutoApproved", "message": message});
@@ -141,7 +144,7 @@ impl Approver {
             user = %request.spec.username,
             reason = denial.reason,
             message = denial.message,
-            "denied a request to join"
+            "denied join request"
         );
         let denied =
             json!({"type": "Denied", "status": "True", "reason": denial.reason, "message": denial.message});

@@ -1,13 +1,17 @@
-//! Deletes requests for certificates that are old: there is a new one for every kubelet, every few weeks.
+//! Deletes old CertificateSigningRequests: every kubelet creates a new one every few weeks.
 //!
-//! Promise: the request of a node that got a certificate with a join token is kept until that node exists, or its certificate
-//! has ended: it is how the approver knows that the name is taken.
+//! Invariant: the request of a node that joined with a token is kept until the Node exists, or its certificate has expired: the
+//! approver uses it to know that the name is taken.
 
 use std::time::Duration;
 
 use k3_api::name::validate_dns1123_subdomain;
 use k8s_openapi::jiff::Timestamp;
-use kubecontroller::controller::{Outcome, reconcile_fn};
+use kubecontroller::{
+    Clock,
+    controller::{Error, Outcome, Reconciler, Request},
+    store::Store,
+};
 
 use super::{
     join::{certificate_end, client_node, is_joining, node_exists},
@@ -16,75 +20,94 @@ use super::{
 use crate::{
     context::{ControllerContext, Task},
     resource::CERTIFICATE_SIGNING_REQUESTS,
-    writer::{ObjectRef, delete_options_for_uid},
+    writer::{ApiWriter, ObjectRef, delete_options_for_uid},
 };
 
-/// How long a request is kept that was answered.
-const ANSWERED: Duration = Duration::from_hours(1);
-/// How long one is kept that was not.
-const WAITING: Duration = Duration::from_hours(24);
-/// A moment more than the time that a request has: it goes when that is over, not when it ends.
-const MOMENT: Duration = Duration::from_millis(1);
+/// Retention of approved, denied and failed requests.
+const DECIDED_RETENTION: Duration = Duration::from_hours(1);
+/// Retention of pending requests.
+const PENDING_RETENTION: Duration = Duration::from_hours(24);
+/// Added to the requeue delay, so that a request is deleted after its retention time, not at it.
+const RETENTION_MARGIN: Duration = Duration::from_millis(1);
 
-/// What runs.
+// upstream: pkg/controller/certificates/cleaner/cleaner.go CSRCleanerController, handle
+struct CertificateSigningRequestCleanerController {
+    writer: ApiWriter,
+    store: Store<SigningRequest>,
+    clock: Clock,
+}
+
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let requests = context.informer::<SigningRequest>(&CERTIFICATE_SIGNING_REQUESTS);
-    let (writer, store, clock) = (
-        context.writer.clone(),
-        requests.store().clone(),
-        context.clock.clone(),
-    );
+    let writer = context.writer.clone();
+    let store = requests.store().clone();
+    let clock = context.clock.clone();
     let runner = context
         .controller("certificate_cleaning")
         .for_(&requests)
-        .reconciler(reconcile_fn(move |key| {
-            let (writer, request, now) = (writer.clone(), store.get(&key.key), clock.now());
-            async move {
-                let Some(request) = request else {
-                    return Ok(Outcome::Done);
-                };
-                match end(&request) {
-                    None => {}
-                    Some(end) if now > end => {
-                        if let Some(node) = reserved_node(&request, now)
-                            && !node_exists(&writer, &node).await?
-                        {
-                            return Ok(Outcome::After(ANSWERED));
-                        }
-                        let meta = &request.metadata;
-                        let object_ref = ObjectRef::new(&CERTIFICATE_SIGNING_REQUESTS, "", &meta.name);
-                        writer
-                            .delete(object_ref, &delete_options_for_uid(&meta.uid))
-                            .await?;
-                    }
-                    Some(end) => {
-                        let left = Duration::try_from(end.duration_since(now)).unwrap_or_default();
-                        return Ok(Outcome::After(left + MOMENT));
-                    }
-                }
-                Ok(Outcome::Done)
-            }
-        }));
+        .reconciler(CertificateSigningRequestCleanerController { writer, store, clock });
     vec![Box::new(runner)]
 }
 
-/// When a request has been kept for long enough.
-fn end(request: &SigningRequest) -> Option<Timestamp> {
+impl Reconciler for CertificateSigningRequestCleanerController {
+    async fn reconcile(&self, key: Request) -> Result<Outcome, Error> {
+        let CertificateSigningRequestCleanerController { writer, store, clock } = self;
+        let request = store.get(&key.key);
+        let now = clock.now();
+        let Some(request) = request else {
+            return Ok(Outcome::Done);
+        };
+        match retention_end(&request) {
+            None => {}
+            Some(end) if now > end => {
+                if let Some(node) = reserved_node(&request, now)
+                    && !node_exists(writer, &node).await?
+                {
+                    return Ok(Outcome::After(DECIDED_RETENTION));
+                }
+                let meta = &request.metadata;
+                let object_ref = ObjectRef::new(&CERTIFICATE_SIGNING_REQUESTS, "", &meta.name);
+                writer
+                    .delete(object_ref, &delete_options_for_uid(&meta.uid))
+                    .await?;
+            }
+            Some(end) => {
+                let left = Duration::try_from(end.duration_since(now)).unwrap_or_default();
+                return Ok(Outcome::After(left + RETENTION_MARGIN));
+            }
+        }
+        Ok(Outcome::Done)
+    }
+}
+
+/// When the retention time of a request ends.
+// upstream: pkg/controller/certificates/cleaner/cleaner.go handle, isIssuedPastDeadline, isDeniedPastDeadline, isFailedPastDeadline, isPendingPastDeadline
+fn retention_end(request: &SigningRequest) -> Option<Timestamp> {
     let meta = &request.metadata;
     let after = |since: Option<Timestamp>, time: Duration| since.map(|since| since + time);
     let is_untouched = request.status.conditions.is_empty();
     let approved = request.since("Approved");
     let ends = [
-        after(request.since("Denied"), ANSWERED),
-        after(request.since("Failed"), ANSWERED),
-        after(meta.creation_timestamp.filter(|_| is_untouched), WAITING),
-        after(approved, if request.is_issued() { ANSWERED } else { WAITING }),
+        after(request.since("Denied"), DECIDED_RETENTION),
+        after(request.since("Failed"), DECIDED_RETENTION),
+        after(
+            meta.creation_timestamp.filter(|_| is_untouched),
+            PENDING_RETENTION,
+        ),
+        after(
+            approved,
+            if request.is_issued() {
+                DECIDED_RETENTION
+            } else {
+                PENDING_RETENTION
+            },
+        ),
         certificate_end(request).filter(|_| request.is_approved()),
     ];
     ends.into_iter().flatten().min()
 }
 
-/// The node whose name a request keeps: it has a certificate that was got with a join token and is still valid.
+/// The node whose name a request reserves: it has a valid certificate issued with a join token.
 fn reserved_node(request: &SigningRequest, now: Timestamp) -> Option<String> {
     let is_valid = certificate_end(request).is_some_and(|end| end > now);
     let node = client_node(request)?;
@@ -99,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_is_kept_for_a_while() {
+    fn computes_retention_end() {
         let since =
             |kind: &str| json!([{"type": kind, "status": "True", "lastUpdateTime": "2026-01-01T10:00:00Z"}]);
         for (conditions, certificate, want) in [
@@ -115,7 +138,7 @@ mod tests {
                 json!({"metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"}, "status": status});
             let request: SigningRequest = serde_json::from_value(whole).unwrap();
             let want = want.map(|end| end.parse::<Timestamp>().unwrap());
-            assert_eq!(end(&request), want, "{request:?}");
+            assert_eq!(retention_end(&request), want, "{request:?}");
         }
     }
 }

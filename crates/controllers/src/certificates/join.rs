@@ -178,7 +178,7 @@ impl JoinPolicy {
             return Ok(Err(JoinDenial::new("InvalidToken", message)));
         };
         let entry = format!("{}={node}", request.metadata.uid);
-        if let Err(denial) = limits.check(node, &entry, self.clock.now()) {
+        if let Err(denial) = limits.check_subject(node, &entry, self.clock.now()) {
             return Ok(Err(denial));
         }
         if limits.use_limit.is_some() && !limits.uses.contains(&entry) {
@@ -228,7 +228,7 @@ impl TokenLimits {
         })
     }
 
-    fn check(&self, node: &str, entry: &str, now: Timestamp) -> Result<(), JoinDenial> {
+    fn check_subject(&self, node: &str, entry: &str, now: Timestamp) -> Result<(), JoinDenial> {
         if self.expires.is_some_and(|end| end <= now) {
             return Err(JoinDenial::new("TokenExpired", "the join token has expired"));
         }

@@ -21,7 +21,7 @@ fn make(context: &ControllerContext) -> Vec<Task> {
 }
 
 /// A request for the certificate of node `n` by the bearer of a token.
-fn ask(cluster: &TestCluster, name: &str, token: &str, status: &Value) {
+fn put_request(cluster: &TestCluster, name: &str, token: &str, status: &Value) {
     cluster.put(
         &CERTIFICATE_SIGNING_REQUESTS,
         json!({"metadata": {"name": name, "uid": format!("uid-{name}")}, "status": status, "spec": {
@@ -59,61 +59,61 @@ fn conditions(cluster: &TestCluster, name: &str) -> Vec<[String; 3]> {
 }
 
 /// What becomes of a request.
-async fn decided(cluster: &TestCluster, name: &str) -> [String; 3] {
+async fn wait_for_decision(cluster: &TestCluster, name: &str) -> [String; 3] {
     eventually(async || conditions(cluster, name).pop()).await
 }
 
 async fn is_denied(cluster: &TestCluster, name: &str, reason: &str, word: &str) {
-    let [kind, found, message] = decided(cluster, name).await;
+    let [kind, found, message] = wait_for_decision(cluster, name).await;
     assert_eq!((kind.as_str(), found.as_str()), ("Denied", reason), "{message}");
     assert!(message.contains(word), "{message}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_does_not_take_over_a_node_that_exists() {
+async fn rejects_joining_as_an_existing_node() {
     let cluster = TestCluster::new();
     put_token(&cluster, "abcdef", &[]);
     cluster.put(&NODES, json!({"metadata": {"name": "n"}}));
-    ask(&cluster, "one", "abcdef", &json!({}));
+    put_request(&cluster, "one", "abcdef", &json!({}));
     let _running = cluster.start("one", make);
     is_denied(&cluster, "one", "NodeExists", "node \"n\" exists").await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_is_taken_from_the_moment_that_a_certificate_is_issued() {
+async fn reserves_a_name_once_a_certificate_is_issued() {
     let cluster = TestCluster::new();
     for id in ["abcdef", "abcdeg"] {
         put_token(&cluster, id, &[]);
     }
-    ask(&cluster, "one", "abcdef", &json!({}));
+    put_request(&cluster, "one", "abcdef", &json!({}));
     let _running = cluster.start("one", make);
-    assert_eq!(decided(&cluster, "one").await[0], "Approved");
-    ask(&cluster, "two", "abcdeg", &json!({}));
+    assert_eq!(wait_for_decision(&cluster, "one").await[0], "Approved");
+    put_request(&cluster, "two", "abcdeg", &json!({}));
     is_denied(&cluster, "two", "CertificateIssued", "kubectl delete csr one").await;
     // An administrator who deletes the request gives the name free.
     cluster.api.remove::<CertificateSigningRequest>("", "one");
-    ask(&cluster, "three", "abcdeg", &json!({}));
-    assert_eq!(decided(&cluster, "three").await[0], "Approved");
+    put_request(&cluster, "three", "abcdeg", &json!({}));
+    assert_eq!(wait_for_decision(&cluster, "three").await[0], "Approved");
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_at_once_get_one_certificate() {
+async fn concurrent_joins_get_one_certificate() {
     let cluster = TestCluster::new();
     for number in 0..20 {
         let id = format!("abcd{number:02}");
         put_token(&cluster, &id, &[]);
-        ask(&cluster, &format!("r{number}"), &id, &json!({}));
+        put_request(&cluster, &format!("r{number}"), &id, &json!({}));
     }
     let _running = cluster.start("one", make);
     let mut approved = 0;
     for number in 0..20 {
-        approved += usize::from(decided(&cluster, &format!("r{number}")).await[0] == "Approved");
+        approved += usize::from(wait_for_decision(&cluster, &format!("r{number}")).await[0] == "Approved");
     }
     assert_eq!(approved, 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_limits_of_a_token_are_enforced() {
+async fn enforces_token_limits() {
     for (data, reason, word) in [
         (
             &[("join-node-name", "m")][..],
@@ -136,13 +136,13 @@ async fn the_limits_of_a_token_are_enforced() {
     ] {
         let cluster = TestCluster::new();
         put_token(&cluster, "abcdef", data);
-        ask(&cluster, "one", "abcdef", &json!({}));
+        put_request(&cluster, "one", "abcdef", &json!({}));
         let _running = cluster.start("one", make);
         is_denied(&cluster, "one", reason, word).await;
     }
     let cluster = TestCluster::new();
-    ask(&cluster, "one", "revokd", &json!({}));
-    ask(&cluster, "two", "../../", &json!({}));
+    put_request(&cluster, "one", "revokd", &json!({}));
+    put_request(&cluster, "two", "../../", &json!({}));
     let _running = cluster.start("one", make);
     is_denied(&cluster, "one", "TokenNotFound", "revoked").await;
     is_denied(&cluster, "two", "TokenNotFound", "revoked").await;
@@ -158,7 +158,7 @@ const ONE_USE: Scenario = Scenario {
             ("expiration", "2027-01-01T00:00:00Z"),
         ];
         put_token(cluster, "abcdef", &data);
-        ask(cluster, "one", "abcdef", &json!({}));
+        put_request(cluster, "one", "abcdef", &json!({}));
     },
     play: |_| {},
     end: |cluster| {
@@ -172,7 +172,7 @@ const ONE_USE: Scenario = Scenario {
 };
 
 #[tokio::test(start_paused = true)]
-async fn a_use_is_counted_once() {
+async fn counts_each_token_use_once() {
     let (end, _) = ONE_USE.run().await;
     assert_eq!(end, json!(["Approved", "AutoApproved", "uid-one=n"]));
     ONE_USE.survives_crashes().await;
@@ -183,11 +183,11 @@ async fn a_use_is_counted_once() {
 const CERTIFICATE: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUJ0akNDQVZ1Z0F3SUJBZ0lVTnRMbWlaNjZON1pvUUo2MFpBTUNpUkFrWHZZd0NnWUlLb1pJemowRUF3SXcKTHpFVk1CTUdBMVVFQ2d3TWMzbHpkR1Z0T201dlpHVnpNUll3RkFZRFZRUUREQTF6ZVhOMFpXMDZibTlrWlRwdQpNQ0FYRFRJMk1URXhPREV6TXpVME0xb1lEekl4TWpZeE1ESTFNVE16TlRReldqQXZNUlV3RXdZRFZRUUtEQXh6CmVYTjBaVzA2Ym05a1pYTXhGakFVQmdOVkJBTU1EWE41YzNSbGJUcHViMlJsT200d1dUQVRCZ2NxaGtqT1BRSUIKQmdncWhrak9QUU1CQndOQ0FBVGdoR3B4elQ0bHZsQSs1RkxMem9aZXo0K25IdUtEdzdGaUxSRk9PeExmeGl4agpMMzRxVkNhQmtwOXphdEtxcnd5b3JoTUZVSFRXazRpaFYzOU1RYWM5bzFNd1VUQWRCZ05WSFE0RUZnUVVYd0MvCk55ZWl4c3pYWHA5UWFTdmNoL0ZXTm0wd0h3WURWUjBqQkJnd0ZvQVVYd0MvTnllaXhzelhYcDlRYVN2Y2gvRlcKTm0wd0R3WURWUjBUQVFIL0JBVXdBd0VCL3pBS0JnZ3Foa2pPUFFRREFnTkpBREJHQWlFQTRmNDVsb09WekJ3VgpNR1hianV6TTZMVEgvQ2lwODhjVkNOK1RFRzNNRE9rQ0lRQ0t6ZWt6QjB6WEdBNXN6dHZiYnBjdTNzRTNKWXpVCktNZTRCb29DREc3VjFBPT0KLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo=";
 
 #[tokio::test(start_paused = true)]
-async fn a_request_keeps_the_name_until_the_node_exists() {
+async fn keeps_the_name_reserved_until_the_node_exists() {
     let cluster = TestCluster::new();
     let long_ago = json!([{"type": "Approved", "status": "True", "lastUpdateTime": "2025-12-01T00:00:00Z"}]);
     let status = json!({"conditions": long_ago, "certificate": CERTIFICATE});
-    ask(&cluster, "one", "abcdef", &status);
+    put_request(&cluster, "one", "abcdef", &status);
     cluster.put(
         &CERTIFICATE_SIGNING_REQUESTS,
         json!({"metadata": {"name": "other"}, "status": status, "spec": {

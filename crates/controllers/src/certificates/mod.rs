@@ -1,4 +1,4 @@
-//! Requests for certificates: approved if nodes may ask for them, signed if they were approved, deleted when they are old.
+//! CertificateSigningRequest controllers: approving, signing and cleaning.
 //!
 //! ```text
 //! request   what is kept of a request      subject   what a signer lets a certificate say

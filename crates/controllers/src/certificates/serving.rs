@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use super::{
     request::SigningRequest,
     serving_names::ServingNamePolicy,
-    subject::{KUBELET_SERVING, check},
+    subject::{KUBELET_SERVING, check_subject},
 };
 use crate::{
     context::{Cluster, ControllerContext, Task},
@@ -30,14 +30,14 @@ use crate::{
 
 const MESSAGE: &str =
     "Auto approving kubelet serving certificate: it names its own node, and addresses of that node only.";
-/// A Node may learn of an address after its kubelet did: a request is looked at again for so long.
-const PATIENCE: Duration = Duration::from_mins(5);
-const AGAIN: Duration = Duration::from_secs(15);
+/// A Node may report an address after its kubelet requested a certificate for it: requests are retried for this time.
+const RETRY_PERIOD: Duration = Duration::from_mins(5);
+const RETRY_DELAY: Duration = Duration::from_secs(15);
 /// The account of this controller, and the name of its role.
 const ACCOUNT: &str = "kubelet-serving-approver";
 const ROLE: &str = "k3.io:kubelet-serving-approver";
 
-struct Approver {
+struct KubeletServingApprover {
     writer: ApiWriter,
     clock: Clock,
     cluster: Arc<Cluster>,
@@ -66,11 +66,10 @@ struct Address {
     address: String,
 }
 
-/// What runs.
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let requests = context.informer::<SigningRequest>(&CERTIFICATE_SIGNING_REQUESTS);
     let service_cidrs = context.informer::<ServiceCidr>(&SERVICE_CIDRS);
-    let approver = Approver {
+    let approver = KubeletServingApprover {
         writer: context.writer.clone(),
         clock: context.clock.clone(),
         cluster: Arc::clone(&context.cluster),
@@ -80,7 +79,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let runner = context
         .controller("kubelet_serving_approving")
         .for_(&requests)
-        // No request is decided before they are known; none waits for a change of them.
+        // Needed before the first decision; their events do not trigger one.
         .watches(&service_cidrs, |_| Vec::new())
         .reconciler(approver);
     vec![Box::new(runner)]
@@ -107,17 +106,21 @@ pub fn roles() -> [Value; 2] {
     ]
 }
 
-/// The node that asks for itself, if that is what a request is.
-fn asking(request: &SigningRequest, subject: &CertificateRequestInfo) -> Option<String> {
+/// The node that requests a certificate for itself.
+// upstream: pkg/controller/certificates/signer/signer.go isKubeletServing; approval itself is k3's own, upstream leaves it to administrators
+fn requesting_node(request: &SigningRequest, subject: &CertificateRequestInfo) -> Option<String> {
     let spec = &request.spec;
     let node = spec.username.strip_prefix("system:node:")?;
     let is_node = !node.is_empty() && spec.groups.iter().any(|group| &**group == "system:nodes");
     let is_own = *spec.username == *subject.common_name;
-    let is_signed = matches!(check(&spec.signer_name, subject, &spec.usages), Some(Ok(())));
+    let is_signed = matches!(
+        check_subject(&spec.signer_name, subject, &spec.usages),
+        Some(Ok(()))
+    );
     (is_node && is_own && is_signed).then(|| node.to_owned())
 }
 
-/// Whether a node has every name that is asked for, and may have it.
+/// Whether all requested names belong to the node, and are allowed.
 fn has_all(node: &Node, policy: &ServingNamePolicy<'_>, subject: &CertificateRequestInfo) -> bool {
     let addresses = &node.status.addresses;
     let is_host = |host: &String| {
@@ -133,9 +136,9 @@ fn has_all(node: &Node, policy: &ServingNamePolicy<'_>, subject: &CertificateReq
     subject.hosts.iter().all(is_host) && subject.addresses.iter().all(is_address)
 }
 
-// --- Approver ---
+// --- KubeletServingApprover ---
 
-impl Reconciler for Approver {
+impl Reconciler for KubeletServingApprover {
     async fn reconcile(&self, key: Request) -> Result<Outcome, Error> {
         let Some(request) = self.requests.get(&key.key) else {
             return Ok(Outcome::Done);
@@ -144,12 +147,12 @@ impl Reconciler for Approver {
         if is_answered || &*request.spec.signer_name != KUBELET_SERVING {
             return Ok(Outcome::Done);
         }
-        // What cannot be read is nobody's to approve here.
+        // An unreadable request is not approved here.
         let Ok(read) = k3_api::kinds::parse_certificate_request(&request.spec.request) else {
             return Ok(Outcome::Done);
         };
         let subject = CertificateRequestInfo::from(&read);
-        let Some(name) = asking(&request, &subject) else {
+        let Some(name) = requesting_node(&request, &subject) else {
             return Ok(Outcome::Done);
         };
         let node = match self.writer.get::<Node>(ObjectRef::new(&NODES, "", &name)).await {
@@ -161,18 +164,18 @@ impl Reconciler for Approver {
             self.approve(&request).await?;
             return Ok(Outcome::Done);
         }
-        let made = request.metadata.creation_timestamp;
-        let is_new = made.is_some_and(|made| self.clock.now() < made + PATIENCE);
+        let written = request.metadata.creation_timestamp;
+        let is_new = written.is_some_and(|written| self.clock.now() < written + RETRY_PERIOD);
         Ok(if is_new {
-            Outcome::After(AGAIN)
+            Outcome::After(RETRY_DELAY)
         } else {
             Outcome::Done
         })
     }
 }
 
-impl Approver {
-    /// What the node may have.
+impl KubeletServingApprover {
+    /// The policy for a node.
     fn policy<'a>(&'a self, node: &'a str) -> ServingNamePolicy<'a> {
         let server = &self.cluster.server;
         let cidrs = self.service_cidrs.all();
@@ -186,7 +189,7 @@ impl Approver {
         }
     }
 
-    /// Whether one of the hosts, which [`has_all`] found to be valid names, is the name of another node.
+    /// Whether a requested host, which [`has_all`] found valid, is the name of another node.
     async fn names_another_node(&self, name: &str, subject: &CertificateRequestInfo) -> kube::Result<bool> {
         for host in &subject.hosts {
             let host = host.trim_end_matches('.').to_ascii_lowercase();
@@ -351,29 +354,29 @@ mod tests {
 
     /// The conditions of each request, after a minute.
     fn conditions(cluster: &TestCluster) -> Option<Value> {
-        let told = |request: CertificateSigningRequest| {
+        let reported = |request: CertificateSigningRequest| {
             let conditions = request
                 .status
                 .and_then(|status| status.conditions)
                 .unwrap_or_default();
             let reasons: Vec<_> = conditions
                 .into_iter()
-                .map(|told| (told.type_, told.reason))
+                .map(|reported| (reported.type_, reported.reason))
                 .collect();
             json!([request.metadata.name, reasons])
         };
-        let told: Vec<_> = cluster
+        let reported: Vec<_> = cluster
             .api
             .list::<CertificateSigningRequest>()
             .into_iter()
-            .map(told)
+            .map(reported)
             .collect();
         let is_late = cluster.now().as_second() > 1_767_225_630 + 60;
-        is_late.then(|| told.into())
+        is_late.then(|| reported.into())
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_a_node_reports_does_not_get_it_names_of_the_server_of_services_or_of_other_nodes() {
+    async fn rejects_names_of_server_services_and_other_nodes() {
         let (end, _) = EVIL.run().await;
         let all = end.as_array().unwrap();
         let approved: Vec<_> = all
@@ -386,7 +389,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_node_gets_a_certificate_for_its_own_addresses_only() {
+    async fn approves_own_addresses_only() {
         let (end, _) = STORY.run().await;
         assert_eq!(
             end,
@@ -423,8 +426,8 @@ mod tests {
     }
 
     #[test]
-    fn a_node_asks_for_itself_or_is_left_alone() {
-        let named = |change: Value| asking(&request(&change), &subject());
+    fn ignores_requests_for_other_nodes() {
+        let named = |change: Value| requesting_node(&request(&change), &subject());
         assert_eq!(named(json!({})).as_deref(), Some("n"));
         for change in [
             json!({"username": "system:node:m"}),
@@ -445,12 +448,16 @@ mod tests {
         ] {
             let mut subject = subject();
             change(&mut subject);
-            assert_eq!(asking(&request(&json!({})), &subject), None, "{subject:?}");
+            assert_eq!(
+                requesting_node(&request(&json!({})), &subject),
+                None,
+                "{subject:?}"
+            );
         }
     }
 
     #[test]
-    fn every_name_must_be_one_of_the_node() {
+    fn requires_all_names_to_belong_to_the_node() {
         let node = |addresses: Value| -> Node {
             serde_json::from_value(json!({"status": {"addresses": addresses}})).unwrap()
         };

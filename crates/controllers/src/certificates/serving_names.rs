@@ -10,6 +10,7 @@ use k3_api::name::validate_dns1123_subdomain;
 use crate::{cidr::Cidr, context::ServerIdentity};
 
 /// Decides about the names that a node asks for.
+// upstream: pkg/controller/certificates/signer/signer.go isKubeletServing; upstream does not restrict names, the policy is k3's own
 pub(super) struct ServingNamePolicy<'a> {
     /// The API server.
     pub(super) server: &'a ServerIdentity,
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn no_node_gets_the_name_of_a_service_or_of_the_server() {
+    fn rejects_service_and_server_names() {
         let server = server();
         for (node, host, is_allowed) in [
             ("n", "n", true),
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_node_of_the_server_may_be_named_like_the_server() {
+    fn allows_the_server_node_its_host_name() {
         for name in ["api.example.com", "localhost"] {
             let server = ServerIdentity {
                 node: Some(name.to_owned()),
@@ -166,9 +167,9 @@ mod tests {
     }
 
     #[test]
-    fn no_node_gets_an_address_that_is_not_of_one_machine() {
+    fn rejects_shared_addresses() {
         let server = server();
-        for (address, is_allowed, is_allowed_inside) in [
+        for (address, is_allowed, is_allowed_in_process) in [
             ("10.0.0.1", true, true),
             ("2001:db8::1", true, true),
             // Nodes may share the machine with the server.
@@ -198,12 +199,15 @@ mod tests {
                 "{address}"
             );
             let found = policy(&server, "inside").allows_address(parsed);
-            assert_eq!(found, is_allowed_inside, "{address} for the node of the server");
+            assert_eq!(
+                found, is_allowed_in_process,
+                "{address} for the node of the server"
+            );
         }
     }
 
     #[test]
-    fn nodes_on_a_machine_without_a_network_have_its_loopback_address() {
+    fn allows_loopback_without_network() {
         let server = ServerIdentity {
             advertise: Some([127, 0, 0, 1].into()),
             ..server()

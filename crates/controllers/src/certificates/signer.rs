@@ -1,4 +1,4 @@
-//! Signs requests that were approved, in the name of the signers that clusters have.
+//! Signs approved CertificateSigningRequests for the built-in signers.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::{
     request::SigningRequest,
-    subject::{Refused, check},
+    subject::{SubjectError, check_subject},
 };
 use crate::{
     context::{CertificateOrder, CertificateSigner, ControllerContext, Task},
@@ -22,32 +22,33 @@ use crate::{
     writer::{ApiWriter, ObjectRef},
 };
 
-/// How long a certificate is valid that does not ask for less.
-const LONGEST: Duration = Duration::from_hours(365 * 24);
-const SHORTEST: Duration = Duration::from_mins(10);
-/// Clocks differ: what was signed now holds for who is behind.
-const BEFORE: Duration = Duration::from_mins(5);
-/// Certificates that live shorter than this are not shortened by what they hold earlier.
-const SHORT: Duration = Duration::from_hours(8);
+/// Maximum validity.
+const MAX_VALIDITY: Duration = Duration::from_hours(365 * 24);
+const MIN_VALIDITY: Duration = Duration::from_mins(10);
+/// Backdating for clock skew.
+const BACKDATE: Duration = Duration::from_mins(5);
+/// Certificates shorter than this are not shortened by the backdating.
+const SHORT_LIVED: Duration = Duration::from_hours(8);
 
-struct Signer {
+// upstream: pkg/controller/certificates/signer/signer.go CSRSigningController, handle
+struct CertificateSigningRequestSigningController {
     writer: ApiWriter,
     clock: Clock,
     requests: Store<SigningRequest>,
     authority: CertificateSigner,
 }
 
-/// What is to be done about a request.
+/// What to do about a request.
 #[derive(Debug, PartialEq, Eq)]
-enum Plan {
-    Leave,
-    /// It cannot be signed, now or later.
-    Fail(Refused),
-    /// What is signed is what was checked.
+enum SigningDecision {
+    Ignore,
+    /// It can never be signed: condition Failed.
+    Fail(SubjectError),
+    /// Exactly what was checked is signed.
     Sign(Box<CertificateOrder>),
 }
 
-/// What runs; nothing, if nobody can sign.
+/// No controller without a signing key.
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     match &context.cluster.certificates {
         Some(signer) => make_with(context, signer.clone()),
@@ -57,7 +58,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
 
 pub(super) fn make_with(context: &ControllerContext, signer: CertificateSigner) -> Vec<Task> {
     let requests = context.informer::<SigningRequest>(&CERTIFICATE_SIGNING_REQUESTS);
-    let signer = Signer {
+    let signer = CertificateSigningRequestSigningController {
         writer: context.writer.clone(),
         clock: context.clock.clone(),
         requests: requests.store().clone(),
@@ -70,33 +71,34 @@ pub(super) fn make_with(context: &ControllerContext, signer: CertificateSigner) 
     vec![Box::new(runner)]
 }
 
-fn plan(request: &SigningRequest, now: Timestamp) -> Result<Plan, String> {
+// upstream: pkg/controller/certificates/signer/signer.go handle
+fn decide(request: &SigningRequest, now: Timestamp) -> Result<SigningDecision, String> {
     let is_done = request.is_issued() || request.has_failed();
     if is_done || !request.is_approved() || request.is_denied() {
-        return Ok(Plan::Leave);
+        return Ok(SigningDecision::Ignore);
     }
     let spec = &request.spec;
     let read = k3_api::kinds::parse_certificate_request(&spec.request)
         .map_err(|why| format!("unable to parse csr {:?}: {why}", request.metadata.name))?;
     Ok(
-        match check(
+        match check_subject(
             &spec.signer_name,
             &CertificateRequestInfo::from(&read),
             &spec.usages,
         ) {
-            None => Plan::Leave,
-            Some(Err(refused)) => Plan::Fail(refused),
+            None => SigningDecision::Ignore,
+            Some(Err(error)) => SigningDecision::Fail(error),
             Some(Ok(())) => {
-                let life = life(spec.expiration_seconds);
-                let life_left = if life < SHORT {
+                let life = validity(spec.expiration_seconds);
+                let life_left = if life < SHORT_LIVED {
                     life
                 } else {
-                    life.saturating_sub(BEFORE)
+                    life.saturating_sub(BACKDATE)
                 };
-                Plan::Sign(Box::new(CertificateOrder {
+                SigningDecision::Sign(Box::new(CertificateOrder {
                     request: read,
                     usages: spec.usages.iter().map(ToString::to_string).collect(),
-                    from: now - BEFORE,
+                    from: now - BACKDATE,
                     to: now + life_left,
                 }))
             }
@@ -104,31 +106,32 @@ fn plan(request: &SigningRequest, now: Timestamp) -> Result<Plan, String> {
     )
 }
 
-fn life(asked: Option<i32>) -> Duration {
+// upstream: pkg/controller/certificates/signer/signer.go duration
+fn validity(asked: Option<i32>) -> Duration {
     let asked = asked.map(|seconds| Duration::from_secs(seconds.try_into().unwrap_or(0)));
-    asked.map_or(LONGEST, |asked| asked.clamp(SHORTEST, LONGEST))
+    asked.map_or(MAX_VALIDITY, |asked| asked.clamp(MIN_VALIDITY, MAX_VALIDITY))
 }
 
-// --- Signer ---
+// --- CertificateSigningRequestSigningController ---
 
-impl Reconciler for Signer {
+impl Reconciler for CertificateSigningRequestSigningController {
     async fn reconcile(&self, key: Request) -> Result<Outcome, Error> {
         let Some(request) = self.requests.get(&key.key) else {
             return Ok(Outcome::Done);
         };
         let now = self.clock.now();
-        let status = match plan(&request, now).map_err(Error::permanent)? {
-            Plan::Leave => return Ok(Outcome::Done),
-            Plan::Fail(refused) => {
+        let status = match decide(&request, now).map_err(Error::permanent)? {
+            SigningDecision::Ignore => return Ok(Outcome::Done),
+            SigningDecision::Fail(error) => {
                 let failed = json!({"type": "Failed", "status": "True", "reason": "SignerValidationFailure",
-                    "message": refused.to_string(), "lastUpdateTime": truncate_to_second(now)});
+                    "message": error.to_string(), "lastUpdateTime": truncate_to_second(now)});
                 let mut conditions = json!(request.status.conditions);
                 if let Value::Array(conditions) = &mut conditions {
                     conditions.push(failed);
                 }
                 json!({"conditions": conditions})
             }
-            Plan::Sign(order) => {
+            SigningDecision::Sign(order) => {
                 let signed = self.authority.sign(&order);
                 let signed =
                     signed.map_err(|why| Error::transient(format!("error auto signing csr: {why}")))?;
@@ -150,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_certificate_lives_as_long_as_was_asked_within_bounds() {
+    fn clamps_requested_validity() {
         for (asked, seconds) in [
             (None, 365 * 86400),
             (Some(1), 600),
@@ -158,7 +161,7 @@ mod tests {
             (Some(3600), 3600),
             (Some(i32::MAX), 365 * 86400),
         ] {
-            assert_eq!(life(asked).as_secs(), seconds);
+            assert_eq!(validity(asked).as_secs(), seconds);
         }
     }
 }

@@ -1,17 +1,17 @@
-//! What a signer lets a certificate say, and be used for.
+//! Checks subject and usages of a certificate for each built-in signer.
 
 use k3_api::kinds::{CertificateRequestInfo, SubjectAltNameKind};
 
-/// For users of the API.
+/// Signer of client certificates.
 pub(super) const CLIENT: &str = "kubernetes.io/kube-apiserver-client";
-/// For kubelets as users of the API.
+/// Signer of kubelet client certificates.
 pub(super) const KUBELET_CLIENT: &str = "kubernetes.io/kube-apiserver-client-kubelet";
-/// For kubelets as servers.
+/// Signer of kubelet serving certificates.
 pub(super) const KUBELET_SERVING: &str = "kubernetes.io/kubelet-serving";
-/// For whatever was signed before there were signers; nobody has to trust it.
+/// Signer from before signer names existed; clients need not trust it.
 pub(super) const LEGACY: &str = "kubernetes.io/legacy-unknown";
 
-/// What the user name of a node begins with.
+/// Prefix of node user names.
 pub(super) const NODE_PREFIX: &str = "system:node:";
 
 const SIGNATURE: &str = "digital signature";
@@ -21,7 +21,7 @@ const SERVER_AUTH: &str = "server auth";
 
 /// Why a certificate is not signed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Refused {
+pub(super) enum SubjectError {
     #[error("subject organization is not system:nodes")]
     Organization,
     #[error("subject has a uid")]
@@ -40,24 +40,29 @@ pub(super) enum Refused {
     NoClientUsage,
 }
 
-/// Whether a signer signs a certificate with this subject for these usages; `None` if it is nobody's here.
-pub(super) fn check(
+/// Checks a certificate request; `None` if the signer is not one of these.
+// upstream: pkg/controller/certificates/signer/signer.go getCSRVerificationFuncForSignerName
+pub(super) fn check_subject(
     signer: &str,
     subject: &CertificateRequestInfo,
     usages: &[Box<str>],
-) -> Option<Result<(), Refused>> {
+) -> Option<Result<(), SubjectError>> {
     Some(match signer {
-        CLIENT => client(usages),
-        KUBELET_CLIENT => kubelet_client(subject, usages),
-        KUBELET_SERVING => kubelet_serving(subject, usages),
+        CLIENT => check_client_usages(usages),
+        KUBELET_CLIENT => check_kubelet_client(subject, usages),
+        KUBELET_SERVING => check_kubelet_serving(subject, usages),
         LEGACY => Ok(()),
         _ => return None,
     })
 }
 
-/// Whether it is a certificate with which a kubelet is a user of the API.
-pub(super) fn kubelet_client(subject: &CertificateRequestInfo, usages: &[Box<str>]) -> Result<(), Refused> {
-    is_nodes(subject)?;
+/// Whether it is a valid kubelet client certificate.
+// upstream: pkg/apis/certificates/helpers.go ValidateKubeletClientCSR
+pub(super) fn check_kubelet_client(
+    subject: &CertificateRequestInfo,
+    usages: &[Box<str>],
+) -> Result<(), SubjectError> {
+    check_nodes_organization(subject)?;
     for (kind, name) in [
         (SubjectAltNameKind::Host, "DNS"),
         (SubjectAltNameKind::Mail, "Email"),
@@ -65,70 +70,72 @@ pub(super) fn kubelet_client(subject: &CertificateRequestInfo, usages: &[Box<str
         (SubjectAltNameKind::Resource, "URI"),
     ] {
         if subject.names.contains(&kind) {
-            return Err(Refused::Name(name));
+            return Err(SubjectError::Name(name));
         }
     }
-    is_node(subject)?;
-    // In the order in which they are told.
-    used_for(usages, [CLIENT_AUTH, SIGNATURE, ENCIPHERMENT])
+    check_node_common_name(subject)?;
+    // In upstream's order.
+    check_usages(usages, [CLIENT_AUTH, SIGNATURE, ENCIPHERMENT])
 }
 
-fn kubelet_serving(subject: &CertificateRequestInfo, usages: &[Box<str>]) -> Result<(), Refused> {
-    is_nodes(subject)?;
+// upstream: pkg/apis/certificates/helpers.go ValidateKubeletServingCSR
+fn check_kubelet_serving(subject: &CertificateRequestInfo, usages: &[Box<str>]) -> Result<(), SubjectError> {
+    check_nodes_organization(subject)?;
     let has = |kind| subject.names.contains(&kind);
     if !has(SubjectAltNameKind::Host) && !has(SubjectAltNameKind::Address) {
-        return Err(Refused::NameRequired);
+        return Err(SubjectError::NameRequired);
     }
     if has(SubjectAltNameKind::Mail) {
-        return Err(Refused::Name("Email"));
+        return Err(SubjectError::Name("Email"));
     }
     if has(SubjectAltNameKind::Resource) {
-        return Err(Refused::Name("URI"));
+        return Err(SubjectError::Name("URI"));
     }
-    used_for(usages, [SIGNATURE, ENCIPHERMENT, SERVER_AUTH])?;
-    is_node(subject)
+    check_usages(usages, [SIGNATURE, ENCIPHERMENT, SERVER_AUTH])?;
+    check_node_common_name(subject)
 }
 
-fn client(usages: &[Box<str>]) -> Result<(), Refused> {
+// upstream: pkg/controller/certificates/signer/signer.go isKubeAPIServerClient, validAPIServerClientUsages
+fn check_client_usages(usages: &[Box<str>]) -> Result<(), SubjectError> {
     let mut asked = usages.iter().map(|usage| &**usage);
     if let Some(other) = asked
         .clone()
         .find(|usage| ![SIGNATURE, ENCIPHERMENT, CLIENT_AUTH].contains(usage))
     {
-        return Err(Refused::ClientUsage(other.into()));
+        return Err(SubjectError::ClientUsage(other.into()));
     }
     if asked.any(|usage| usage == CLIENT_AUTH) {
         Ok(())
     } else {
-        Err(Refused::NoClientUsage)
+        Err(SubjectError::NoClientUsage)
     }
 }
 
-fn is_nodes(subject: &CertificateRequestInfo) -> Result<(), Refused> {
+fn check_nodes_organization(subject: &CertificateRequestInfo) -> Result<(), SubjectError> {
     match &subject.organizations[..] {
-        // Nodes have no uid as users; a certificate would give them one of their choice.
-        [one] if one == "system:nodes" && !subject.uids.is_empty() => Err(Refused::Uid),
+        // Nodes have no UID; a certificate could otherwise set an arbitrary one.
+        [one] if one == "system:nodes" && !subject.uids.is_empty() => Err(SubjectError::Uid),
         [one] if one == "system:nodes" => Ok(()),
-        _ => Err(Refused::Organization),
+        _ => Err(SubjectError::Organization),
     }
 }
 
-fn is_node(subject: &CertificateRequestInfo) -> Result<(), Refused> {
+fn check_node_common_name(subject: &CertificateRequestInfo) -> Result<(), SubjectError> {
     if subject.common_name.starts_with(NODE_PREFIX) {
         Ok(())
     } else {
-        Err(Refused::CommonName)
+        Err(SubjectError::CommonName)
     }
 }
 
-/// Whether it is to be used for just these; keys that cannot encipher need not say that they do.
-fn used_for(usages: &[Box<str>], wanted: [&'static str; 3]) -> Result<(), Refused> {
+/// Checks the usages; `key encipherment` is optional.
+fn check_usages(usages: &[Box<str>], wanted: [&'static str; 3]) -> Result<(), SubjectError> {
     let asked: Vec<&str> = usages.iter().map(|usage| &**usage).collect();
     let mut needed = wanted.iter().filter(|usage| **usage != ENCIPHERMENT);
     if asked.iter().all(|usage| wanted.contains(usage)) && needed.all(|usage| asked.contains(usage)) {
         Ok(())
     } else {
-        Err(Refused::Usages(wanted))
+        Err(SubjectError::Usages(wanted))
     }
 }
 
@@ -144,23 +151,26 @@ mod tests {
         }
     }
 
-    fn told(signer: &str, subject: &CertificateRequestInfo, usages: &[&str]) -> Option<String> {
+    fn error_text(signer: &str, subject: &CertificateRequestInfo, usages: &[&str]) -> Option<String> {
         let usages: Vec<Box<str>> = usages.iter().map(|usage| (*usage).into()).collect();
-        let refused = check(signer, subject, &usages).unwrap().err();
-        refused.map(|refused| refused.to_string())
+        let error = check_subject(signer, subject, &usages).unwrap().err();
+        error.map(|error| error.to_string())
     }
 
     #[test]
-    fn kubelets_get_certificates_of_their_node_only() {
+    fn restricts_kubelet_client_subjects() {
         let both = [CLIENT_AUTH, SIGNATURE, ENCIPHERMENT];
         let usages = "usages did not match [client auth digital signature key encipherment]";
-        assert_eq!(told(KUBELET_CLIENT, &node(), &both), None);
-        assert_eq!(told(KUBELET_CLIENT, &node(), &both[..2]), None);
-        assert_eq!(told(KUBELET_CLIENT, &node(), &both[1..]).as_deref(), Some(usages));
+        assert_eq!(error_text(KUBELET_CLIENT, &node(), &both), None);
+        assert_eq!(error_text(KUBELET_CLIENT, &node(), &both[..2]), None);
+        assert_eq!(
+            error_text(KUBELET_CLIENT, &node(), &both[1..]).as_deref(),
+            Some(usages)
+        );
         let other = |change: fn(&mut CertificateRequestInfo)| {
             let mut subject = node();
             change(&mut subject);
-            told(KUBELET_CLIENT, &subject, &both)
+            error_text(KUBELET_CLIENT, &subject, &both)
         };
         for (change, why) in [
             (
@@ -198,36 +208,42 @@ mod tests {
     }
 
     #[test]
-    fn kubelets_serve_under_a_name_or_an_address() {
+    fn requires_names_for_kubelet_serving() {
         let usages = [SIGNATURE, ENCIPHERMENT, SERVER_AUTH];
         let required = "DNS or IP subjectAltName is required";
-        assert_eq!(told(KUBELET_SERVING, &node(), &usages).as_deref(), Some(required));
+        assert_eq!(
+            error_text(KUBELET_SERVING, &node(), &usages).as_deref(),
+            Some(required)
+        );
         for name in [SubjectAltNameKind::Host, SubjectAltNameKind::Address] {
             let subject = CertificateRequestInfo {
                 names: vec![name],
                 ..node()
             };
-            assert_eq!(told(KUBELET_SERVING, &subject, &usages), None);
+            assert_eq!(error_text(KUBELET_SERVING, &subject, &usages), None);
             let mismatch = "usages did not match [digital signature key encipherment server auth]";
             assert_eq!(
-                told(KUBELET_SERVING, &subject, &[CLIENT_AUTH]).as_deref(),
+                error_text(KUBELET_SERVING, &subject, &[CLIENT_AUTH]).as_deref(),
                 Some(mismatch)
             );
         }
     }
 
     #[test]
-    fn clients_get_certificates_for_clients() {
+    fn restricts_client_usages() {
         let anybody = CertificateRequestInfo::default;
         let missing = "missing required usage for client certificate: client auth";
         let invalid = "invalid usage for client certificate: server auth";
-        assert_eq!(told(CLIENT, &anybody(), &[CLIENT_AUTH]), None);
-        assert_eq!(told(CLIENT, &anybody(), &[SIGNATURE]).as_deref(), Some(missing));
+        assert_eq!(error_text(CLIENT, &anybody(), &[CLIENT_AUTH]), None);
         assert_eq!(
-            told(CLIENT, &anybody(), &[CLIENT_AUTH, SERVER_AUTH]).as_deref(),
+            error_text(CLIENT, &anybody(), &[SIGNATURE]).as_deref(),
+            Some(missing)
+        );
+        assert_eq!(
+            error_text(CLIENT, &anybody(), &[CLIENT_AUTH, SERVER_AUTH]).as_deref(),
             Some(invalid)
         );
-        assert_eq!(told(LEGACY, &anybody(), &["any"]), None);
-        assert_eq!(check("example.com/mine", &anybody(), &[]), None);
+        assert_eq!(error_text(LEGACY, &anybody(), &["any"]), None);
+        assert_eq!(check_subject("example.com/mine", &anybody(), &[]), None);
     }
 }

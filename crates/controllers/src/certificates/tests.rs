@@ -104,8 +104,8 @@ const STORY: Scenario = Scenario {
         let requests = requests.map(|request| {
             let status = request.status.unwrap_or_default();
             let conditions = status.conditions.unwrap_or_default().into_iter();
-            let told: Vec<_> = conditions
-                .map(|told| (told.type_, told.reason, told.message))
+            let reported: Vec<_> = conditions
+                .map(|reported| (reported.type_, reported.reason, reported.message))
                 .collect();
             let signed = status
                 .certificate
@@ -116,7 +116,7 @@ const STORY: Scenario = Scenario {
                 .as_deref()
                 .and_then(|signed| signed.split_once("Z "))
                 .map(|(_, usages)| usages.to_owned());
-            json!([request.metadata.name, told, usages])
+            json!([request.metadata.name, reported, usages])
         });
         let requests: Vec<_> = requests.collect();
         let is_late = cluster.now().as_second() > 1_767_225_630 + 100;
@@ -125,7 +125,7 @@ const STORY: Scenario = Scenario {
 };
 
 #[tokio::test(start_paused = true)]
-async fn requests_are_approved_signed_and_deleted() {
+async fn approves_signs_and_deletes_requests() {
     let (end, _) = STORY.run().await;
     let approved = "Auto approving self kubelet client certificate after SubjectAccessReview.";
     let usages = "digital signature,client auth";
@@ -150,7 +150,7 @@ async fn requests_are_approved_signed_and_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_crashes_requests_are_approved_signed_and_deleted() {
+async fn approves_and_signs_despite_crashes() {
     STORY.survives_crashes().await;
     STORY.survives_copies().await;
 }

@@ -69,7 +69,7 @@ struct CronJobSync<'k> {
     events: Vec<EventMessage>,
 }
 
-// --- Keeper ---
+// --- CronJobController ---
 
 impl CronJobController {
     pub(super) fn new(context: &ControllerContext, crons: Informer<CronJob>, jobs: Informer<Job>) -> Self {
@@ -119,7 +119,7 @@ impl Reconciler for CronJobController {
     }
 }
 
-// --- Visit ---
+// --- CronJobSync ---
 
 impl CronJobSync<'_> {
     // upstream: pkg/controller/cronjob/cronjob_controllerv2.go sync, cleanupFinishedJobs
@@ -136,7 +136,8 @@ impl CronJobSync<'_> {
         self.remove_missing_jobs(&jobs).await?;
         let began = self.start_due_job().await;
         if self.status != self.cron.status {
-            let (metadata, status) = (&self.cron.metadata, &self.status);
+            let metadata = &self.cron.metadata;
+            let status = &self.status;
             let patch = decision::status_patch(status, &metadata.resource_version);
             let object_ref =
                 ObjectRef::new(&CRON_JOBS, &metadata.namespace, &metadata.name).subresource("status");
@@ -249,7 +250,8 @@ impl CronJobSync<'_> {
             }
             self.delete(old).await?;
         }
-        let (writer, namespace) = (&self.controller.writer, &self.cron.metadata.namespace);
+        let writer = &self.controller.writer;
+        let namespace = &self.cron.metadata.namespace;
         let made: Job = match writer.create(&JOBS, namespace, &start.job).await {
             Ok(made) => {
                 let late = self.controller.clock.now().duration_since(start.time);

@@ -51,7 +51,7 @@ impl Decision {
         events: &mut Vec<EventMessage>,
     ) -> serde_json::Result<Self> {
         let spec = &cron.spec;
-        if cron.metadata.is_going() {
+        if cron.metadata.is_terminating() {
             return Ok(Decision::Idle);
         }
         let cron_schedule = CronSchedule::new(cron);
@@ -219,7 +219,8 @@ pub(super) fn update_finished_jobs(
         let before = status.active.len();
         status.active.retain(|active| active.uid != job.metadata.uid);
         if status.active.len() < before {
-            let (name, kind) = (&job.metadata.name, &how.kind);
+            let name = &job.metadata.name;
+            let kind = &how.kind;
             let message = format!("Saw completed job: {name}, condition: {kind}");
             events.push(EventMessage::normal("SawCompletedJob", message));
         }
@@ -269,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_begins_when_it_is_due_unless_something_speaks_against_it() {
+    fn starts_due_jobs_unless_policy_forbids() {
         let runs = json!({"active": [{"name": "c-1", "uid": "j1"}]});
         for (spec, status, now, decision, events) in [
             (
@@ -363,14 +364,14 @@ mod tests {
             ),
         ] {
             let cron = cron(spec, &status);
-            let (decided, told) = decide(&cron, now);
+            let (decided, reported) = decide(&cron, now);
             assert_eq!(decided, decision, "{cron:?}");
-            assert_eq!(told, Vec::from_iter(events), "{cron:?}");
+            assert_eq!(reported, Vec::from_iter(events), "{cron:?}");
         }
     }
 
     #[test]
-    fn a_job_is_as_the_template_says_and_knows_its_time() {
+    fn builds_a_job_with_its_schedule_time() {
         let cron = cron(
             json!({"schedule": "* * * * *", "timeZone": "Asia/Tokyo"}),
             &json!({}),
@@ -403,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_jobs_go_when_there_are_too_many() {
+    fn deletes_oldest_jobs_beyond_history_limit() {
         let jobs = [
             job_of("d", Some("2026-01-01T04:00:00Z"), Some("Complete"), None),
             job_of("b", Some("2026-01-01T02:00:00Z"), Some("Complete"), None),
@@ -412,7 +413,7 @@ mod tests {
             job_of("f", Some("2026-01-01T01:00:00Z"), Some("Failed"), None),
             job_of("g", Some("2026-01-01T01:00:00Z"), None, None),
         ];
-        for (limits, gone) in [
+        for (limits, deleted) in [
             (json!({}), vec![]),
             (json!({"successfulJobsHistoryLimit": 2}), vec!["b", "c"]),
             (
@@ -427,12 +428,12 @@ mod tests {
             let cron = cron(limits, &json!({}));
             let outlived = jobs_beyond_limits(&cron, &jobs);
             let names: Vec<_> = outlived.iter().map(|job| &*job.metadata.name).collect();
-            assert_eq!(names, gone);
+            assert_eq!(names, deleted);
         }
     }
 
     #[test]
-    fn jobs_that_have_finished_are_not_active_any_more() {
+    fn removes_finished_jobs_from_active() {
         let jobs = [
             job_of("a", None, Some("Complete"), Some("2026-01-01T04:00:00Z")),
             job_of("b", None, Some("Failed"), None),

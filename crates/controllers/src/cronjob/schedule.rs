@@ -48,7 +48,7 @@ pub(super) struct MissedTimes {
     times: i64,
 }
 
-// --- Timetable ---
+// --- CronSchedule ---
 
 impl CronSchedule {
     /// Parses schedule and time zone. A zone in the schedule (TZ=) takes precedence over spec.timeZone.
@@ -69,8 +69,8 @@ impl CronSchedule {
         now: Timestamp,
         deadline: bool,
     ) -> Result<MissedTimes, NoFutureTimes> {
-        let made = cron.metadata.creation_timestamp.unwrap_or_default();
-        let mut since = cron.status.last_schedule_time.unwrap_or(made);
+        let written = cron.metadata.creation_timestamp.unwrap_or_default();
+        let mut since = cron.status.last_schedule_time.unwrap_or(written);
         if let Some(seconds) = cron.spec.starting_deadline_seconds.filter(|_| deadline) {
             since = since.max(Timestamp::from_second(now.as_second() - seconds).unwrap_or(since));
         }
@@ -143,7 +143,7 @@ impl CronSchedule {
     }
 }
 
-// --- Missed ---
+// --- MissedTimes ---
 
 impl MissedTimes {
     /// Whether too many times were missed.
@@ -159,9 +159,9 @@ mod tests {
     use super::*;
 
     fn cron(spec: &Value, last: Option<&str>) -> CronJob {
-        let made = "2026-01-01T10:00:30Z";
+        let written = "2026-01-01T10:00:30Z";
         serde_json::from_value(json!({
-            "metadata": {"name": "c", "creationTimestamp": made}, "spec": spec, "status": {"lastScheduleTime": last},
+            "metadata": {"name": "c", "creationTimestamp": written}, "spec": spec, "status": {"lastScheduleTime": last},
         }))
         .unwrap()
     }
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_missed_time_is_found_and_the_next_one_awaited() {
+    fn finds_missed_and_next_times() {
         for (spec, last, now, missed, many, wait) in [
             // Not yet.
             (
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_that_never_comes_is_an_error() {
+    fn rejects_schedules_without_future_times() {
         let cron = cron(&json!({"schedule": "59 23 31 2 *"}), None);
         let schedule = CronSchedule::new(&cron).unwrap();
         let now = at("2026-06-01T00:00:00Z");
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_is_shown_in_the_zone_of_the_cron_job() {
+    fn formats_times_in_the_cron_job_zone() {
         for (zone, shown) in [
             (None, "2026-01-02T00:00:00Z"),
             (Some("Asia/Tokyo"), "2026-01-02T09:00:00+09:00"),

@@ -71,10 +71,8 @@ fn after_minutes(cluster: &TestCluster, minutes: i64) -> Option<Value> {
     let cron = tree(cluster.api.get::<CronJob>("shop", "c")?);
     let active = cron["status"]["active"].as_array().cloned().unwrap_or_default();
     let active: Vec<_> = active.into_iter().map(|job| job["name"].clone()).collect();
-    let (last, success) = (
-        &cron["status"]["lastScheduleTime"],
-        &cron["status"]["lastSuccessfulTime"],
-    );
+    let last = &cron["status"]["lastScheduleTime"];
+    let success = &cron["status"]["lastSuccessfulTime"];
     Some(json!({"jobs": jobs, "active": active, "last": last, "success": success}))
 }
 
@@ -114,7 +112,7 @@ const REPLACING: Scenario = Scenario {
 };
 
 #[tokio::test(start_paused = true)]
-async fn a_job_begins_each_minute_and_old_ones_go() {
+async fn starts_jobs_and_deletes_old_ones() {
     let (end, _) = EVERY_MINUTE.run().await;
     assert_eq!(
         end,
@@ -123,7 +121,7 @@ async fn a_job_begins_each_minute_and_old_ones_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_replaces_the_one_before() {
+async fn replaces_the_active_job() {
     let (end, _) = REPLACING.run().await;
     assert_eq!(
         end,
@@ -132,7 +130,7 @@ async fn a_job_replaces_the_one_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn cron_jobs_survive_crashes_and_copies() {
+async fn survives_crashes_and_second_replica() {
     for story in [EVERY_MINUTE, REPLACING] {
         story.survives_crashes().await;
         story.survives_copies().await;
@@ -140,7 +138,7 @@ async fn cron_jobs_survive_crashes_and_copies() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_is_made_from_the_template_and_people_are_told() {
+async fn creates_jobs_and_records_events() {
     let cluster = TestCluster::new();
     put(&cluster, json!({"schedule": "* * * * *"}));
     let cron = tree(cluster.api.get::<CronJob>("shop", "c"));
@@ -157,21 +155,21 @@ async fn a_job_is_made_from_the_template_and_people_are_told() {
         json!({"batch.kubernetes.io/cronjob-scheduled-timestamp": "2026-01-01T00:01:00Z"})
     );
     work(&cluster, 0);
-    let told = eventually(|| async {
+    let reported = eventually(|| async {
         let events = cluster.api.list::<Event>().into_iter();
-        let mut told: Vec<_> = events
+        let mut reported: Vec<_> = events
             .map(|event| (event.reason.unwrap(), event.message.unwrap()))
             .collect();
-        told.sort();
-        (told.len() == 3).then_some(told)
+        reported.sort();
+        (reported.len() == 3).then_some(reported)
     });
-    let told = told.await;
-    let told: Vec<_> = told
+    let reported = reported.await;
+    let reported: Vec<_> = reported
         .iter()
         .map(|(reason, message)| (&**reason, &**message))
         .collect();
     assert_eq!(
-        told,
+        reported,
         [
             (
                 "SawCompletedJob",
@@ -187,7 +185,7 @@ async fn a_job_is_made_from_the_template_and_people_are_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_schedule_means_times_to_come() {
+async fn new_schedule_has_no_missed_times() {
     let cluster = TestCluster::new();
     put(&cluster, json!({"schedule": "0 0 1 2 *"}));
     let _running = cluster.start("one", make);

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn each_failure_doubles_the_pause() {
+    async fn doubles_the_backoff_with_each_failure() {
         let (backoff, backoff_key) = (
             Backoff::default(),
             BackoffKey {

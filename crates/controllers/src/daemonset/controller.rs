@@ -68,7 +68,7 @@ impl Reconciler for DaemonSetController {
             return Ok(Outcome::Done);
         }
         // Its revisions may be deleted before its pods: a status computed now could be wrong.
-        if set.metadata.is_going() {
+        if set.metadata.is_terminating() {
             return Ok(Outcome::Done);
         }
         let is_new = set.metadata.generation != set.status.observed_generation;
@@ -94,7 +94,8 @@ impl Reconciler for DaemonSetController {
             self.clock.now(),
         );
         let is_ready = self.expectations.are_met(&request.key);
-        let (mut requeue_after, mut followed) = (None, Ok(()));
+        let mut requeue_after = None;
+        let mut followed = Ok(());
         if is_ready {
             let plan = self.plan(&observed);
             requeue_after = plan.requeue_after;
@@ -108,9 +109,9 @@ impl Reconciler for DaemonSetController {
         }
         let status = observed.status(is_ready, collisions);
         let look = observed.next_available_in(&status);
-        let told = self.write_status(&request, &set, &status).await;
+        let reported = self.write_status(&request, &set, &status).await;
         followed?;
-        told?;
+        reported?;
         let requeue_after = look.into_iter().chain(requeue_after).min();
         Ok(requeue_after.map_or(Outcome::Done, Outcome::After))
     }
@@ -257,7 +258,8 @@ impl DaemonSetController {
         observed: &ObservedDaemonSet<'_>,
         mut plan: DaemonSetPlan,
     ) -> Result<(), Error> {
-        let (pod_control, key) = (self.pod_control(observed.set), &request.key);
+        let pod_control = self.pod_control(observed.set);
+        let key = &request.key;
         for events in &plan.events {
             pod_control.record(events);
         }
@@ -334,7 +336,7 @@ impl DaemonSetController {
             .store()
             .get(&Key::new(&pod.metadata.namespace, &pod.metadata.name));
         let is_there = observed.is_some_and(|observed| {
-            observed.metadata.uid == pod.metadata.uid && !observed.metadata.is_going()
+            observed.metadata.uid == pod.metadata.uid && !observed.metadata.is_terminating()
         });
         if !matches!(deleted, Ok(true)) || !is_there {
             self.expectations.deleted(key, &pod.metadata.uid);

@@ -52,7 +52,7 @@ impl<'a> ObservedDaemonSet<'a> {
         let mut by_node = BTreeMap::<Box<str>, Vec<_>>::new();
         let counted = pods
             .iter()
-            .filter(|pod| !(pod.has_ended() && pod.metadata.is_going()));
+            .filter(|pod| !(pod.has_ended() && pod.metadata.is_terminating()));
         for pod in counted.filter(|pod| !pod.target().is_empty()) {
             by_node
                 .entry(pod.target().into())
@@ -119,7 +119,10 @@ impl<'a> ObservedDaemonSet<'a> {
                     self.manage_node(node, *fit, pods, &backoff_remaining, &mut plan);
                 }
                 (NodeEligibility::Neither, pods) => {
-                    let there = pods.into_iter().flatten().filter(|pod| !pod.metadata.is_going());
+                    let there = pods
+                        .into_iter()
+                        .flatten()
+                        .filter(|pod| !pod.metadata.is_terminating());
                     plan.delete.extend(there.cloned());
                 }
             }
@@ -146,7 +149,7 @@ impl<'a> ObservedDaemonSet<'a> {
     ) {
         let mut running = Vec::new();
         let mut has_failed = false;
-        for pod in pods.iter().filter(|pod| !pod.metadata.is_going()) {
+        for pod in pods.iter().filter(|pod| !pod.metadata.is_terminating()) {
             let meta = &pod.metadata;
             let pod_on_node = format!("{}/{} on node {node}", meta.namespace, meta.name);
             match pod.status.phase {

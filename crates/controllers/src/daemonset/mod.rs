@@ -42,7 +42,8 @@ use crate::{
 const WORKERS: usize = 4;
 
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
-    let (sets, pods) = (context.informer::<DaemonSet>(&DAEMON_SETS), context.pods());
+    let sets = context.informer::<DaemonSet>(&DAEMON_SETS);
+    let pods = context.pods();
     let nodes = context.informer::<Node>(&NODES);
     let expectations = Arc::new(Expectations::default());
     let forget = Arc::clone(&expectations);

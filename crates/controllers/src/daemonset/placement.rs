@@ -55,7 +55,7 @@ pub(super) enum NodeEligibility {
     Neither,
 }
 
-// --- Placement ---
+// --- NodeConstraints ---
 
 impl NodeConstraints {
     /// The constraints of a template. An unreadable template matches no node.
@@ -153,7 +153,7 @@ mod tests {
     type Taints<'a> = &'a [(&'a str, &'a str)];
 
     #[test]
-    fn taints_that_are_not_borne_keep_pods_away() {
+    fn untolerated_taints_exclude_nodes() {
         let cases: [(Taints<'_>, Value, NodeEligibility); 10] = [
             (&[], json!({}), NodeEligibility::ShouldRun),
             (
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_may_ask_for_nodes() {
+    fn respects_node_constraints_of_the_template() {
         let affinity = |disk: &str| {
             json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
                 {"matchExpressions": [{"key": "disk", "operator": "In", "values": [disk]}]}]}}}})
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn tolerations_are_added_once() {
+    fn adds_daemon_tolerations_once() {
         let for_a_while = json!({"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 9});
         let mut spec = json!({"tolerations": [{"key": "a"}, for_a_while]});
         add_tolerations(&mut spec);

@@ -28,7 +28,7 @@ pub(super) struct DaemonPodTemplate {
     spec: Value,
 }
 
-// --- Mark ---
+// --- TemplateRevision ---
 
 impl TemplateRevision {
     pub(super) fn new(set: &DaemonSet, hash: &str) -> Self {
@@ -53,7 +53,7 @@ impl TemplateRevision {
     }
 }
 
-// --- Mould ---
+// --- DaemonPodTemplate ---
 
 impl DaemonPodTemplate {
     // upstream: pkg/controller/daemon/util/daemonset_util.go CreatePodTemplate
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_is_for_one_node_and_marked_with_its_template() {
+    fn daemon_pod_targets_one_node_and_has_revision_labels() {
         let set: DaemonSet = serde_json::from_value(json!({
             "metadata": {"name": "d", "uid": "u", "annotations": {TEMPLATE_GENERATION: "3"}},
             "spec": {"template": {

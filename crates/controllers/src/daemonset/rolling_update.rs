@@ -25,7 +25,8 @@ impl ObservedDaemonSet<'_> {
     // upstream: pkg/controller/daemon/update.go rollingUpdate, updatedDesiredNodeCounts
     pub(super) fn rolling_update(&self) -> DaemonSetPlan {
         let desired = self.desired();
-        let (surge, unavailable) = (self.max_surge(desired), self.max_unavailable(desired));
+        let surge = self.max_surge(desired);
+        let unavailable = self.max_unavailable(desired);
         if surge == 0 {
             // Both zero would block the update; upstream's validation excludes it.
             self.update_with_max_unavailable(unavailable.max(usize::from(desired > 0)))
@@ -48,7 +49,7 @@ impl ObservedDaemonSet<'_> {
         let pair = |node: &str| {
             let mut pair = NodePods::default();
             let pods = self.pods.get(node).into_iter().flatten();
-            for pod in pods.filter(|pod| !pod.metadata.is_going()) {
+            for pod in pods.filter(|pod| !pod.metadata.is_terminating()) {
                 let sort = if self.revision.is_pod_updated(pod) {
                     &mut pair.new
                 } else {
@@ -66,7 +67,8 @@ impl ObservedDaemonSet<'_> {
     /// Deletes old pods within maxUnavailable; `manage` creates new ones in their place.
     // upstream: pkg/controller/daemon/update.go rollingUpdate
     fn update_with_max_unavailable(&self, most: usize) -> DaemonSetPlan {
-        let (mut unavailable_old, mut candidates) = (Vec::new(), Vec::new());
+        let mut unavailable_old = Vec::new();
+        let mut candidates = Vec::new();
         let mut unavailable = 0;
         for pair in self.pods_by_node().into_values() {
             match pair {
@@ -102,8 +104,10 @@ impl ObservedDaemonSet<'_> {
     // upstream: pkg/controller/daemon/update.go rollingUpdate
     fn update_with_max_surge(&self, most: usize, desired: usize) -> DaemonSetPlan {
         let mut plan = DaemonSetPlan::default();
-        let (mut candidates, mut on_ineligible_nodes) = (Vec::new(), Vec::new());
-        let (mut surge, mut available) = (0, 0);
+        let mut candidates = Vec::new();
+        let mut on_ineligible_nodes = Vec::new();
+        let mut surge = 0;
+        let mut available = 0;
         for (node, pair) in self.pods_by_node() {
             let Some(NodePods { new, old }) = pair else {
                 surge += 1;

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_keeps_its_time_as_long_as_it_says_the_same() {
+    fn keeps_transition_time_of_an_unchanged_condition() {
         let condition =
             |status, reason: &str, second| new(PROGRESSING, status, reason, String::new(), at(second));
         let mut list = vec![

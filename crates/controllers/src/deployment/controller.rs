@@ -114,11 +114,11 @@ impl DeploymentController {
         }
         if let Some(rollback) = &plan.rollback {
             let object_ref = deployment_ref(deployment);
-            let made: WrittenObject = self
+            let written: WrittenObject = self
                 .writer
                 .update_with_json_patch(object_ref, &rollback.steps)
                 .await?;
-            request.wrote_at(&self.deployments, &made.metadata.resource_version);
+            request.wrote_at(&self.deployments, &written.metadata.resource_version);
             let kind = if rollback.is_warning {
                 Kind::Warning
             } else {
@@ -154,8 +154,8 @@ impl DeploymentController {
             .create::<WrittenObject>(&REPLICA_SETS, namespace, &creation.body)
             .await;
         let error = match created {
-            Ok(made) => {
-                request.wrote_at(&self.sets, &made.metadata.resource_version);
+            Ok(written) => {
+                request.wrote_at(&self.sets, &written.metadata.resource_version);
                 if creation.replicas > 0 {
                     self.record_scaling_event(deployment, &creation.name, (0, creation.replicas));
                 }
@@ -241,8 +241,8 @@ impl DeploymentController {
     ) -> kube::Result<()> {
         let meta = &change.set.metadata;
         let object_ref = ObjectRef::new(&REPLICA_SETS, &meta.namespace, &meta.name);
-        let made: WrittenObject = self.writer.merge_patch(object_ref, &change.patch).await?;
-        request.wrote_at(&self.sets, &made.metadata.resource_version);
+        let written: WrittenObject = self.writer.merge_patch(object_ref, &change.patch).await?;
+        request.wrote_at(&self.sets, &written.metadata.resource_version);
         if let Some(scaled) = change.scaled {
             self.record_scaling_event(deployment, &meta.name, scaled);
         }
@@ -273,8 +273,8 @@ impl DeploymentController {
             .update_with_merge::<WrittenObject>(deployment_ref(deployment).subresource("status"), patch)
             .await
         {
-            Ok(made) => {
-                request.wrote_at(&self.deployments, &made.metadata.resource_version);
+            Ok(written) => {
+                request.wrote_at(&self.deployments, &written.metadata.resource_version);
                 self.status_throttle.wrote(&request.key);
                 Ok(())
             }

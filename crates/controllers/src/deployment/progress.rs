@@ -150,7 +150,8 @@ pub(super) fn rollout_status(
         None => condition::remove_condition(&mut status.conditions, PROGRESSING),
         Some(_) if was_complete => {}
         Some(deadline) => {
-            let (complete, progressed) = (is_complete(deployment, &status), has_progressed(before, &status));
+            let complete = is_complete(deployment, &status);
+            let progressed = has_progressed(before, &status);
             let conditions = &mut status.conditions;
             if complete {
                 let message = format!("{subject} has successfully progressed.");

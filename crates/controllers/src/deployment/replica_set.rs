@@ -59,7 +59,7 @@ pub(super) fn is_not_copied(annotation: &str) -> bool {
     .contains(&annotation)
 }
 
-// --- Set ---
+// --- DesiredReplicaSet ---
 
 impl DesiredReplicaSet {
     /// From an existing ReplicaSet.
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_set_has_the_annotations_of_its_deployment_and_the_greatest_revision() {
+    fn new_replica_set_gets_annotations_and_highest_revision() {
         let deployment = deployment(&json!({"cause": "edit", REVISION: "9", ROLLBACK_TO: "1"}));
         let mut first = set(&json!({"own": "x"}));
         first.set_new_replica_set_annotations(&deployment, 3);
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_revision_that_is_not_a_number_is_left_alone() {
+    fn keeps_a_revision_that_is_not_a_number() {
         let mut odd = set(&json!({REVISION: "many"}));
         odd.set_new_replica_set_annotations(&deployment(&json!({"cause": "edit"})), 3);
         assert_eq!(annotations(&odd), json!({REVISION: "many"}));
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_history_loses_its_oldest_revisions() {
+    fn truncates_a_long_revision_history() {
         let long = (1000..1400)
             .map(|revision| revision.to_string())
             .collect::<Vec<_>>()
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_differs_is_written() {
+    fn writes_only_differences() {
         let mut set = set(&json!({"a": "1"}));
         assert!(set.update_replica_set().is_none());
         set.replicas = 4;
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_in_annotations_are_plain_numbers() {
+    fn parses_replica_annotations_strictly() {
         let read = |text: &str| set(&json!({DESIRED_REPLICAS: text})).desired();
         assert_eq!(
             [read("3"), read("-3"), read("+3"), read("x"), read("4294967296")],

@@ -105,7 +105,8 @@ impl Rollout<'_> {
     }
 
     fn set_replicas_annotations(&mut self, set: usize) {
-        let (wanted, most) = (self.desired_replicas(), self.max_replicas());
+        let wanted = self.desired_replicas();
+        let most = self.max_replicas();
         self.sets[set].set_replicas_annotations(wanted, most);
     }
 
@@ -115,11 +116,11 @@ impl Rollout<'_> {
         match self.deployment.spec.strategy.kind {
             StrategyKind::Recreate => self.desired_replicas(),
             StrategyKind::RollingUpdate => {
-                let room = self.max_replicas() - self.total();
-                if room <= 0 {
+                let capacity = self.max_replicas() - self.total();
+                if capacity <= 0 {
                     replicas
                 } else {
-                    replicas + room.min(self.desired_replicas() - replicas)
+                    replicas + capacity.min(self.desired_replicas() - replicas)
                 }
             }
         }
@@ -140,12 +141,12 @@ impl Rollout<'_> {
     pub(super) fn roll(&mut self) {
         let Some(new) = self.new else { return };
         let replicas = self.sets[new].replicas;
-        let room = if replicas > self.desired_replicas() {
+        let capacity = if replicas > self.desired_replicas() {
             self.desired_replicas()
         } else {
             self.new_replicas(replicas)
         };
-        self.scale_to(new, room);
+        self.scale_to(new, capacity);
         self.scale_down_old(new);
     }
 
@@ -350,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_are_rounded_and_never_both_zero() {
+    fn resolves_fenceposts() {
         let cases = [
             (json!(1), json!(1), 10, (1, 1)),
             (json!("25%"), json!("25%"), 10, (3, 2)),
@@ -368,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rolling_update_goes_as_far_as_its_bounds_let_it() {
+    fn rolling_update_respects_surge_and_unavailable() {
         let cases = [
             // (wanted, surge, unavailable), sets before, sets after
             ((10, 3, 2), vec![(10, 10), (0, 0)], vec![8, 3]),
@@ -400,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rolling_update_ends_and_never_breaks_its_bounds() {
+    fn rolling_update_terminates_within_bounds() {
         for wanted in 1..12 {
             for (surge, unavailable) in [(0, 1), (1, 0), (2, 3), (5, 5)] {
                 let deployment = deployment(wanted, &json!(surge), &json!(unavailable));
@@ -428,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deployment_that_is_scaled_keeps_its_proportions() {
+    fn scales_proportionally() {
         let cases = [
             // wanted, surge, (desired, most) before, sets, expected; the last set is new
             (20, 3, (10, 13), vec![(8, 8), (5, 0)], vec![14, 9]),
@@ -453,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_that_is_not_the_one_written_down_means_scaled() {
+    fn detects_scaling_events() {
         let deployment = deployment(10, &json!(0), &json!(1));
         assert!(!rollout(&deployment, &[(5, 5), (0, 0)], Some((10, 10))).is_scaling_event());
         assert!(rollout(&deployment, &[(5, 5), (0, 0)], Some((9, 9))).is_scaling_event());

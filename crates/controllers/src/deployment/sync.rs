@@ -115,7 +115,7 @@ impl<'d> SyncPlanner<'d> {
 
     fn work(&mut self, has_pods: impl Fn(&ReplicaSet) -> bool) -> serde_json::Result<()> {
         let deployment = self.rollout.deployment;
-        if deployment.metadata.is_going() {
+        if deployment.metadata.is_terminating() {
             self.set_new_replica_set_annotations();
             self.calculate_status();
             return Ok(());
@@ -209,7 +209,8 @@ impl<'d> SyncPlanner<'d> {
     /// Copies the Deployment's annotations and the newest revision to the new ReplicaSet, and its revision to the Deployment.
     // upstream: pkg/controller/deployment/util/deployment_util.go SetNewReplicaSetAnnotations
     fn set_new_replica_set_annotations(&mut self) {
-        let (deployment, revision) = (self.rollout.deployment, self.next_revision());
+        let deployment = self.rollout.deployment;
+        let revision = self.next_revision();
         let Some(new) = self.rollout.new else { return };
         let set = &mut self.rollout.sets[new];
         set.set_new_replica_set_annotations(deployment, revision);
@@ -247,7 +248,8 @@ impl<'d> SyncPlanner<'d> {
         if self.rollout.new.is_some() {
             return Ok(());
         }
-        let (deployment, revision) = (self.rollout.deployment, self.next_revision());
+        let deployment = self.rollout.deployment;
+        let revision = self.next_revision();
         let hash = deployment.spec.template.hash(deployment.status.collision_count)?;
         let name = replica_set_name(&deployment.metadata.name, &hash);
         let mut set = DesiredReplicaSet::new(&name, deployment);
@@ -282,7 +284,7 @@ impl<'d> SyncPlanner<'d> {
             .rollout
             .old()
             .filter_map(|old| Some((sets[old].revision(), &sets[old], sets[old].observed.as_ref()?)))
-            .filter(|(_, _, observed)| !observed.metadata.is_going())
+            .filter(|(_, _, observed)| !observed.metadata.is_terminating())
             .collect();
         old.sort_by_key(|(revision, set, _)| (revision.unwrap_or(0), set.created, &set.name));
         let spare = old.len().saturating_sub(usize::try_from(limit).unwrap_or(0));

@@ -58,7 +58,8 @@ impl Reconciler for DisruptionController {
             EventMessage::warning("NotDeleted", message)
                 .record(&self.recorder, &pod.metadata.reference(&PODS));
         }
-        let (healthy, next) = (disrupted_pods.healthy(&pods), disrupted_pods.next);
+        let healthy = disrupted_pods.healthy(&pods);
+        let next = disrupted_pods.next;
         let status = pdb_status::status(&budget, expected_pod_count, disrupted_pods.pending, healthy, now);
         self.write_status(&request, &budget, &status).await?;
         Ok(next.map_or(Outcome::Done, Outcome::After))
@@ -134,8 +135,8 @@ impl DisruptionController {
             .update_with_merge::<WrittenObject>(object_ref, &patch)
             .await
         {
-            Ok(made) => {
-                request.wrote_at(&self.budgets, &made.metadata.resource_version);
+            Ok(written) => {
+                request.wrote_at(&self.budgets, &written.metadata.resource_version);
                 Ok(())
             }
             // The budget was deleted; there is no status to write.
@@ -144,8 +145,8 @@ impl DisruptionController {
         }
     }
 
-    fn record_event(&self, budget: &PodDisruptionBudget, news: &EventMessage) {
-        news.record(
+    fn record_event(&self, budget: &PodDisruptionBudget, event: &EventMessage) {
+        event.record(
             &self.recorder,
             &budget.metadata.reference(&POD_DISRUPTION_BUDGETS),
         );

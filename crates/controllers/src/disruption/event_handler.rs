@@ -13,7 +13,7 @@ pub(super) struct PodEventHandler {
     pub(super) recorder: Recorder,
 }
 
-// --- Wake ---
+// --- PodEventHandler ---
 
 impl PodEventHandler {
     /// The budgets to sync.
@@ -43,7 +43,8 @@ impl PodEventHandler {
 
     /// A pod with several budgets cannot be evicted.
     fn record_event(&self, pod: &Pod, first: &Key) {
-        let (namespace, name) = (&pod.metadata.namespace, &pod.metadata.name);
+        let namespace = &pod.metadata.namespace;
+        let name = &pod.metadata.name;
         let message = format!(
             "Pod {namespace:?}/{name:?} matches multiple PodDisruptionBudgets.  Chose {:?} arbitrarily.",
             first.name()
@@ -55,7 +56,7 @@ impl PodEventHandler {
 
 /// Whether a pod change can change the status of a budget.
 fn matters(old: &Pod, new: &Pod) -> bool {
-    let state = |pod: &Pod| (pod.is_ready(), pod.metadata.is_going());
+    let state = |pod: &Pod| (pod.is_ready(), pod.metadata.is_terminating());
     state(old) != state(new)
         || old.metadata.uid != new.metadata.uid
         || old.metadata.labels != new.metadata.labels

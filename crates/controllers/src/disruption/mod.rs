@@ -15,11 +15,10 @@ use crate::{
     resource::{DEPLOYMENTS, POD_DISRUPTION_BUDGETS, REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS},
 };
 
+// upstream: pkg/controller/disruption/disruption.go NewDisruptionController
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
-    let (budgets, pods) = (
-        context.informer::<PodDisruptionBudget>(&POD_DISRUPTION_BUDGETS),
-        context.pods(),
-    );
+    let budgets = context.informer::<PodDisruptionBudget>(&POD_DISRUPTION_BUDGETS);
+    let pods = context.pods();
     let controllers = context.informer(&REPLICATION_CONTROLLERS);
     let sets = context.informer(&REPLICA_SETS);
     let deployments = context.informer(&DEPLOYMENTS);

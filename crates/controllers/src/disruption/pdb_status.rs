@@ -38,7 +38,7 @@ pub(super) struct DisruptedPods {
     pub(super) next: Option<Duration>,
 }
 
-// --- Demand ---
+// --- ExpectedPodCount ---
 
 impl ExpectedPodCount {
     /// Whether it depends on the scale of the pods' controllers.
@@ -68,14 +68,14 @@ impl ExpectedPodCount {
     }
 }
 
-// --- Evictions ---
+// --- DisruptedPods ---
 
 impl DisruptedPods {
     /// Checks pods with a granted eviction.
     // upstream: pkg/controller/disruption/disruption.go buildDisruptedPodMap
     pub(super) fn new(status: &PodDisruptionBudgetStatus, pods: &[Arc<Pod>], now: Timestamp) -> Self {
         let mut disrupted_pods = DisruptedPods::default();
-        for pod in pods.iter().filter(|pod| !pod.metadata.is_going()) {
+        for pod in pods.iter().filter(|pod| !pod.metadata.is_terminating()) {
             let Some(allowed) = status.disrupted_pods.get(&pod.metadata.name) else {
                 continue;
             };
@@ -97,7 +97,7 @@ impl DisruptedPods {
     // upstream: pkg/controller/disruption/disruption.go countHealthyPods
     pub(super) fn healthy(&self, pods: &[Arc<Pod>]) -> i32 {
         let stays = |pod: &&Arc<Pod>| {
-            !pod.metadata.is_going() && !self.pending.contains_key(&pod.metadata.name) && pod.is_ready()
+            !pod.metadata.is_terminating() && !self.pending.contains_key(&pod.metadata.name) && pod.is_ready()
         };
         i32::try_from(pods.iter().filter(stays).count()).unwrap_or(i32::MAX)
     }
@@ -205,16 +205,16 @@ pub(super) fn status_patch(
         written["message"] = json!(condition.message);
         written
     });
-    let gone = old
+    let deleted = old
         .disrupted_pods
         .keys()
         .filter(|pod| !status.disrupted_pods.contains_key(*pod));
-    let gone = gone.map(|pod| (pod.to_string(), Value::Null));
+    let deleted = deleted.map(|pod| (pod.to_string(), Value::Null));
     let pending = status
         .disrupted_pods
         .iter()
         .map(|(pod, time)| (pod.to_string(), json!(time)));
-    let disrupted: serde_json::Map<_, _> = gone.chain(pending).collect();
+    let disrupted: serde_json::Map<_, _> = deleted.chain(pending).collect();
     let disrupted = if status.disrupted_pods.is_empty() {
         Value::Null
     } else {
@@ -263,7 +263,8 @@ pub(super) fn format_selector(text: &str) -> String {
         let values = values.join(" ");
         format!("LabelSelectorRequirement{{Key:{key},Operator:{operator},Values:[{values}],}},")
     });
-    let (labels, expressions) = (labels.concat(), expressions.collect::<Vec<_>>().concat());
+    let labels = labels.concat();
+    let expressions = expressions.collect::<Vec<_>>().concat();
     format!(
         "&LabelSelector{{MatchLabels:map[string]string{{{labels}}},MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
     )
@@ -280,8 +281,8 @@ mod tests {
         serde_json::from_value(budget).unwrap()
     }
 
-    fn pod(name: &str, is_ready: bool, is_going: bool) -> Arc<Pod> {
-        let time = is_going.then_some("2026-01-01T00:00:00Z");
+    fn pod(name: &str, is_ready: bool, is_terminating: bool) -> Arc<Pod> {
+        let time = is_terminating.then_some("2026-01-01T00:00:00Z");
         let ready = if is_ready { "True" } else { "False" };
         let status = json!({"conditions": [{"type": "Ready", "status": ready}]});
         let pod = json!({"metadata": {"name": name, "deletionTimestamp": time}, "status": status});
@@ -293,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_demands_numbers_or_parts() {
+    fn computes_expected_pod_count() {
         for (spec, pods, scale, expected, healthy) in [
             (json!({"minAvailable": 2}), 3, 9, 3, 2),
             (json!({"minAvailable": "50%"}), 3, 5, 5, 3),
@@ -313,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_whose_eviction_was_allowed_are_not_healthy_until_it_has_failed() {
+    fn excludes_disrupted_pods_from_healthy() {
         let evicted = json!({"disruptedPods": {"a": "2026-01-01T00:00:00Z", "b": "2026-01-01T00:01:00Z",
             "c": "2026-01-01T00:01:00Z", "gone": "2026-01-01T00:01:00Z"}});
         let status = budget(json!({}), evicted).status;
@@ -341,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_more_than_demanded_may_be_missed() {
+    fn computes_disruptions_allowed() {
         for (expected, healthy, demanded, allowed, reason) in [
             (3, 3, 2, 1, "SufficientPods"),
             (3, 1, 2, 0, "InsufficientPods"),
@@ -362,12 +363,12 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_keeps_its_time_while_it_holds() {
+    fn keeps_condition_transition_time() {
         let before = json!({"observedGeneration": 1, "conditions": [{"type": DISRUPTION_ALLOWED, "status": "False",
             "reason": "InsufficientPods", "message": "", "observedGeneration": 1, "lastTransitionTime": "2026-01-01T00:00:00Z"}]});
         let budget = budget(json!({}), before);
-        let told = fail_safe_status(&budget, "no scale", at("01:00"));
-        let condition = &told.conditions[0];
+        let reported = fail_safe_status(&budget, "no scale", at("01:00"));
+        let condition = &reported.conditions[0];
         assert_eq!(
             (&*condition.reason, &*condition.message),
             ("SyncFailed", "no scale")
@@ -376,24 +377,24 @@ mod tests {
         assert_eq!(
             fail_safe_status(
                 &PodDisruptionBudget {
-                    status: told.clone(),
+                    status: reported.clone(),
                     ..budget.clone()
                 },
                 "no scale",
                 at("02:00")
             ),
-            told
+            reported
         );
         let expected_pod_count = ExpectedPodCount {
             expected: 1,
             healthy: 0,
         };
-        let told = status(&budget, expected_pod_count, BTreeMap::new(), 1, at("01:00"));
-        assert_eq!(told.conditions[0].last_transition_time, Some(at("01:00")));
+        let reported = status(&budget, expected_pod_count, BTreeMap::new(), 1, at("01:00"));
+        assert_eq!(reported.conditions[0].last_transition_time, Some(at("01:00")));
     }
 
     #[test]
-    fn a_selector_is_told_in_words() {
+    fn formats_selectors_like_go() {
         let text = r#"{"matchLabels":{"app":"a","b":"c"},"matchExpressions":[{"key":"k","operator":"In","values":["x","y"]}]}"#;
         let message = "&LabelSelector{MatchLabels:map[string]string{app: a,b: c,},\
             MatchExpressions:[]LabelSelectorRequirement{LabelSelectorRequirement{Key:k,Operator:In,Values:[x y],},},}";

@@ -68,7 +68,7 @@ struct ApiResourceEntry {
     namespaced: bool,
 }
 
-// --- Scales ---
+// --- ScaleFinder ---
 
 impl ScaleFinder {
     /// The total scale of the controllers of these pods.

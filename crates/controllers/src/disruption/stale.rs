@@ -95,7 +95,7 @@ impl Reconciler for StalePodDisruptionController {
             .strategic_merge_patch::<WrittenObject>(object_ref, &patch)
             .await
         {
-            Ok(made) => request.wrote_at(&self.pods, &made.metadata.resource_version),
+            Ok(written) => request.wrote_at(&self.pods, &written.metadata.resource_version),
             Err(error) if has_status_code(&error, 404) => {}
             Err(error) => return Err(error.into()),
         }
@@ -108,10 +108,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_may_be_said_for_two_minutes() {
-        let pod = |phase: &str, status: &str, reason: &str, going: Option<&str>| {
+    fn disruption_target_is_stale_after_two_minutes() {
+        let pod = |phase: &str, status: &str, reason: &str, terminating: Option<&str>| {
             let condition = json!({"type": DISRUPTION_TARGET, "status": status, "reason": reason, "lastTransitionTime": "2026-01-01T00:00:00Z"});
-            let pod = json!({"metadata": {"deletionTimestamp": going}, "status": {"phase": phase, "conditions": [condition]}});
+            let pod = json!({"metadata": {"deletionTimestamp": terminating}, "status": {"phase": phase, "conditions": [condition]}});
             serde_json::from_value::<Pod>(pod).unwrap()
         };
         let now = "2026-01-01T00:00:30Z".parse().unwrap();

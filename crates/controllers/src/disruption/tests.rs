@@ -49,10 +49,10 @@ fn owner(
     owned["metadata"]["labels"] = json!({});
     owned["spec"] = json!({"replicas": replicas, "selector": {}, "template": {}, "serviceName": ""});
     owned["status"] = json!({});
-    let mut made = cluster.put(resource, owned);
-    made["apiVersion"] = json!(resource.api_version());
-    made["kind"] = json!(resource.kind);
-    made
+    let mut written = cluster.put(resource, owned);
+    written["apiVersion"] = json!(resource.api_version());
+    written["kind"] = json!(resource.kind);
+    written
 }
 
 /// How many are healthy, demanded, expected and may be missed, and why.
@@ -98,10 +98,8 @@ const STORY: Scenario = Scenario {
         }
     },
     end: |cluster| {
-        let (least, most) = (
-            reported_status(cluster, "least")?,
-            reported_status(cluster, "most")?,
-        );
+        let least = reported_status(cluster, "least")?;
+        let most = reported_status(cluster, "most")?;
         let is_done =
             reports_counts(cluster, "least", [2, 2, 2, 0]).and(reports_counts(cluster, "most", [2, 2, 4, 0]));
         is_done.map(|()| json!([least, most]))
@@ -109,20 +107,20 @@ const STORY: Scenario = Scenario {
 };
 
 #[tokio::test(start_paused = true)]
-async fn budgets_follow_their_pods() {
+async fn updates_budgets_with_their_pods() {
     let (end, writes) = STORY.run().await;
     assert_eq!(end[0]["reason"], "InsufficientPods");
     assert_eq!(writes, 4);
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_crashes_budgets_follow_their_pods() {
+async fn updates_budgets_despite_crashes() {
     STORY.survives_crashes().await;
     STORY.survives_copies().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn owners_of_any_kind_say_how_many_pods_there_are_to_be() {
+async fn uses_scale_of_any_kind() {
     let cluster = TestCluster::new();
     let kind = ApiResource {
         group: "example.com".into(),
@@ -150,7 +148,7 @@ async fn owners_of_any_kind_say_how_many_pods_there_are_to_be() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_allowed_while_nobody_knows_better() {
+async fn fails_safe_without_scale() {
     let cluster = TestCluster::new();
     let mut ship =
         json!({"apiVersion": "example.com/v1", "kind": "Ship", "metadata": {"name": "s", "uid": "u"}});
@@ -197,7 +195,7 @@ async fn nothing_is_allowed_while_nobody_knows_better() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_eviction_that_does_not_happen_is_forgotten() {
+async fn drops_disrupted_pods_after_timeout() {
     let cluster = TestCluster::new();
     cluster.put(&PODS, pod("a", "web", None));
     cluster.put(&PODS, pod("b", "web", None));
@@ -226,7 +224,7 @@ async fn an_eviction_that_does_not_happen_is_forgotten() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_disruption_that_does_not_happen_is_taken_back() {
+async fn removes_stale_disruption_target() {
     let cluster = TestCluster::new();
     let mut target = pod("a", "web", None);
     let condition = json!({"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "m",

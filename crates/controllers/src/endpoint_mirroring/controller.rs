@@ -52,12 +52,13 @@ impl Reconciler for EndpointSliceMirroringController {
         let is_meant = self.services.get(key).is_some_and(|service| !is_chosen(&service));
         let Some(endpoints) = endpoints.filter(|_| is_meant) else {
             // Slices of deleted Endpoints are identified by name alone.
-            let gone = Endpoints::default();
+            let deleted = Endpoints::default();
             let changes = Changes {
                 delete: slices,
                 ..Changes::default()
             };
-            self.write(&self.slice_writer(&request, &gone), &changes).await?;
+            self.write(&self.slice_writer(&request, &deleted), &changes)
+                .await?;
             return Ok(Outcome::Done);
         };
         let plan = MirroringPlan::new(&endpoints, &slices);
@@ -83,7 +84,8 @@ impl EndpointSliceMirroringController {
 
     // upstream: pkg/controller/endpointslicemirroring/utils.go newEndpointSlice, getEndpointSlicePrefix
     fn slice_writer<'a>(&'a self, request: &'a Request, endpoints: &Endpoints) -> EndpointSliceWriter<'a> {
-        let (namespace, name) = (request.key.namespace(), request.key.name());
+        let namespace = request.key.namespace();
+        let name = request.key.name();
         let dash = if name.len() < MAX_NAME_LENGTH { "-" } else { "" };
         EndpointSliceWriter {
             writer: &self.writer,

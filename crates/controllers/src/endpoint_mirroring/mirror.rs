@@ -54,7 +54,7 @@ pub(super) fn annotations_for(endpoints: &Endpoints) -> Pairs {
     notes
 }
 
-// --- Plan ---
+// --- MirroringPlan ---
 
 impl MirroringPlan {
     // upstream: pkg/controller/endpointslicemirroring/reconciler.go reconcile
@@ -63,12 +63,12 @@ impl MirroringPlan {
         let mut desired = plan.desired(endpoints);
         let mut existing: BTreeMap<SliceKind, Vec<Arc<EndpointSlice>>> = BTreeMap::new();
         for slice in slices {
-            let family = if &*slice.address_type == "IPv6" {
+            let ip_family = if &*slice.address_type == "IPv6" {
                 "IPv6"
             } else {
                 "IPv4"
             };
-            let kind = (family, port_order::slice_ports(slice.ports.clone()));
+            let kind = (ip_family, port_order::slice_ports(slice.ports.clone()));
             existing.entry(kind).or_default().push(Arc::clone(slice));
         }
         for (kind, slices) in existing {
@@ -80,7 +80,7 @@ impl MirroringPlan {
         }
         plan.changes
             .recycle(|slice, desired_slice| slice.address_type == desired_slice.address_type);
-        if endpoints.metadata.is_going() {
+        if endpoints.metadata.is_terminating() {
             plan.changes.create.clear();
         }
         plan
@@ -93,19 +93,19 @@ impl MirroringPlan {
             let ports = port_order::slice_ports(subset.ports.iter().map(slice_port).collect());
             let ready = subset.addresses.iter().map(|address| (address, true));
             let all = ready.chain(subset.not_ready_addresses.iter().map(|address| (address, false)));
-            let mut told = 0;
+            let mut reported = 0;
             for (address, is_ready) in all {
-                if told >= MAX_ADDRESSES_PER_SUBSET {
+                if reported >= MAX_ADDRESSES_PER_SUBSET {
                     self.skipped += 1;
                     continue;
                 }
-                let Some((family, endpoint)) = endpoint(address, is_ready) else {
+                let Some((ip_family, endpoint)) = endpoint(address, is_ready) else {
                     self.invalid += 1;
                     self.skipped += 1;
                     continue;
                 };
-                told += 1;
-                let set = desired.entry((family, ports.clone())).or_default();
+                reported += 1;
+                let set = desired.entry((ip_family, ports.clone())).or_default();
                 set.insert(EndpointKey::of(&endpoint), endpoint);
             }
         }
@@ -121,11 +121,11 @@ impl MirroringPlan {
         slices: &[Arc<EndpointSlice>],
         set: EndpointSet,
     ) {
-        let (family, ports) = kind;
+        let (ip_family, ports) = kind;
         let Some((first, others)) = slices.split_first() else {
             self.changes
                 .create
-                .extend((!set.is_empty()).then(|| desired_slice(family, ports, set)));
+                .extend((!set.is_empty()).then(|| desired_slice(ip_family, ports, set)));
             return;
         };
         if set.is_empty() {
@@ -136,14 +136,14 @@ impl MirroringPlan {
         if !is_up_to_date(endpoints, first, &set) {
             self.changes
                 .update
-                .push((Arc::clone(first), desired_slice(family, ports, set)));
+                .push((Arc::clone(first), desired_slice(ip_family, ports, set)));
         }
     }
 }
 
-fn desired_slice(family: &str, ports: &[SlicePort], set: EndpointSet) -> DesiredSlice {
+fn desired_slice(ip_family: &str, ports: &[SlicePort], set: EndpointSet) -> DesiredSlice {
     DesiredSlice {
-        address_type: family.into(),
+        address_type: ip_family.into(),
         ports: ports.to_vec(),
         endpoints: set.into_values().take(MAX_ADDRESSES_PER_SUBSET).collect(),
     }
@@ -220,13 +220,13 @@ mod tests {
     }
 
     #[test]
-    fn each_subset_is_a_slice_of_each_family() {
-        let told = endpoints(json!([{
+    fn mirrors_each_subset_per_address_type() {
+        let reported = endpoints(json!([{
             "addresses": [{"ip": "10.0.0.1", "nodeName": "n", "hostname": "h"}, {"ip": "fd00::1"}],
             "notReadyAddresses": [{"ip": "10.0.0.2"}, {"ip": "nowhere"}],
             "ports": [{"name": "http", "port": 80, "protocol": "TCP"}],
         }]));
-        let plan = MirroringPlan::new(&told, &[]);
+        let plan = MirroringPlan::new(&reported, &[]);
         let drafts = plan.changes.create.iter().map(|desired_slice| {
             json!([
                 desired_slice.address_type,
@@ -251,35 +251,35 @@ mod tests {
             .changes
             .create
             .iter()
-            .map(|desired_slice| slice(&told, desired_slice))
+            .map(|desired_slice| slice(&reported, desired_slice))
             .collect();
-        assert!(MirroringPlan::new(&told, &slices).changes.is_empty());
+        assert!(MirroringPlan::new(&reported, &slices).changes.is_empty());
     }
 
     #[test]
-    fn a_slice_changes_with_what_it_tells() {
+    fn updates_a_slice_with_its_endpoints() {
         let before = endpoints(json!([{"addresses": [{"ip": "10.0.0.1"}]}]));
         let slices = [slice(
             &before,
             &MirroringPlan::new(&before, &[]).changes.create[0],
         )];
-        let counts = |told: &Endpoints| {
-            let changes = MirroringPlan::new(told, &slices).changes;
+        let counts = |reported: &Endpoints| {
+            let changes = MirroringPlan::new(reported, &slices).changes;
             (changes.create.len(), changes.update.len(), changes.delete.len())
         };
         let mut labelled = before.clone();
         labelled.metadata.labels = StringMap::default();
         let mut noted = before.clone();
         noted.metadata.annotations = StringMap::default();
-        let mut anew = before.clone();
-        anew.metadata.uid = "v".into();
-        for told in [
+        let mut recreated = before.clone();
+        recreated.metadata.uid = "v".into();
+        for reported in [
             labelled,
             noted,
-            anew,
+            recreated,
             endpoints(json!([{"notReadyAddresses": [{"ip": "10.0.0.1"}]}])),
         ] {
-            assert_eq!(counts(&told), (0, 1, 0), "{told:?}");
+            assert_eq!(counts(&reported), (0, 1, 0), "{reported:?}");
         }
         // Other ports: the slice is used for them.
         let ported = endpoints(json!([{"addresses": [{"ip": "10.0.0.1"}], "ports": [{"port": 1}]}]));
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_addresses_are_not_told() {
+    fn skips_addresses_beyond_the_limit() {
         let addresses: Vec<_> = (0..1005)
             .map(|index| json!({"ip": format!("10.0.{}.{}", index / 200, index % 200)}))
             .collect();

@@ -32,7 +32,7 @@ fn endpoints(name: &str, ips: &[&str]) -> Value {
 
 /// The addresses in the slices of each service.
 fn addresses_by_service(cluster: &TestCluster) -> BTreeMap<String, Vec<Vec<String>>> {
-    let mut told: BTreeMap<String, Vec<Vec<String>>> = BTreeMap::new();
+    let mut reported: BTreeMap<String, Vec<Vec<String>>> = BTreeMap::new();
     for slice in cluster.api.list::<EndpointSlice>() {
         let labels = slice.metadata.labels.unwrap_or_default();
         let service = labels
@@ -40,11 +40,12 @@ fn addresses_by_service(cluster: &TestCluster) -> BTreeMap<String, Vec<Vec<Strin
             .cloned()
             .unwrap_or_default();
         let endpoints = slice.endpoints.into_iter().flatten();
-        told.entry(service)
+        reported
+            .entry(service)
             .or_default()
             .push(endpoints.flat_map(|endpoint| endpoint.addresses).collect());
     }
-    told
+    reported
 }
 
 /// One changes, one gets a selector; one has a selector, and one no service.
@@ -64,10 +65,10 @@ const STORY: Scenario = Scenario {
         cluster.put(&ENDPOINTS, skipped);
     },
     play: |cluster| {
-        let told = addresses_by_service(cluster);
+        let reported = addresses_by_service(cluster);
         if ["manual", "later"]
             .iter()
-            .all(|name| told.get(*name).is_some_and(|slices| slices.len() == 2))
+            .all(|name| reported.get(*name).is_some_and(|slices| slices.len() == 2))
         {
             cluster.put(&ENDPOINTS, endpoints("manual", &["10.0.0.2"]));
             cluster.api.edit::<Service>("shop", "later", |service| {
@@ -76,26 +77,27 @@ const STORY: Scenario = Scenario {
         }
     },
     end: |cluster| {
-        let told = addresses_by_service(cluster);
-        (told == [("manual".to_owned(), vec![vec!["10.0.0.2".to_owned()]])].into()).then(|| json!(told))
+        let reported = addresses_by_service(cluster);
+        (reported == [("manual".to_owned(), vec![vec!["10.0.0.2".to_owned()]])].into())
+            .then(|| json!(reported))
     },
 };
 
 #[tokio::test(start_paused = true)]
-async fn slices_tell_what_endpoints_tell() {
+async fn mirrors_endpoints() {
     let (_, writes) = STORY.run().await;
     // Four are made, one changes, three go.
     assert_eq!(writes, 8);
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_crashes_slices_tell_what_endpoints_tell() {
+async fn mirrors_endpoints_despite_crashes() {
     STORY.survives_crashes().await;
     STORY.survives_copies().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slice_says_what_it_tells_of() {
+async fn mirrored_slice_has_labels_and_owner() {
     let cluster = TestCluster::new();
     cluster.put(&SERVICES, service("manual", json!(null)));
     let mut with = endpoints("manual", &["10.0.0.1", "nowhere"]);

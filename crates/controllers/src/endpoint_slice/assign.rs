@@ -47,9 +47,9 @@ pub(super) fn assign_endpoints(
             assignment.changed.push((Arc::clone(slice), kept));
         }
     }
-    let mut take = |room: usize| -> Vec<Endpoint> {
+    let mut take = |capacity: usize| -> Vec<Endpoint> {
         let taken = std::iter::from_fn(|| desired.pop_first());
-        taken.take(room).map(|(_, endpoint)| endpoint).collect()
+        taken.take(capacity).map(|(_, endpoint)| endpoint).collect()
     };
     assignment
         .changed
@@ -95,10 +95,10 @@ fn slice_to_fill(slices: &[Arc<EndpointSlice>], more: usize, most: usize) -> Opt
     if more >= most {
         return None;
     }
-    let room = |slice: &EndpointSlice| most.checked_sub(slice.endpoints.len() + more);
-    let rooms = slices.iter().enumerate();
-    let rooms = rooms.filter_map(|(position, slice)| Some((room(slice)?, position)));
-    rooms.min().map(|(_, position)| position)
+    let capacity = |slice: &EndpointSlice| most.checked_sub(slice.endpoints.len() + more);
+    let capacities = slices.iter().enumerate();
+    let capacities = capacities.filter_map(|(position, slice)| Some((capacity(slice)?, position)));
+    capacities.min().map(|(_, position)| position)
 }
 
 #[cfg(test)]
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn few_slices_change() {
+    fn minimizes_slice_changes() {
         const HALVES: &[(usize, usize)] = &[(0, 50), (50, 100)];
         let none = Vec::new;
         for (slices, desired, expected, what) in [
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outdated_slice_changes_and_is_filled() {
+    fn fills_an_outdated_slice() {
         let slices = [slice(0..10), slice(10..20)];
         let assignment = assign_endpoints(
             &slices,

@@ -121,13 +121,13 @@ impl Reconciler for EndpointSliceController {
             if !changes.is_empty() {
                 self.status_throttle.wrote(key);
             }
-            if let Err(undone) = scribe.write(changes).await {
-                errors.add(undone.message, undone.source);
+            if let Err(write_error) = scribe.write(changes).await {
+                errors.add(write_error.message, write_error.source);
             }
         }
         for slice in &foreign {
-            if let Err(undone) = scribe.delete(slice).await {
-                errors.add(undone.message, undone.source);
+            if let Err(write_error) = scribe.delete(slice).await {
+                errors.add(write_error.message, write_error.source);
             }
         }
         self.metrics.record_slices(key, &slices);
@@ -155,15 +155,19 @@ impl EndpointSliceController {
     /// Records when topology aware hints are enabled, disabled, or impossible.
     // upstream: staging/src/k8s.io/endpointslice/topologycache/topologycache.go AddHints
     fn record_hints_event(&self, service: &Service, plans: &[SlicePlan]) {
-        let (key, about) = (service.key(), service.metadata.reference(&SERVICES));
-        for SlicePlan { family, hinted, .. } in plans {
-            let news = match hinted {
+        let key = service.key();
+        let about = service.metadata.reference(&SERVICES);
+        for SlicePlan {
+            address_type, hinted, ..
+        } in plans
+        {
+            let event = match hinted {
                 Some(Ok(())) => {
                     let is_new = self.hinted().insert(key.clone());
                     is_new.then(|| {
                         EventMessage::normal(
                             ENABLED,
-                            format_with_address_type("Topology Aware Hints has been enabled", family),
+                            format_with_address_type("Topology Aware Hints has been enabled", address_type),
                         )
                     })
                 }
@@ -171,7 +175,7 @@ impl EndpointSliceController {
                     self.hinted().remove(&key);
                     Some(EventMessage::warning(
                         DISABLED,
-                        format_with_address_type(why, family),
+                        format_with_address_type(why, address_type),
                     ))
                 }
                 None => {
@@ -179,19 +183,19 @@ impl EndpointSliceController {
                     was_there.then(|| {
                         EventMessage::warning(
                             DISABLED,
-                            format_with_address_type("Topology Aware Hints has been disabled", family),
+                            format_with_address_type("Topology Aware Hints has been disabled", address_type),
                         )
                     })
                 }
             };
-            if let Some(news) = news {
-                news.record(&self.recorder, &about);
+            if let Some(event) = event {
+                event.record(&self.recorder, &about);
             }
         }
     }
 }
 
-// --- Trouble ---
+// --- SyncErrors ---
 
 impl SyncErrors {
     fn add(&mut self, messages: String, source: kube::Error) {
@@ -201,8 +205,8 @@ impl SyncErrors {
 }
 
 // upstream: staging/src/k8s.io/endpointslice/topologycache/utils.go FormatWithAddressType
-fn format_with_address_type(what: &str, family: &str) -> String {
-    format!("{what}, addressType: {family}")
+fn format_with_address_type(what: &str, address_type: &str) -> String {
+    format!("{what}, addressType: {address_type}")
 }
 
 /// A single message as it is, several as a list.

@@ -23,10 +23,11 @@ pub(super) type ByPorts = BTreeMap<Vec<SlicePort>, EndpointSet>;
 pub(super) fn endpoints<'a>(
     service: &Service,
     pods: &'a [Arc<Pod>],
-    family: &str,
+    address_type: &str,
     node: impl Fn(&str) -> Option<Arc<Node>>,
 ) -> (ByPorts, Vec<&'a Pod>) {
-    let (mut desired, mut skipped_pods) = (ByPorts::new(), Vec::new());
+    let mut desired = ByPorts::new();
+    let mut skipped_pods = Vec::new();
     for pod in pods.iter().filter(|pod| can_serve(pod)) {
         let set = desired
             .entry(port_order::slice_ports(ports(service, pod)))
@@ -36,7 +37,7 @@ pub(super) fn endpoints<'a>(
             skipped_pods.push(&**pod);
             continue;
         }
-        let endpoint = endpoint(service, pod, family, node.as_deref());
+        let endpoint = endpoint(service, pod, address_type, node.as_deref());
         if !endpoint.addresses.is_empty() {
             set.insert(EndpointKey::of(&endpoint), endpoint);
         }
@@ -57,12 +58,13 @@ fn ports(service: &Service, pod: &Pod) -> Vec<SlicePort> {
 }
 
 // upstream: staging/src/k8s.io/endpointslice/utils.go podToEndpoint
-fn endpoint(service: &Service, pod: &Pod, family: &str, node: Option<&Node>) -> Endpoint {
+fn endpoint(service: &Service, pod: &Pod, address_type: &str, node: Option<&Node>) -> Endpoint {
     let meta = &pod.metadata;
-    let (serving, terminating) = (pod.is_ready(), meta.is_going());
+    let serving = pod.is_ready();
+    let terminating = meta.is_terminating();
     // A consumer that reads only `ready` must not send traffic to a terminating pod.
     let ready = service.spec.publish_not_ready_addresses || (serving && !terminating);
-    let own = addresses(pod).filter(|ip| ip.is_ipv6() == (family == "IPv6"));
+    let own = addresses(pod).filter(|ip| ip.is_ipv6() == (address_type == "IPv6"));
     let zone = node.and_then(|node| node.metadata.label(ZONE));
     Endpoint {
         addresses: own.map(|ip| ip.to_string().into()).collect(),
@@ -106,15 +108,15 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_tells_how_its_pod_is() {
-        let going = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
+    fn sets_endpoint_conditions_from_the_pod() {
+        let being_deleted = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
         let not_ready = json!({"status": {"conditions": null}});
         for (more, publishes, conditions) in [
             (json!({}), false, [true, true, false]),
-            (going.clone(), false, [false, true, true]),
+            (being_deleted.clone(), false, [false, true, true]),
             (not_ready.clone(), false, [false, false, false]),
             (not_ready, true, [true, false, false]),
-            (going, true, [true, true, true]),
+            (being_deleted, true, [true, true, true]),
         ] {
             let web = service(json!({"publishNotReadyAddresses": publishes}));
             let (desired, _) = endpoints(&web, &[pod("a", more.clone())], "IPv4", node);
@@ -133,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_with_other_ports_are_in_other_slices() {
+    fn groups_endpoints_by_ports() {
         let web = service(json!({"ports": [{"name": "http", "protocol": "TCP", "targetPort": "http"}]}));
         let port = |number: u16| json!({"spec": {"containers": [{"name": "c", "ports": [{"name": "http", "containerPort": number, "protocol": "TCP"}]}]}});
         let pods = [
@@ -151,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_on_a_node_that_nobody_knows_is_not_told_of_unless_all_are() {
+    fn skips_pods_on_unknown_nodes() {
         let pods = [pod("a", json!({"spec": {"nodeName": "n2"}}))];
         let (desired, skipped_pods) = endpoints(&service(json!({})), &pods, "IPv4", node);
         assert_eq!((desired[&vec![]].len(), skipped_pods.len()), (0, 1));

@@ -25,7 +25,7 @@ pub(super) fn is_automatic(service: &Service) -> bool {
     matches!(mode, Some("Auto" | "auto"))
 }
 
-// --- Preference ---
+// --- TrafficDistribution ---
 
 impl TrafficDistribution {
     /// From a Service.
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_asks_for_what_is_near() {
+    fn reads_traffic_distribution() {
         for (annotations, distribution, expected) in [
             (json!({}), "", TrafficDistribution::None),
             (json!({}), "PreferClose", TrafficDistribution::SameZone),
@@ -110,13 +110,14 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_is_for_its_zone_and_its_node() {
+    fn sets_zone_and_node_hints() {
         let with = |preference: TrafficDistribution, endpoint: &Value| {
             let mut endpoint: Endpoint = serde_json::from_value(endpoint.clone()).unwrap();
             preference.apply(&mut endpoint);
             json!(endpoint)["hints"].clone()
         };
-        let (near, same) = (TrafficDistribution::SameZone, TrafficDistribution::SameNode);
+        let near = TrafficDistribution::SameZone;
+        let same = TrafficDistribution::SameNode;
         let zone = json!([{"name": "z"}]);
         let ready = json!({"conditions": {"ready": true}, "nodeName": "n", "zone": "z"});
         assert_eq!(with(near, &ready), json!({"forZones": zone}));

@@ -81,7 +81,7 @@ struct SliceSizes {
     best: usize,
 }
 
-// --- Figures ---
+// --- EndpointSliceMetrics ---
 
 impl EndpointSliceMetrics {
     pub(super) fn new(metrics: &Metrics) -> Self {
@@ -95,7 +95,9 @@ impl EndpointSliceMetrics {
     pub(super) fn record_sync(&self, service: &Service, plans: &[SlicePlan], is_well: bool) {
         let result = if is_well { "success" } else { "error" };
         self.metrics.count(&SYNCS, &[result], 1);
-        let (mut changed, mut added, mut removed) = (0, 0, 0);
+        let mut changed = 0;
+        let mut added = 0;
+        let mut removed = 0;
         for SlicePlan { changes, .. } in plans {
             for (operation, count) in [
                 ("create", changes.create.len()),
@@ -150,7 +152,8 @@ impl EndpointSliceMetrics {
             Some(sizes) => all.services.insert(service.clone(), sizes),
             None => all.services.remove(service),
         };
-        let (old, new) = (old.unwrap_or_default(), sizes.unwrap_or_default());
+        let old = old.unwrap_or_default();
+        let new = sizes.unwrap_or_default();
         let sum = &mut all.sum;
         sum.endpoints = sum.endpoints + new.endpoints - old.endpoints;
         sum.slices = sum.slices + new.slices - old.slices;

@@ -41,7 +41,7 @@ pub(super) struct ObservedService<'a> {
 /// Changes in one address family.
 #[derive(Debug, Default)]
 pub(super) struct SlicePlan {
-    pub(super) family: Box<str>,
+    pub(super) address_type: Box<str>,
     pub(super) changes: Changes,
     /// Pods that are skipped because their node is unknown, and that node.
     pub(super) skipped_pods: Vec<(Box<str>, Box<str>)>,
@@ -49,7 +49,7 @@ pub(super) struct SlicePlan {
     pub(super) hinted: Option<Result<(), String>>,
 }
 
-// --- Seen ---
+// --- ObservedService ---
 
 impl ObservedService<'_> {
     /// A plan for each address family, and the deletion of slices of other families at the end.
@@ -58,9 +58,12 @@ impl ObservedService<'_> {
         &self,
         node: impl Fn(&str) -> Option<Arc<Node>>,
     ) -> (Vec<SlicePlan>, Vec<Arc<EndpointSlice>>) {
-        let families = self.families();
-        let plans = families.iter().map(|family| self.plan(family, &node)).collect();
-        let is_foreign = |slice: &&Arc<EndpointSlice>| !families.contains(&*slice.address_type);
+        let address_types = self.families();
+        let plans = address_types
+            .iter()
+            .map(|family| self.plan(family, &node))
+            .collect();
+        let is_foreign = |slice: &&Arc<EndpointSlice>| !address_types.contains(&*slice.address_type);
         (plans, self.slices.iter().filter(is_foreign).cloned().collect())
     }
 
@@ -68,10 +71,12 @@ impl ObservedService<'_> {
     // upstream: staging/src/k8s.io/endpointslice/utils.go getAddressTypesForService
     fn families(&self) -> BTreeSet<&str> {
         let spec = &self.service.spec;
-        let told = spec.ip_families.iter().map(|family| &**family);
-        let told: BTreeSet<&str> = told.filter(|family| ["IPv4", "IPv6"].contains(family)).collect();
-        match (told.is_empty(), self.service.has_address()) {
-            (false, _) => told,
+        let reported = spec.ip_families.iter().map(|family| &**family);
+        let reported: BTreeSet<&str> = reported
+            .filter(|family| ["IPv4", "IPv6"].contains(family))
+            .collect();
+        match (reported.is_empty(), self.service.has_address()) {
+            (false, _) => reported,
             (true, true) if spec.cluster_ip.contains(':') => ["IPv6"].into(),
             (true, true) => ["IPv4"].into(),
             (true, false) => ["IPv4", "IPv6"].into(),
@@ -80,7 +85,8 @@ impl ObservedService<'_> {
 
     // upstream: staging/src/k8s.io/endpointslice/reconciler.go reconcileByAddressType
     fn plan(&self, family: &str, node: impl Fn(&str) -> Option<Arc<Node>>) -> SlicePlan {
-        let (service, labels) = (self.service, labels(self.service));
+        let service = self.service;
+        let labels = labels(self.service);
         let (mut desired, skipped_pods) = desired::endpoints(service, self.pods, family, node);
         let existing = self.slices.iter().filter(|slice| &*slice.address_type == family);
         let mut changes = Changes::default();
@@ -125,12 +131,12 @@ impl ObservedService<'_> {
         changes.recycle(|slice, desired_slice| {
             slice.address_type == desired_slice.address_type && is_owned(slice, service)
         });
-        if service.metadata.is_going() {
+        if service.metadata.is_terminating() {
             // The garbage collector deletes slices of a previous Service, and would have to start over.
             changes.create.clear();
         }
         SlicePlan {
-            family: family.into(),
+            address_type: family.into(),
             changes,
             hinted: spread,
             skipped_pods: skipped_pods
@@ -280,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_without_pods_has_one_empty_slice() {
+    fn creates_an_empty_slice_without_pods() {
         let web = web();
         let changes = plan(&web, &[], &[]);
         assert_eq!((changes.create.len(), changes.create[0].endpoints.len()), (1, 0));
@@ -310,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn other_labels_of_the_service_change_its_slices() {
+    fn updates_slice_labels() {
         let mut web = web();
         let changes = plan(&web, &pods(2), &[]);
         let slices = [slice("a", &changes.create[0], &web)];
@@ -322,8 +328,9 @@ mod tests {
     }
 
     #[test]
-    fn slices_of_an_earlier_service_of_that_name_are_deleted_and_not_used() {
-        let (mut web, pods) = (web(), pods(2));
+    fn deletes_slices_of_a_previous_service() {
+        let mut web = web();
+        let pods = pods(2);
         let changes = plan(&web, &pods, &[]);
         let slices = [slice("a", &changes.create[0], &web)];
         web.metadata.uid = "v".into();
@@ -337,8 +344,9 @@ mod tests {
     }
 
     #[test]
-    fn hints_come_and_go_with_the_wish() {
-        let (mut web, pods) = (web(), pods(2));
+    fn adds_and_removes_hints() {
+        let mut web = web();
+        let pods = pods(2);
         let plain = slice("a", &plan(&web, &pods, &[]).create[0], &web);
         web.spec.traffic_distribution = "PreferClose".into();
         let changes = plan(&web, &pods, &[plain]);
@@ -353,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn each_family_has_slices_of_its_own() {
+    fn creates_slices_per_address_type() {
         let dual = service(json!({"clusterIP": "None", "ipFamilies": ["IPv6", "IPv4"]}));
         let foreign = slice(
             "a",
@@ -384,8 +392,9 @@ mod tests {
         mut slices: Vec<Arc<EndpointSlice>>,
         changes: Changes,
     ) -> Vec<Arc<EndpointSlice>> {
-        let (gone, updated) = (changes.delete, changes.update);
-        slices.retain(|slice| !gone.iter().any(|gone| Arc::ptr_eq(gone, slice)));
+        let deleted = changes.delete;
+        let updated = changes.update;
+        slices.retain(|slice| !deleted.iter().any(|deleted| Arc::ptr_eq(deleted, slice)));
         for (old, desired_slice) in updated {
             let known = slices.iter_mut().find(|slice| Arc::ptr_eq(slice, &old)).unwrap();
             *known = slice(&old.metadata.name, &desired_slice, service);
@@ -397,8 +406,9 @@ mod tests {
     }
 
     #[test]
-    fn whatever_happens_each_endpoint_is_in_one_slice() {
-        let (web, all) = (web(), pods(600));
+    fn every_endpoint_is_in_exactly_one_slice() {
+        let web = web();
+        let all = pods(600);
         let mut slices = Vec::new();
         let mut seed: u64 = 7;
         let mut below = |bound: usize| {
@@ -408,7 +418,8 @@ mod tests {
             usize::try_from(seed >> 33).unwrap() % bound
         };
         for round in 0..60 {
-            let (skip, take) = (below(600), below(600));
+            let skip = below(600);
+            let take = below(600);
             let now: Vec<_> = all.iter().skip(skip).take(take).cloned().collect();
             let changes = plan(&web, &now, &slices);
             assert!(
@@ -416,12 +427,12 @@ mod tests {
                 "round {round}"
             );
             slices = changed(&web, slices, changes);
-            let told = slices.iter().flat_map(|slice| &slice.endpoints);
-            let mut told: Vec<_> = told.map(|one| one.target_ref.clone().unwrap().name).collect();
-            told.sort();
+            let reported = slices.iter().flat_map(|slice| &slice.endpoints);
+            let mut reported: Vec<_> = reported.map(|one| one.target_ref.clone().unwrap().name).collect();
+            reported.sort();
             let mut wanted: Vec<_> = now.iter().map(|pod| pod.metadata.name.clone()).collect();
             wanted.sort();
-            assert_eq!(told, wanted, "round {round}");
+            assert_eq!(reported, wanted, "round {round}");
             assert!(
                 slices
                     .iter()

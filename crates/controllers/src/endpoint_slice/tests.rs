@@ -75,7 +75,8 @@ const STORY: Scenario = Scenario {
         }
     },
     end: |cluster| {
-        let (web, empty) = (join_messages(cluster, "web"), join_messages(cluster, "empty"));
+        let web = join_messages(cluster, "web");
+        let empty = join_messages(cluster, "empty");
         let pods = all(&web);
         let is_done = pods.len() == 123 && pods.values().all(|count| *count == 1) && web.len() == 2;
         (is_done && empty.len() == 1)
@@ -84,7 +85,7 @@ const STORY: Scenario = Scenario {
 };
 
 #[tokio::test(start_paused = true)]
-async fn slices_follow_pods() {
+async fn updates_slices_with_pods() {
     let (end, writes) = STORY.run().await;
     assert_eq!(end["empty"], json!([[]]));
     assert_eq!(end["pods"].as_array().map(Vec::len), Some(123));
@@ -93,13 +94,13 @@ async fn slices_follow_pods() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_crashes_slices_follow_pods() {
+async fn updates_slices_despite_crashes() {
     STORY.survives_crashes().await;
     STORY.survives_copies().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slice_says_whose_it_is_and_how_its_endpoints_are() {
+async fn slice_has_owner_labels_and_conditions() {
     let cluster = TestCluster::new();
     cluster.put(
         &NODES,
@@ -142,7 +143,7 @@ async fn a_slice_says_whose_it_is_and_how_its_endpoints_are() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_on_an_unknown_node_is_told_of_when_the_node_is_known() {
+async fn adds_a_pod_when_its_node_appears() {
     let cluster = TestCluster::new();
     cluster.put(&SERVICES, service("web"));
     put_pods(&cluster, "web", 0..1);
@@ -158,7 +159,7 @@ async fn a_pod_on_an_unknown_node_is_told_of_when_the_node_is_known() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_others_do_to_slices_is_undone() {
+async fn reverts_foreign_changes_to_slices() {
     let cluster = TestCluster::new();
     cluster.put(&NODES, json!({"metadata": {"name": "n1"}}));
     cluster.put(&SERVICES, service("web"));

@@ -33,7 +33,7 @@ struct Allocation {
 /// Number of endpoints per zone.
 type Counts = BTreeMap<Box<str>, i128>;
 
-// --- Zones ---
+// --- ZoneCpu ---
 
 impl ZoneCpu {
     /// Zones of all ready nodes; `None` if zone or CPU of one is unknown.
@@ -65,7 +65,8 @@ impl ZoneCpu {
     /// How many of the endpoints each zone gets, or why they cannot be allocated.
     // upstream: staging/src/k8s.io/endpointslice/topologycache/topologycache.go getAllocations
     fn allocate(&self, endpoints: i128) -> Result<BTreeMap<&str, Allocation>, String> {
-        let (whole, count) = (self.endpoint_unit(), self.0.len());
+        let whole = self.endpoint_unit();
+        let count = self.0.len();
         if usize::try_from(endpoints).is_ok_and(|endpoints| endpoints < count) {
             let why = "Insufficient number of endpoints";
             return Err(format!("{why} ({endpoints} endpoints, {count} zones)"));
@@ -201,7 +202,8 @@ fn giving_and_receiving_zones(
         .filter(|(_, parts)| *parts < 0)
         .map(|(zone, parts)| (zone, -parts))
         .collect();
-    let (mut giving, mut receiving) = (Counts::new(), Counts::new());
+    let mut giving = Counts::new();
+    let mut receiving = Counts::new();
     while let Some((gives, more)) = zone_with_most(&mut too_many)
         && let Some((takes, fewer)) = zone_with_most(&mut too_few)
     {
@@ -271,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn zones_use_endpoints_in_proportion_to_their_processors() {
+    fn allocates_endpoints_by_zone_cpu() {
         let even = [("a", "4"), ("b", "4")];
         for (nodes, found, expected) in [
             (&even[..], &["a", "b"][..], &["a", "b"][..]),
@@ -289,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn why_nobody_can_be_told_anything_is_said() {
+    fn reports_why_hints_are_impossible() {
         for (nodes, found, why) in [
             (
                 &[("a", "4")][..],
@@ -328,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_that_are_right_stay_as_they_are() {
+    fn keeps_correct_slices() {
         let zones = ZoneCpu::of(&[node("a", "4"), node("b", "4")]);
         let slice = |zones: &[&str], hints: &[&str]| {
             let mut endpoints = endpoints(zones);

@@ -74,7 +74,7 @@ impl Reconciler for EndpointsController {
         } else {
             annotations.remove(OVER_CAPACITY);
         }
-        let made: kube::Result<WrittenObject> = match &existing {
+        let written: kube::Result<WrittenObject> = match &existing {
             Some(existing) => {
                 let meta = &existing.metadata;
                 let patch = json!({
@@ -102,9 +102,9 @@ impl Reconciler for EndpointsController {
                     .await
             }
         };
-        match made {
-            Ok(made) => {
-                request.wrote_at(&self.endpoints, &made.metadata.resource_version);
+        match written {
+            Ok(written) => {
+                request.wrote_at(&self.endpoints, &written.metadata.resource_version);
                 self.status_throttle.wrote(key);
                 Ok(Outcome::Done)
             }

@@ -26,7 +26,7 @@ pub(super) struct DesiredEndpoints {
     pub(super) is_truncated: bool,
 }
 
-// --- Plan ---
+// --- DesiredEndpoints ---
 
 impl DesiredEndpoints {
     // upstream: pkg/controller/endpoint/endpoints_controller.go syncService
@@ -74,12 +74,13 @@ fn labels(service: &Service) -> BTreeMap<Box<str>, Box<str>> {
 // upstream: pkg/controller/endpoint/endpoints_controller.go addEndpointSubset, endpointPortFromServicePort
 fn subsets_of(service: &Service, pod: &Pod) -> Vec<Subset> {
     let publishes = service.spec.publish_not_ready_addresses;
-    let is_told = can_serve(pod) && (publishes || !pod.metadata.is_going());
-    let Some(address) = is_told.then(|| address_of(service, pod)).flatten() else {
+    let is_reported = can_serve(pod) && (publishes || !pod.metadata.is_terminating());
+    let Some(address) = is_reported.then(|| address_of(service, pod)).flatten() else {
         return Vec::new();
     };
     let subset = |ports| {
-        let (mut ready, mut other) = (Vec::new(), Vec::new());
+        let mut ready = Vec::new();
+        let mut other = Vec::new();
         let list = if publishes || pod.is_ready() {
             &mut ready
         } else {
@@ -112,13 +113,13 @@ fn subsets_of(service: &Service, pod: &Pod) -> Vec<Subset> {
 /// The address of the first IP family of the Service.
 // upstream: pkg/controller/endpoint/endpoints_controller.go podToEndpointAddressForService
 fn address_of(service: &Service, pod: &Pod) -> Option<Address> {
-    let family = match service.spec.ip_families.first() {
-        Some(family) => &**family,
+    let address_type = match service.spec.ip_families.first() {
+        Some(address_type) => &**address_type,
         None if service.spec.cluster_ip.contains(':') => "IPv6",
         None if !service.has_address() && pod.status.ip.contains(':') => "IPv6",
         None => "IPv4",
     };
-    let ip = addresses(pod).find(|ip| ip.is_ipv6() == (family == "IPv6"))?;
+    let ip = addresses(pod).find(|ip| ip.is_ipv6() == (address_type == "IPv6"))?;
     Some(Address {
         ip: ip.to_string().into(),
         hostname: hostname(pod, service).unwrap_or_default().into(),
@@ -138,12 +139,12 @@ fn truncate(subsets: &mut [Subset], most: usize) -> bool {
     if ready + other <= most {
         return false;
     }
-    let (room, total) = if ready > most {
+    let (capacity, total) = if ready > most {
         (most, ready)
     } else {
         (most - ready, other)
     };
-    let mut left = room;
+    let mut left = capacity;
     for subset in subsets {
         let list = if ready > most {
             subset.not_ready_addresses.clear();
@@ -151,7 +152,7 @@ fn truncate(subsets: &mut [Subset], most: usize) -> bool {
         } else {
             &mut subset.not_ready_addresses
         };
-        list.truncate((list.len() * room).div_ceil(total).min(left));
+        list.truncate((list.len() * capacity).div_ceil(total).min(left));
         left -= list.len();
     }
     true
@@ -181,16 +182,16 @@ mod tests {
     }
 
     #[test]
-    fn pods_are_told_with_the_ports_they_have() {
+    fn groups_addresses_by_ports() {
         let web = service(json!({"clusterIP": "10.0.0.1", "ipFamilies": ["IPv4"],
             "ports": [{"name": "http", "protocol": "TCP", "targetPort": 8080}, {"name": "x", "protocol": "TCP", "targetPort": "x"}]}));
         let both = json!([{"ip": "fd00::1"}, {"ip": "10.1.0.1"}]);
         let not_ready = json!({"status": {"conditions": []}});
-        let going = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
+        let terminating = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
         let pods = [
             pod("a", both, json!({})),
             pod("b", json!([{"ip": "10.1.0.2"}]), not_ready),
-            pod("c", json!([{"ip": "10.1.0.3"}]), going),
+            pod("c", json!([{"ip": "10.1.0.3"}]), terminating),
             pod("d", json!([{"ip": "fd00::4"}]), json!({})),
             pod(
                 "e",
@@ -216,18 +217,18 @@ mod tests {
     }
 
     #[test]
-    fn a_service_without_an_address_may_have_no_ports_and_may_tell_of_all() {
+    fn headless_service_may_have_no_ports() {
         let web =
             service(json!({"clusterIP": "None", "ipFamilies": ["IPv6"], "publishNotReadyAddresses": true}));
-        let going =
+        let terminating =
             json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}, "status": {"conditions": []}});
-        let desired = DesiredEndpoints::new(&web, &[pod("a", json!([{"ip": "fd00::1"}]), going)]);
+        let desired = DesiredEndpoints::new(&web, &[pod("a", json!([{"ip": "fd00::1"}]), terminating)]);
         assert_eq!(desired.subsets[0].addresses.len(), 1);
         assert_eq!(desired.labels.get(HEADLESS).map(|value| &**value), Some(""));
     }
 
     #[test]
-    fn too_many_addresses_are_cut_in_proportion() {
+    fn truncates_addresses_proportionally() {
         let list = |count: usize| vec![Address::default(); count];
         let subset = |ready, other| Subset {
             addresses: list(ready),

@@ -24,8 +24,8 @@ const STORY: Scenario = Scenario {
     setup: |cluster| {
         cluster.put(&SERVICES, service("web"));
         cluster.put(&SERVICES, service("old"));
-        let gone = json!({"metadata": {"name": "gone", "namespace": "shop"}});
-        cluster.put(&ENDPOINTS, gone);
+        let deleted = json!({"metadata": {"name": "gone", "namespace": "shop"}});
+        cluster.put(&ENDPOINTS, deleted);
         let lock = json!({"metadata": {"name": "lock", "namespace": "shop",
             "annotations": {"control-plane.alpha.kubernetes.io/leader": "{}"}}});
         cluster.put(&ENDPOINTS, lock);
@@ -65,7 +65,7 @@ const STORY: Scenario = Scenario {
 };
 
 #[tokio::test(start_paused = true)]
-async fn endpoints_follow_pods_and_services() {
+async fn updates_endpoints_with_pods_and_services() {
     let (end, writes) = STORY.run().await;
     let web = json!([["10.1.0.2"], ["10.1.0.3"]]);
     assert_eq!(end, json!({"names": ["lock", "web"], "web": web}));
@@ -73,13 +73,13 @@ async fn endpoints_follow_pods_and_services() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_crashes_endpoints_follow_pods_and_services() {
+async fn updates_endpoints_despite_crashes() {
     STORY.survives_crashes().await;
     STORY.survives_copies().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn endpoints_tell_since_when_and_whose_they_are() {
+async fn endpoints_have_trigger_time_and_labels() {
     let cluster = TestCluster::new();
     cluster.put(&PODS, pod("a", "web", "10.1.0.1"));
     cluster.put(&SERVICES, service("web"));
@@ -90,18 +90,18 @@ async fn endpoints_tell_since_when_and_whose_they_are() {
             json!({"labels": meta.labels, "annotations": meta.annotations.filter(|annotations| !annotations.is_empty())}),
         )
     };
-    let made = eventually(|| async { look(&cluster) }).await;
+    let written = eventually(|| async { look(&cluster) }).await;
     let labels = json!({"team": "a", "endpoints.kubernetes.io/managed-by": "endpoint-controller"});
     let since = |time: &str| json!({"endpoints.kubernetes.io/last-change-trigger-time": time});
     assert_eq!(
-        made,
+        written,
         json!({"labels": labels, "annotations": since("2026-01-01T00:00:30Z")})
     );
     let mut later = pod("b", "web", "10.1.0.2");
     later["status"]["conditions"][0]["lastTransitionTime"] = json!("2026-01-01T00:00:40Z");
     cluster.put(&PODS, later);
     eventually(|| async {
-        look(&cluster).filter(|told| told["annotations"] == since("2026-01-01T00:00:40Z"))
+        look(&cluster).filter(|reported| reported["annotations"] == since("2026-01-01T00:00:40Z"))
     })
     .await;
     // Nothing is known of why others changed them.
@@ -111,13 +111,13 @@ async fn endpoints_tell_since_when_and_whose_they_are() {
     cluster
         .api
         .edit::<Service>("shop", "web", |service| service.metadata.labels = None);
-    eventually(|| async { look(&cluster).filter(|told| told["annotations"].is_null()) }).await;
+    eventually(|| async { look(&cluster).filter(|reported| reported["annotations"].is_null()) }).await;
     cluster.api.remove::<Endpoints>("shop", "web");
     eventually(|| async { look(&cluster) }).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn services_that_choose_no_pods_are_left_alone() {
+async fn ignores_services_without_selector() {
     let cluster = TestCluster::new();
     cluster.put(&PODS, pod("a", "web", "10.1.0.1"));
     let mut manual = service("manual");
@@ -134,7 +134,7 @@ async fn services_that_choose_no_pods_are_left_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn people_are_told_what_cannot_be_written() {
+async fn records_write_failures() {
     let cluster = TestCluster::new();
     cluster.put(&SERVICES, service("web"));
     cluster.api.faults().on(

@@ -59,11 +59,11 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
         context.pods_by_claim(),
     );
     let is_new = |delta: &Delta<Pod>| matches!(delta, Delta::Added { new, .. } if has_ephemeral_volumes(new));
-    let is_gone = |delta: &Delta<PersistentVolumeClaim>| delta.new().is_none();
+    let is_deleted = |delta: &Delta<PersistentVolumeClaim>| delta.new().is_none();
     let runner = context
         .controller(NAME)
         .for_where(&pods, Predicate::new(is_new))
-        .watches_where(&claims, Predicate::new(is_gone), move |delta| {
+        .watches_where(&claims, Predicate::new(is_deleted), move |delta| {
             let meta = &delta.object().metadata;
             let pods = users.get(Key::new(&meta.namespace, &meta.name).as_str());
             let pods = pods.into_iter().filter(|pod| has_ephemeral_volumes(pod));
@@ -75,10 +75,10 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
 }
 
 fn has_ephemeral_volumes(pod: &Pod) -> bool {
-    !pod.metadata.is_going() && pod.spec.volumes.iter().any(Volume::is_ephemeral)
+    !pod.metadata.is_terminating() && pod.spec.volumes.iter().any(Volume::is_ephemeral)
 }
 
-// --- Maker ---
+// --- EphemeralVolumeController ---
 
 impl Reconciler for EphemeralVolumeController {
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {

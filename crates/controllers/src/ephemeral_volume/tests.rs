@@ -70,7 +70,7 @@ const STORY: Scenario = Scenario {
 };
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_gets_the_claims_it_brings_along() {
+async fn creates_claims_for_ephemeral_volumes() {
     let (end, writes) = STORY.run().await;
     let claim = |name: &str, pod: &str, volume: &str| json!([name, {"of": volume}, ["Pod", pod, true], true]);
     let want = [
@@ -83,26 +83,26 @@ async fn a_pod_gets_the_claims_it_brings_along() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_crashes_a_pod_gets_the_claims_it_brings_along() {
+async fn creates_ephemeral_claims_despite_crashes() {
     STORY.survives_crashes().await;
     STORY.survives_copies().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_of_somebody_else_is_told_about() {
+async fn reports_a_foreign_claim() {
     let cluster = TestCluster::new();
     (STORY.setup)(&cluster);
     let _running = cluster.start("one", make);
     tokio::time::sleep(std::time::Duration::from_secs(5)).await;
     let events = cluster.api.list::<Event>();
-    let told = events
+    let reported = events
         .iter()
         .find(|event| event.reason.as_deref() == Some("FailedBinding"))
         .unwrap();
     let want = "ephemeral volume a: PVC shop/late-a was not created for pod shop/late (pod is not owner)";
-    assert_eq!(told.message.as_deref(), Some(want));
+    assert_eq!(reported.message.as_deref(), Some(want));
     assert_eq!(
-        told.source.as_ref().unwrap().component.as_deref(),
+        reported.source.as_ref().unwrap().component.as_deref(),
         Some("ephemeral_volume")
     );
 }

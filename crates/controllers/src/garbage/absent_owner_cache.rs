@@ -19,7 +19,7 @@ pub(super) struct AbsentOwnerCache {
 /// A reference, and the namespace of the object that has it.
 type OwnerKey = (OwnerReference, Box<str>);
 
-// --- Absent ---
+// --- AbsentOwnerCache ---
 
 impl AbsentOwnerCache {
     pub(super) fn has(&self, owner: &OwnerReference, namespace: &str) -> bool {
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_remembered_longest_ago_is_forgotten_first() {
+    fn evicts_the_oldest_entry() {
         let owner = |number: usize| OwnerReference {
             uid: number.to_string().into(),
             ..OwnerReference::default()

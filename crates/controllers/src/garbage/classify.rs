@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_object_goes_when_no_owner_is_left() {
+    fn deletes_an_object_without_owners() {
         use OwnerState::{AbsentOwnerCache, Solid, Waiting};
         let cases: &[(&[OwnerState], bool, &[&str], DeletionDecision)] = &[
             (&[], true, &[], DeletionDecision::Keep),
@@ -109,11 +109,11 @@ mod tests {
                 DeletionDecision::DeleteForeground,
             ),
         ];
-        for (owners, has_dependents, finalizers, verdict) in cases {
+        for (owners, has_dependents, finalizers, decision) in cases {
             let finalizers: Vec<_> = finalizers.iter().map(ToString::to_string).collect();
             assert_eq!(
                 decide_deletion(owners, *has_dependents, &finalizers),
-                *verdict,
+                *decision,
                 "{owners:?}"
             );
         }

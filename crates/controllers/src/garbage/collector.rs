@@ -63,7 +63,7 @@ pub(super) enum ProcessingError {
     Server(#[from] kube::Error),
 }
 
-// --- Collector ---
+// --- WorkProcessor ---
 
 impl WorkProcessor {
     pub(super) fn new(writer: ApiWriter, recorder: Recorder) -> Self {

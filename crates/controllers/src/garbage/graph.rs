@@ -89,11 +89,13 @@ impl Graph {
             self.check_dependents_with_wrong_coordinates(&uid, &node, &mut work);
         }
         let before = std::mem::replace(&mut node.owners, object.metadata.owner_references.clone());
-        let (waited, orphaned) = (node.deleting_dependents, node.orphans_dependents);
+        let waited = node.deleting_dependents;
+        let orphaned = node.orphans_dependents;
         node.is_being_deleted = object.is_going();
         node.deleting_dependents = node.is_being_deleted && object.has(FOREGROUND);
         node.orphans_dependents = node.is_being_deleted && object.has(ORPHAN);
-        let (owners, namespace) = (node.owners.clone(), Arc::clone(&node.object_ref.namespace));
+        let owners = node.owners.clone();
+        let namespace = Arc::clone(&node.object_ref.namespace);
         if node.deleting_dependents && !waited {
             work.extend(node.dependents.iter().cloned().map(Work::AttemptToDelete));
             work.push(Work::AttemptToDelete(Arc::clone(&uid)));
@@ -193,10 +195,10 @@ impl Graph {
         namespace: &Arc<str>,
         work: &mut Vec<Work>,
     ) {
-        let told: Uid = Arc::from(&*owner.uid);
-        let node = self.nodes.entry(Arc::clone(&told)).or_insert_with(|| {
+        let reported: Uid = Arc::from(&*owner.uid);
+        let node = self.nodes.entry(Arc::clone(&reported)).or_insert_with(|| {
             // A virtual node: not observed yet, and possibly absent.
-            work.push(Work::AttemptToDelete(Arc::clone(&told)));
+            work.push(Work::AttemptToDelete(Arc::clone(&reported)));
             Node::new(ObjectRef {
                 api_version: self.texts.share(&*owner.api_version),
                 kind: self.texts.share(&*owner.kind),
@@ -206,7 +208,7 @@ impl Graph {
         });
         node.dependents.insert(Arc::clone(uid));
         if node.is_observed && !node.object_ref.matches_reference(owner, namespace) {
-            node.check_coordinates(&told, uid, namespace, work);
+            node.check_coordinates(&reported, uid, namespace, work);
         }
         if node.deleting_dependents || node.is_absent {
             work.push(Work::AttemptToDelete(Arc::clone(uid)));
@@ -321,10 +323,10 @@ mod tests {
                     "blockOwnerDeletion": owner.ends_with('!')})
             })
             .collect();
-        let going = (!state.is_empty()).then_some("2026-01-01T00:00:00Z");
+        let terminating = (!state.is_empty()).then_some("2026-01-01T00:00:00Z");
         serde_json::from_value(
             serde_json::json!({"metadata": {"name": uid, "namespace": "n", "uid": uid,
-            "ownerReferences": owners, "finalizers": state, "deletionTimestamp": going}}),
+            "ownerReferences": owners, "finalizers": state, "deletionTimestamp": terminating}}),
         )
         .unwrap()
     }
@@ -340,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_that_nobody_has_seen_is_looked_for_once() {
+    fn looks_up_an_unobserved_owner_once() {
         let mut graph = Graph::default();
         assert_eq!(
             observe(&mut graph, "a", &["owner"], &[]),
@@ -351,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn when_an_owner_goes_its_dependents_are_judged() {
+    fn checks_dependents_of_a_deleted_owner() {
         let mut graph = Graph::default();
         observe(&mut graph, "owner", &[], &[]);
         observe(&mut graph, "a", &["owner"], &[]);
@@ -361,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_that_waits_is_judged_when_what_held_it_goes_or_lets_go() {
+    fn checks_an_owner_in_foreground_deletion_when_unblocked() {
         let mut graph = Graph::default();
         observe(&mut graph, "owner", &[], &[]);
         observe(&mut graph, "a", &["owner!"], &[]);
@@ -384,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dependent_that_comes_while_its_owner_waits_is_judged() {
+    fn checks_a_new_dependent_of_an_owner_in_foreground_deletion() {
         let mut graph = Graph::default();
         observe(&mut graph, "owner", &[], &["foregroundDeletion"]);
         assert_eq!(
@@ -394,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_that_is_to_leave_orphans_is_worked_on_once() {
+    fn orphans_dependents_once() {
         let mut graph = Graph::default();
         observe(&mut graph, "owner", &[], &[]);
         observe(&mut graph, "a", &["owner"], &[]);
@@ -404,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_that_lies_about_its_owner_is_judged() {
+    fn checks_references_with_wrong_coordinates() {
         let mut graph = Graph::default();
         observe(&mut graph, "owner", &[], &[]);
         let mut liar = object("liar", &["owner"], &[]);
@@ -425,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn who_names_an_owner_that_was_looked_for_in_vain_is_judged() {
+    fn checks_references_to_absent_owners() {
         let mut graph = Graph::default();
         observe(&mut graph, "a", &["owner"], &[]);
         assert_eq!(graph.remove("owner"), attempt_to_delete(&["a"]));
@@ -438,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn bonds_follow_the_references() {
+    fn edges_follow_owner_references() {
         let mut graph = Graph::default();
         observe(&mut graph, "one", &[], &[]);
         observe(&mut graph, "two", &[], &[]);

@@ -78,7 +78,9 @@ impl Monitors {
         let informer = self
             .informers
             .projected_metadata::<Dependent>(&resource.api_resource(), Scope::default());
-        let (collector, queue, kind) = (Arc::clone(&self.collector), self.queue.clone(), resource.clone());
+        let collector = Arc::clone(&self.collector);
+        let queue = self.queue.clone();
+        let kind = resource.clone();
         let subscription = informer.on_change(move |delta| {
             let work = match delta {
                 Delta::Sync { .. } => return,

@@ -24,7 +24,7 @@ pub(crate) enum LatestRevision {
     Create(i64),
 }
 
-// --- History ---
+// --- RevisionList ---
 
 impl RevisionList {
     /// The revisions of a set with a template. An unreadable revision counts as another template.

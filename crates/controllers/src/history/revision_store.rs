@@ -58,7 +58,7 @@ pub(crate) fn sets_to_sync(resource: &Resource, delta: &Delta<ControllerRevision
     keys
 }
 
-// --- Archive ---
+// --- RevisionStore ---
 
 impl RevisionStore {
     pub(crate) fn new(context: &ControllerContext, resource: &'static Resource) -> Self {
@@ -107,13 +107,13 @@ impl RevisionStore {
                 .revision_body(new, &name, &hash, &annotations)
                 .map_err(kube::Error::SerdeError)?;
             let namespace = &*new.set.namespace;
-            let made = self
+            let written = self
                 .writer
                 .create::<ControllerRevision>(&CONTROLLER_REVISIONS, namespace, &body);
-            match made.await {
-                Ok(made) => {
-                    request.wrote_at(&self.revisions, &made.metadata.resource_version);
-                    return Ok((Arc::new(made), collisions));
+            match written.await {
+                Ok(written) => {
+                    request.wrote_at(&self.revisions, &written.metadata.resource_version);
+                    return Ok((Arc::new(written), collisions));
                 }
                 Err(error) if is_already_exists(&error) => {}
                 Err(error) => return Err(error),
@@ -163,8 +163,8 @@ impl RevisionStore {
     ) -> kube::Result<()> {
         let meta = &revision.metadata;
         patch["metadata"]["resourceVersion"] = json!(meta.resource_version);
-        let made: WrittenObject = self.writer.merge_patch(revision_ref(revision), &patch).await?;
-        request.wrote_at(&self.revisions, &made.metadata.resource_version);
+        let written: WrittenObject = self.writer.merge_patch(revision_ref(revision), &patch).await?;
+        request.wrote_at(&self.revisions, &written.metadata.resource_version);
         Ok(())
     }
 

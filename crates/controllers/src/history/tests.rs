@@ -33,7 +33,7 @@ fn told(newest: &LatestRevision) -> (&str, &str, i64) {
 }
 
 #[test]
-fn the_newest_revision_is_the_one_of_the_template() {
+fn finds_the_revision_of_the_template() {
     let cases: [(&[_], _); 6] = [
         (&[], ("make", "", 1)),
         (&[("a", 1, "one")], ("is", "a", 1)),
@@ -53,7 +53,7 @@ fn the_newest_revision_is_the_one_of_the_template() {
 }
 
 #[test]
-fn doubles_are_the_older_ones_of_the_template() {
+fn finds_duplicate_revisions() {
     let history = history(&[("z", 3, "one"), ("a", 1, "one"), ("b", 2, "two")], "one");
     let names = |revisions: Vec<&Arc<ControllerRevision>>| {
         let names = revisions
@@ -70,20 +70,20 @@ fn doubles_are_the_older_ones_of_the_template() {
 }
 
 #[test]
-fn revisions_beyond_the_limit_go_the_oldest_first_unless_they_live() {
+fn deletes_oldest_unused_revisions_beyond_limit() {
     let all: Vec<_> = (1..=5)
         .map(|number| revision(&format!("r{number}"), number, "x"))
         .collect();
-    let gone = |limit: Option<i32>, live: &str| {
+    let deleted = |limit: Option<i32>, live: &str| {
         let spare = beyond_limit(all.iter(), all.len(), limit, |revision| {
             *revision.metadata.name == *live
         });
         spare.iter().map(|revision| revision.revision).collect::<Vec<_>>()
     };
-    assert_eq!(gone(Some(3), ""), [1, 2]);
-    assert_eq!(gone(Some(3), "r1"), [2, 3]);
-    assert_eq!(gone(Some(5), ""), Vec::<i64>::new());
-    assert_eq!(gone(Some(0), "r5"), [1, 2, 3, 4]);
-    assert_eq!(gone(None, ""), Vec::<i64>::new());
-    assert_eq!(gone(Some(-1), ""), Vec::<i64>::new());
+    assert_eq!(deleted(Some(3), ""), [1, 2]);
+    assert_eq!(deleted(Some(3), "r1"), [2, 3]);
+    assert_eq!(deleted(Some(5), ""), Vec::<i64>::new());
+    assert_eq!(deleted(Some(0), "r5"), [1, 2, 3, 4]);
+    assert_eq!(deleted(None, ""), Vec::<i64>::new());
+    assert_eq!(deleted(Some(-1), ""), Vec::<i64>::new());
 }

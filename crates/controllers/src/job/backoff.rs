@@ -17,7 +17,7 @@ pub(super) struct BackoffRecord {
     pub last: Option<Timestamp>,
 }
 
-// --- Failures ---
+// --- BackoffRecord ---
 
 impl BackoffRecord {
     /// Adds pods that finished since.
@@ -74,8 +74,8 @@ pub(super) fn finish_time(pod: &Pod) -> Timestamp {
     };
     let deleted = || {
         let grace = pod.metadata.deletion_grace_period_seconds.unwrap_or(0);
-        let going = pod.metadata.deletion_timestamp?;
-        Timestamp::new(going.as_second() - grace, going.subsec_nanosecond()).ok()
+        let terminating = pod.metadata.deletion_timestamp?;
+        Timestamp::new(terminating.as_second() - grace, terminating.subsec_nanosecond()).ok()
     };
     let ended = finish_time_from_containers(pod).or_else(unready).or_else(deleted);
     ended.or(pod.metadata.creation_timestamp).unwrap_or_default()
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wait_doubles_from_ten_seconds_to_ten_minutes() {
+    fn backoff_doubles_from_ten_seconds_to_ten_minutes() {
         for (count, wait) in [(0, 0), (1, 10), (2, 20), (3, 40), (6, 320), (7, 600), (60, 600)] {
             let failures = BackoffRecord {
                 count,
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_count_from_the_last_success() {
+    fn counts_failures_since_last_success() {
         let before = BackoffRecord {
             count: 3,
             last: Some(at(10)),
@@ -137,14 +137,15 @@ mod tests {
             (&[20, 12], &[15, 25, 22], 2, Some(25)),
         ] {
             let pods = |seconds: &[i64]| seconds.iter().map(|second| ended(*second)).collect::<Vec<_>>();
-            let (succeeded, failed) = (pods(succeeded), pods(failed));
+            let succeeded = pods(succeeded);
+            let failed = pods(failed);
             let last = last.map(at);
             assert_eq!(before.with(&succeeded, &failed), BackoffRecord { count, last });
         }
     }
 
     #[test]
-    fn a_pod_ended_when_its_last_container_did() {
+    fn finish_time_is_that_of_the_last_container() {
         let done = |name: &str, second: i64| json!({"name": name, "state": {"terminated": {"exitCode": 1, "finishedAt": at(second)}}});
         let running = json!({"name": "c", "state": {"running": {}}});
         let metadata = json!({"creationTimestamp": at(1), "deletionTimestamp": at(40), "deletionGracePeriodSeconds": 30});

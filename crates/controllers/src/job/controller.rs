@@ -66,7 +66,7 @@ struct JobSync<'f> {
     action_label: Mutex<SyncAction>,
 }
 
-// --- Foreman ---
+// --- JobController ---
 
 impl JobController {
     pub(super) fn new(context: &ControllerContext, jobs: Informer<Job>, pods: Informer<Pod>) -> Self {
@@ -116,7 +116,7 @@ impl Reconciler for JobController {
     }
 }
 
-// --- Visit ---
+// --- JobSync ---
 
 impl JobSync<'_> {
     async fn run(&self) -> Result<Outcome, Error> {
@@ -175,12 +175,12 @@ impl JobSync<'_> {
         let pods = parent
             .claim(writer, pods_by_owner.children(&metadata.uid), matches)
             .await?;
-        if metadata.is_going() {
+        if metadata.is_terminating() {
             return Ok(pods);
         }
         let orphans = pods_by_owner.orphans(&metadata.namespace).into_iter();
         let orphans: Vec<_> = orphans
-            .filter(|pod| matches(pod) && !pod.metadata.is_going())
+            .filter(|pod| matches(pod) && !pod.metadata.is_terminating())
             .collect();
         if orphans.is_empty() || !parent.is_there(writer).await? {
             return Ok(pods);
@@ -201,7 +201,8 @@ impl JobSync<'_> {
     }
 
     fn store_backoff_record(&self, failures: BackoffRecord) {
-        let (key, uid) = (self.request.key.clone(), self.job.metadata.uid.clone());
+        let key = self.request.key.clone();
+        let uid = self.job.metadata.uid.clone();
         self.controller.failures().insert(key, (uid, failures));
     }
 
@@ -341,7 +342,8 @@ impl JobSync<'_> {
 
     // upstream: pkg/controller/job/job_controller.go updateJobStatus
     async fn write(&self, old: &JobStatus, status: &JobStatus, version: &str) -> kube::Result<Box<str>> {
-        let (namespace, name) = (&self.job.metadata.namespace, &self.job.metadata.name);
+        let namespace = &self.job.metadata.namespace;
+        let name = &self.job.metadata.name;
         let object_ref = ObjectRef::new(&JOBS, namespace, name).subresource("status");
         let written: WrittenObject = self
             .controller

@@ -70,9 +70,11 @@ impl Indexes {
     /// Size of the intersection.
     pub(super) fn count_common(&self, other: &Indexes) -> i32 {
         let mut common = 0;
-        let (mut these, mut those) = (self.ranges.iter().peekable(), other.ranges.iter().peekable());
+        let mut these = self.ranges.iter().peekable();
+        let mut those = other.ranges.iter().peekable();
         while let (Some(this), Some(that)) = (these.peek(), those.peek()) {
-            let (first, last) = (this.first.max(that.first), this.last.min(that.last));
+            let first = this.first.max(that.first);
+            let last = this.last.min(that.last);
             common += (last + 1).saturating_sub(first);
             if this.last <= that.last {
                 these.next();
@@ -93,8 +95,8 @@ impl Indexes {
             last: end,
         };
         for range in self.ranges.iter().chain([&past]) {
-            let room = count - missing.len();
-            missing.extend((next..range.first.min(end)).take(room));
+            let capacity = count - missing.len();
+            missing.extend((next..range.first.min(end)).take(capacity));
             next = range.last.saturating_add(1);
         }
         missing
@@ -146,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_set_is_read_and_written_in_the_shortest_form() {
+    fn parses_and_formats_index_sets() {
         for (text, end, written) in [
             ("", 10, ""),
             ("0", 10, "0"),
@@ -166,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_are_counted_joined_and_searched() {
+    fn counts_and_merges_index_sets() {
         let set = Indexes::parse("1,3-5,9", 10);
         assert_eq!(set.count(), 5);
         let has: Vec<u32> = (0..11).filter(|index| set.has(*index)).collect();
@@ -179,14 +181,15 @@ mod tests {
             ("", "1", 0),
             ("1-3", "1-3", 3),
         ] {
-            let (these, those) = (Indexes::parse(these, 10), Indexes::parse(those, 10));
+            let these = Indexes::parse(these, 10);
+            let those = Indexes::parse(those, 10);
             assert_eq!(these.count_common(&those), common);
             assert_eq!(those.count_common(&these), common);
         }
     }
 
     #[test]
-    fn what_is_missing_comes_in_order() {
+    fn returns_missing_indexes_in_order() {
         let set = Indexes::parse("1,3-5,9", 20);
         assert_eq!(set.missing(12, 100), [0, 2, 6, 7, 8, 10, 11]);
         assert_eq!(set.missing(12, 3), [0, 2, 6]);

@@ -48,7 +48,7 @@ impl Action {
         if snapshot.end.is_some() {
             return Action::JobEnd(snapshot.active.clone());
         }
-        if job.metadata.is_going() {
+        if job.metadata.is_terminating() {
             return Action::Nothing;
         }
         let active = snapshot.active.len();
@@ -61,12 +61,12 @@ impl Action {
             surplus.truncate(MAX_PODS_PER_SYNC);
             return Action::Delete(surplus);
         }
-        let going = if job.only_replace_failed_pods() {
+        let being_deleted = if job.only_replace_failed_pods() {
             usize::try_from(snapshot.terminating).unwrap_or(0)
         } else {
             0
         };
-        match wanted.saturating_sub(going + active) {
+        match wanted.saturating_sub(being_deleted + active) {
             0 => Action::Nothing,
             missing => create(snapshot, missing.min(MAX_PODS_PER_SYNC)),
         }
@@ -102,8 +102,8 @@ fn create(snapshot: &JobSnapshot<'_>, missing: usize) -> Action {
     }
     let mut taken = snapshot.done.union(&indexes(&snapshot.active));
     if job.only_replace_failed_pods() {
-        let going = snapshot.pods.iter().filter(|pod| pod.is_terminating());
-        taken = taken.union(&indexes(going));
+        let being_deleted = snapshot.pods.iter().filter(|pod| pod.is_terminating());
+        taken = taken.union(&indexes(being_deleted));
     }
     if let Some(failed_indexes) = &snapshot.failed_indexes {
         taken = taken.union(failed_indexes);
@@ -139,7 +139,8 @@ fn create(snapshot: &JobSnapshot<'_>, missing: usize) -> Action {
 /// Failures of an index including this pod's.
 // upstream: pkg/controller/job/indexed_job_utils.go getNewIndexFailureCounts
 fn new_index_failure_counts(snapshot: &JobSnapshot<'_>, pod: &Pod) -> (u32, u32) {
-    let (counted, ignored) = (count(pod, FAILURES), count(pod, IGNORED_FAILURES));
+    let counted = count(pod, FAILURES);
+    let ignored = count(pod, IGNORED_FAILURES);
     if snapshot.job.failure_policy_match(pod).counts() {
         (counted + 1, ignored)
     } else {

@@ -47,7 +47,7 @@ pub(super) struct JobMetrics {
     metrics: Metrics,
 }
 
-// --- Came ---
+// --- SyncAction ---
 
 impl SyncAction {
     pub(super) fn of(action: &Action) -> Self {
@@ -59,7 +59,7 @@ impl SyncAction {
     }
 }
 
-// --- Figures ---
+// --- JobMetrics ---
 
 impl JobMetrics {
     pub(super) fn new(metrics: &Metrics) -> Self {

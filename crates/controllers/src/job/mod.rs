@@ -56,7 +56,8 @@ const WORKERS: usize = 5;
 
 // upstream: pkg/controller/job/job_controller.go NewController
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
-    let (jobs, pods) = (context.informer::<Job>(&JOBS), context.pods());
+    let jobs = context.informer::<Job>(&JOBS);
+    let pods = context.pods();
     let in_namespace = jobs
         .store()
         .shared_index("namespace", |job| vec![job.metadata.namespace.to_string()]);
@@ -70,7 +71,8 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
         .workers(WORKERS)
         .reconciler(JobController::new(context, jobs.clone(), pods.clone()));
     let orphan_pods = OrphanPodController::new(context, jobs.store(), pods.store());
-    let (of_pods, of_jobs) = (orphan_pods.clone(), orphan_pods.clone());
+    let of_pods = orphan_pods.clone();
+    let of_jobs = orphan_pods.clone();
     let orphan_pods = context
         .controller("job_orphan_pod")
         .watches(&pods, move |delta| of_pods.pods_to_check_after_pod_event(delta))

@@ -41,7 +41,7 @@ pub(super) fn new_pods(
         add_completion_index_env(&mut spec);
     }
     let mut attempt = u32::try_from(snapshot.failed + snapshot.succeeded).unwrap_or(0);
-    let mut made = Vec::with_capacity(wanted.len());
+    let mut written = Vec::with_capacity(wanted.len());
     for wanted in wanted {
         let mut metadata = plain.metadata.clone();
         if !metadata
@@ -82,9 +82,9 @@ pub(super) fn new_pods(
             None => json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": plain.spec}),
         };
         let text = serde_json::value::to_raw_value(&pod)?;
-        made.push(JobPod { text, name });
+        written.push(JobPod { text, name });
     }
-    Ok(made)
+    Ok(written)
 }
 
 /// Name prefix of the pods of an index.

@@ -25,7 +25,7 @@ pub(super) struct OrphanPodController {
     pods_by_owner: OwnerIndex<Pod>,
 }
 
-// --- Strays ---
+// --- OrphanPodController ---
 
 impl OrphanPodController {
     pub(super) fn new(context: &ControllerContext, jobs: &Store<Job>, pods: &Store<Pod>) -> Self {

@@ -55,7 +55,7 @@ impl Job {
     pub(super) fn has_failed(&self, pod: &Pod) -> bool {
         pod.status.phase == PodPhase::Failed
             || !self.only_replace_failed_pods()
-                && pod.metadata.is_going()
+                && pod.metadata.is_terminating()
                 && pod.status.phase != PodPhase::Succeeded
     }
 
@@ -78,30 +78,30 @@ impl Job {
     /// Active pods to delete, at least so many: first those without an index or with a duplicate one.
     // upstream: pkg/controller/job/job_controller.go activePodsForRemoval; duplicates first as in appendDuplicatedIndexPodsForRemoval
     pub(super) fn active_pods_for_removal(&self, active: &[Arc<Pod>], at_least: usize) -> Vec<Arc<Pod>> {
-        let mut going = Vec::new();
+        let mut terminating = Vec::new();
         let mut left = Vec::new();
         if self.is_indexed() {
             let mut by_index: BTreeMap<u32, Vec<Arc<Pod>>> = BTreeMap::new();
             for pod in active {
                 match self.completion_index(pod) {
                     Some(index) => by_index.entry(index).or_default().push(Arc::clone(pod)),
-                    None => going.push(Arc::clone(pod)),
+                    None => terminating.push(Arc::clone(pod)),
                 }
             }
             for (_, mut pods) in by_index {
                 pods.sort_by(|one, other| deletion_order(one, other));
                 left.extend(pods.pop());
-                going.append(&mut pods);
+                terminating.append(&mut pods);
             }
         } else {
             left.extend(active.iter().cloned());
         }
-        if going.len() < at_least {
+        if terminating.len() < at_least {
             left.sort_by(|one, other| deletion_order(one, other));
-            left.truncate(at_least - going.len());
-            going.append(&mut left);
+            left.truncate(at_least - terminating.len());
+            terminating.append(&mut left);
         }
-        going
+        terminating
     }
 }
 

@@ -12,14 +12,15 @@ pub(super) struct FailurePolicyMatch {
     pub message: Option<String>,
 }
 
-// --- Meaning ---
+// --- FailurePolicyMatch ---
 
 impl FailurePolicyMatch {
     /// Matches a failed pod against a policy.
     // upstream: pkg/controller/job/pod_failure_policy.go matchPodFailurePolicy
     pub(super) fn of(policy: Option<&FailurePolicy>, pod: &Pod) -> Self {
         let rules = policy.map(|policy| &*policy.rules).unwrap_or_default();
-        let (namespace, name) = (&pod.metadata.namespace, &pod.metadata.name);
+        let namespace = &pod.metadata.namespace;
+        let name = &pod.metadata.name;
         for (position, rule) in rules.iter().enumerate() {
             let why = if let Some(codes) = &rule.on_exit_codes {
                 match_on_exit_codes(pod, codes).map(|(container, code)| {
@@ -105,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_rule_that_fits_says_what_a_failure_means() {
+    fn first_matching_failure_rule_applies() {
         let policy: FailurePolicy = serde_json::from_value(json!({"rules": [
             {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
             {"action": "FailIndex", "onExitCodes": {"containerName": "main", "operator": "In", "values": [5]}},
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn enough_is_what_a_rule_says() {
+    fn matches_success_rules() {
         for (rule, succeeded, met) in [
             (json!({"succeededIndexes": "0-2"}), "0,1", false),
             (json!({"succeededIndexes": "0-2"}), "0-2,5", true),

@@ -47,10 +47,8 @@ fn kubelets(cluster: &TestCluster, code: fn(&[Value], &Value) -> Option<i32>) {
     let mut all = pods(cluster);
     for at in 0..all.len() {
         let pod = all[at].clone();
-        let (name, is_going) = (
-            pod["metadata"]["name"].as_str().unwrap(),
-            !pod["metadata"]["deletionTimestamp"].is_null(),
-        );
+        let name = pod["metadata"]["name"].as_str().unwrap();
+        let is_terminating = !pod["metadata"]["deletionTimestamp"].is_null();
         let mut next = pod.clone();
         let ended = |code: i32| {
             let state = json!({"terminated": {"exitCode": code, "finishedAt": cluster.now().to_string()[..19].to_owned() + "Z"}});
@@ -58,7 +56,7 @@ fn kubelets(cluster: &TestCluster, code: fn(&[Value], &Value) -> Option<i32>) {
             json!({"phase": phase, "containerStatuses": [
                 {"name": "c", "image": "", "imageID": "", "ready": false, "restartCount": 0, "state": state}]})
         };
-        match (phase(&pod), is_going) {
+        match (phase(&pod), is_terminating) {
             ("Pending", false) => {
                 next["status"] =
                     json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
@@ -168,7 +166,7 @@ const LATE: Scenario = Scenario {
 };
 
 #[tokio::test(start_paused = true)]
-async fn a_job_is_worked_off() {
+async fn job_completes() {
     let (end, writes) = WORK.run().await;
     assert_eq!(
         end,
@@ -183,7 +181,7 @@ async fn a_job_is_worked_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_indexed_job_is_worked_off() {
+async fn indexed_job_completes() {
     let (end, _) = INDEXED.run().await;
     assert_eq!(
         end,
@@ -197,7 +195,7 @@ async fn an_indexed_job_is_worked_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_that_takes_too_long_is_ended() {
+async fn job_past_deadline_fails() {
     let (end, _) = LATE.run().await;
     assert_eq!(
         end,
@@ -211,22 +209,22 @@ async fn a_job_that_takes_too_long_is_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_survives_crashes_between_any_two_writes() {
+async fn job_survives_crashes() {
     WORK.survives_crashes().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_indexed_job_survives_crashes_between_any_two_writes() {
+async fn indexed_job_survives_crashes() {
     INDEXED.survives_crashes().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_that_is_ended_survives_crashes_between_any_two_writes() {
+async fn failed_job_survives_crashes() {
     LATE.survives_crashes().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_copies_work_off_a_job_as_one_does() {
+async fn two_replicas_run_a_job_as_one() {
     for story in [WORK, INDEXED, LATE] {
         story.survives_copies().await;
     }
@@ -260,7 +258,7 @@ fn find(cluster: &TestCluster, name: &str) -> Option<Value> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_matches_is_taken_in_and_counted() {
+async fn adopts_and_counts_a_matching_pod() {
     let cluster = TestCluster::new();
     put_job(&cluster, json!({"parallelism": 1, "completions": 2}));
     let mut free = stray("free", None);
@@ -283,7 +281,7 @@ async fn a_pod_that_matches_is_taken_in_and_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_that_no_job_counts_are_let_go() {
+async fn releases_pods_without_a_job() {
     let cluster = TestCluster::new();
     put_job(
         &cluster,
@@ -310,7 +308,7 @@ async fn pods_that_no_job_counts_are_let_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn people_are_told_what_happens_to_a_job() {
+async fn records_job_events() {
     let cluster = TestCluster::new();
     (WORK.setup)(&cluster);
     let _running = cluster.start("one", make);

@@ -57,7 +57,7 @@ pub(super) struct JobEnd {
     pub known: bool,
 }
 
-// --- End ---
+// --- JobEnd ---
 
 impl JobEnd {
     pub(super) fn success(reason: &str, message: &str) -> Self {
@@ -103,7 +103,7 @@ impl JobEnd {
     }
 }
 
-// --- Look ---
+// --- JobSnapshot ---
 
 impl<'a> JobSnapshot<'a> {
     /// `failures` is the backoff record of the last sync, if there is one.
@@ -259,7 +259,8 @@ impl<'a> JobSnapshot<'a> {
 
 /// Whether the job failed because of maxFailedIndexes, or because all indexes finished and some failed.
 fn failed_indexes_end(job: &Job, done: &Indexes, failed_indexes: &Indexes) -> Option<JobEnd> {
-    let (failed, completions) = (failed_indexes.count(), job.spec.completions.unwrap_or(0));
+    let failed = failed_indexes.count();
+    let completions = job.spec.completions.unwrap_or(0);
     if job.spec.max_failed_indexes.is_some_and(|most| failed > most) {
         let message = "Job has exceeded the specified maximal number of failed indexes";
         return Some(JobEnd::failure("MaxFailedIndexesExceeded", message));

@@ -21,7 +21,7 @@ struct World {
     pods: Vec<Value>,
     now: Timestamp,
     failures: Option<BackoffRecord>,
-    told: Vec<String>,
+    reported: Vec<String>,
 }
 
 impl World {
@@ -36,7 +36,7 @@ impl World {
             pods: Vec::new(),
             now: "2026-01-01T00:00:00Z".parse().unwrap(),
             failures: None,
-            told: Vec::new(),
+            reported: Vec::new(),
         }
     }
 
@@ -66,14 +66,18 @@ impl World {
         let did = match &action {
             Action::Nothing => "nothing".to_owned(),
             Action::Wait(wait) => format!("wait {}", wait.as_secs()),
-            Action::JobEnd(going) | Action::Delete(going) => {
+            Action::JobEnd(being_deleted) | Action::Delete(being_deleted) => {
                 let release = matches!(action, Action::Delete(_));
-                for pod in going {
+                for pod in being_deleted {
                     self.delete(&pod.metadata.name, release);
                     done.deleted += 1;
                     done.deleted_ready += i32::from(pod.is_ready());
                 }
-                format!("{} {}", if release { "delete" } else { "end" }, going.len())
+                format!(
+                    "{} {}",
+                    if release { "delete" } else { "end" },
+                    being_deleted.len()
+                )
             }
             Action::Create(wanted) => {
                 for JobPod { text, name } in
@@ -101,7 +105,7 @@ impl World {
         tracker.released(release.iter().map(|pod| &**pod));
         tracker.finish();
         merge(&mut self.job, &status_patch(&tracker.status, ""));
-        self.told.extend(
+        self.reported.extend(
             tracker
                 .events
                 .into_iter()
@@ -205,7 +209,7 @@ fn merge(tree: &mut Value, patch: &Value) {
 const COUNTS: &[&str] = &["active", "ready", "terminating", "succeeded", "failed"];
 
 #[test]
-fn pods_run_until_enough_have_succeeded() {
+fn runs_pods_until_completions() {
     let mut world = World::new(json!({"parallelism": 2, "completions": 3}));
     assert_eq!(world.sync(), "create 2");
     assert_eq!(
@@ -236,11 +240,11 @@ fn pods_run_until_enough_have_succeeded() {
     );
     assert_eq!(world.job["status"]["completionTime"], "2026-01-01T00:00:05Z");
     assert_eq!(world.job["status"]["uncountedTerminatedPods"], json!({}));
-    assert_eq!(world.told, ["Completed"]);
+    assert_eq!(world.reported, ["Completed"]);
 }
 
 #[test]
-fn without_completions_the_first_success_is_the_end_when_the_others_have_ended() {
+fn work_queue_job_completes_after_first_success() {
     let mut world = World::new(json!({"parallelism": 3}));
     assert_eq!(world.sync(), "create 3");
     world.end(None, 0);
@@ -257,7 +261,7 @@ fn without_completions_the_first_success_is_the_end_when_the_others_have_ended()
 }
 
 #[test]
-fn a_pod_that_failed_is_replaced_after_a_while_until_the_limit() {
+fn replaces_failed_pods_up_to_backoff_limit() {
     let mut world = World::new(json!({"parallelism": 1, "completions": 1, "backoffLimit": 2}));
     assert_eq!(world.sync(), "create 1");
     world.pass(1).end(None, 1);
@@ -279,11 +283,11 @@ fn a_pod_that_failed_is_replaced_after_a_while_until_the_limit() {
             "Failed True BackoffLimitExceeded"
         ]
     );
-    assert_eq!(world.told, ["BackoffLimitExceeded"]);
+    assert_eq!(world.reported, ["BackoffLimitExceeded"]);
 }
 
 #[test]
-fn a_job_that_took_too_long_has_failed_when_its_last_pod_is_gone() {
+fn fails_after_active_deadline() {
     let mut world = World::new(json!({"parallelism": 2, "completions": 2, "activeDeadlineSeconds": 5}));
     world.sync();
     world.pods[0]["status"] =
@@ -315,7 +319,7 @@ fn a_job_that_took_too_long_has_failed_when_its_last_pod_is_gone() {
 }
 
 #[test]
-fn a_job_rests_and_goes_on() {
+fn suspends_and_resumes() {
     let mut world = World::new(json!({"parallelism": 2, "completions": 2, "suspend": true}));
     assert_eq!(world.sync(), "delete 0");
     assert_eq!(world.conditions(), ["Suspended True JobSuspended"]);
@@ -331,12 +335,12 @@ fn a_job_rests_and_goes_on() {
         world.status(&["active", "failed"]),
         json!({"active": null, "failed": null})
     );
-    assert_eq!(world.told, ["Suspended", "Resumed", "Suspended"]);
+    assert_eq!(world.reported, ["Suspended", "Resumed", "Suspended"]);
     assert!(world.pods.is_empty());
 }
 
 #[test]
-fn each_index_is_done_once() {
+fn completes_each_index_once() {
     let mut world = World::new(json!({"parallelism": 2, "completions": 4, "completionMode": "Indexed"}));
     assert_eq!(world.sync(), "create 2");
     let pod = &world.pods[1];
@@ -377,7 +381,7 @@ fn each_index_is_done_once() {
 }
 
 #[test]
-fn an_index_that_fails_too_often_fails_alone() {
+fn fails_an_index_beyond_its_backoff_limit() {
     let mut world = World::new(json!({
         "parallelism": 3, "completions": 3, "completionMode": "Indexed", "backoffLimitPerIndex": 1,
         "backoffLimit": i32::MAX, "podFailurePolicy": {"rules": [
@@ -422,7 +426,7 @@ fn an_index_that_fails_too_often_fails_alone() {
 }
 
 #[test]
-fn too_many_failed_indexes_are_the_end() {
+fn fails_beyond_max_failed_indexes() {
     let mut world = World::new(json!({
         "parallelism": 5, "completions": 5, "completionMode": "Indexed", "backoffLimitPerIndex": 0, "maxFailedIndexes": 1,
         "backoffLimit": i32::MAX,
@@ -444,7 +448,7 @@ fn too_many_failed_indexes_are_the_end() {
 }
 
 #[test]
-fn enough_indexes_are_success_and_the_other_pods_go() {
+fn success_policy_completes_the_job() {
     let mut world = World::new(json!({
         "parallelism": 3, "completions": 3, "completionMode": "Indexed",
         "successPolicy": {"rules": [{"succeededIndexes": "0"}]},
@@ -472,7 +476,7 @@ fn enough_indexes_are_success_and_the_other_pods_go() {
 }
 
 #[test]
-fn a_failure_may_be_that_of_the_job_or_none() {
+fn applies_pod_failure_policy() {
     let rules = json!([
         {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}},
         {"action": "Ignore", "onExitCodes": {"operator": "In", "values": [7]}},
@@ -492,7 +496,7 @@ fn a_failure_may_be_that_of_the_job_or_none() {
 }
 
 #[test]
-fn a_pod_that_is_going_is_replaced_now_or_when_it_has_failed() {
+fn respects_pod_replacement_policy() {
     for (policy, first) in [("TerminatingOrFailed", "wait 10"), ("Failed", "nothing")] {
         let mut world = World::new(json!({
             "parallelism": 1, "completions": 1, "podReplacementPolicy": policy, "backoffLimit": 6,
@@ -510,17 +514,17 @@ fn a_pod_that_is_going_is_replaced_now_or_when_it_has_failed() {
 }
 
 #[test]
-fn pods_whose_index_another_has_go() {
+fn deletes_pods_with_duplicate_indexes() {
     let mut world = World::new(json!({"parallelism": 2, "completions": 2, "completionMode": "Indexed"}));
     world.sync();
     let mut double = world.pods[0].clone();
     double["metadata"]["name"] = json!("double");
     double["metadata"]["uid"] = json!("double");
     double["metadata"]["creationTimestamp"] = json!("2026-01-01T00:00:09Z");
-    let mut stray = double.clone();
-    stray["metadata"]["name"] = json!("stray");
-    stray["metadata"]["annotations"] = json!({});
-    world.pods.extend([double, stray]);
+    let mut orphan_pod = double.clone();
+    orphan_pod["metadata"]["name"] = json!("stray");
+    orphan_pod["metadata"]["annotations"] = json!({});
+    world.pods.extend([double, orphan_pod]);
     assert_eq!(world.sync(), "delete 2");
     assert!(
         world.active().iter().all(|name| name.starts_with("j-")),
@@ -531,7 +535,7 @@ fn pods_whose_index_another_has_go() {
 }
 
 #[test]
-fn two_that_see_the_same_choose_the_same_names_and_others_where_these_are_taken() {
+fn chooses_deterministic_pod_names() {
     let job = World::new(json!({"parallelism": 3, "completions": 3})).job();
     let snapshot = JobSnapshot::new(&job, &[], None, "2026-01-01T00:00:00Z".parse().unwrap());
     let Action::Create(wanted) = Action::new(&snapshot) else {

@@ -49,7 +49,7 @@ pub(super) struct StatusTracker<'l, 'a> {
     is_full: bool,
 }
 
-// --- Track ---
+// --- StatusTracker ---
 
 impl<'l, 'a> StatusTracker<'l, 'a> {
     /// The status to write before finalizers are removed.
@@ -83,7 +83,7 @@ impl<'l, 'a> StatusTracker<'l, 'a> {
         } else if snapshot.succeeded >= job.spec.completions.unwrap_or(1) && active_now == 0 {
             let message = "Reached expected number of succeeded pods";
             tracker.end = Some(JobEnd::success("CompletionsReached", message));
-        } else if !job.metadata.is_going() {
+        } else if !job.metadata.is_terminating() {
             tracker.set_suspended_condition();
         }
         tracker.count_pods_without_finalizer();
@@ -154,8 +154,8 @@ impl<'l, 'a> StatusTracker<'l, 'a> {
 
     // upstream: pkg/controller/job/job_controller.go syncJob; conditions Suspended, JobSuspended and JobResumed
     fn set_suspended_condition(&mut self) {
-        let told = Condition::find(&self.status.conditions, "Suspended");
-        let status = told.map(|condition| condition.status);
+        let reported = Condition::find(&self.status.conditions, "Suspended");
+        let status = reported.map(|condition| condition.status);
         if self.snapshot.job.is_suspended() {
             if status != Some(ConditionStatus::True) {
                 self.set(
@@ -200,7 +200,8 @@ impl<'l, 'a> StatusTracker<'l, 'a> {
         let before = job.status.uncounted_terminated_pods.as_ref();
         let (succeeded, failed) = before.map_or((&[][..], &[][..]), |pods| (&*pods.succeeded, &*pods.failed));
         let known = |uids: &'a [Box<str>]| uids.iter().map(|uid| &**uid).collect::<HashSet<&str>>();
-        let (succeeded, failed) = (known(succeeded), known(failed));
+        let succeeded = known(succeeded);
+        let failed = known(failed);
         let mut uncounted = self.status.uncounted_terminated_pods.take().unwrap_or_default();
         let fails = self.end.as_ref().is_some_and(|end| !end.success);
         let mut new_indexes = 0;
@@ -243,7 +244,7 @@ impl<'l, 'a> StatusTracker<'l, 'a> {
     /// Whether the finalizer of a pod may be removed.
     // upstream: pkg/controller/job/job_controller.go canRemoveFinalizer
     fn can_remove_finalizer(&self, pod: &Pod, has_failed: bool) -> bool {
-        let all = self.snapshot.job.metadata.is_going() || self.end.is_some();
+        let all = self.snapshot.job.metadata.is_terminating() || self.end.is_some();
         let waits = || {
             let replaced = index(pod).and_then(|index| self.snapshot.to_replace.get(&index));
             replaced.is_some_and(|replaced| replaced.metadata.uid == pod.metadata.uid)

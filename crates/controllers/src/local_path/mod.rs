@@ -1,13 +1,13 @@
-//! Makes volumes out of folders of nodes: for claims whose class has the provisioner `k3.io/local-path`.
+//! The local path provisioner: creates hostPath volumes for claims whose class has the provisioner `k3.io/local-path`.
 //!
-//! It is what upstream calls an external provisioner, only that it runs here: the binder asks for a volume by a mark on the
-//! claim, this makes one, and the binder binds it. A volume is a folder of the node that the scheduler has chosen, and stays
-//! there: only pods on that node can use it. The folder is made by the node's agent when a pod first uses it.
+//! It is an external provisioner in upstream's terms that runs in this process: the PersistentVolume controller annotates the
+//! claim, this one creates the volume, and the former binds it. A volume is a directory on the node chosen by the scheduler:
+//! only pods on that node can use it. The kubelet creates the directory when a pod first uses it.
 //!
-//! When the claim is gone and the class says `Delete`, the volume is deleted here. Its folder is on a node, where only the
-//! node's agent can delete it.
+//! When the claim is deleted and the class has reclaimPolicy `Delete`, the volume is deleted here. Its directory is on a node, where only
+//! the kubelet can delete it.
 
-mod plan;
+mod decision;
 #[cfg(test)]
 mod tests;
 
@@ -20,82 +20,89 @@ use kubecontroller::{
 };
 use serde_json::{Value, json};
 
-use self::plan::{Plan, is_done_with, is_for_us, plan};
+use self::decision::{ProvisioningDecision, decide, is_to_be_deleted, waits_for_provisioner};
 use crate::{
     context::{ControllerContext, Task},
     event_message::EventMessage,
     objects::{Node, PersistentVolume, PersistentVolumeClaim, StorageClass},
     resource::{NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES},
-    volume_binder::marks::SELECTED_NODE,
+    volume_binder::annotations::SELECTED_NODE,
     writer::{ApiWriter, ObjectRef, is_already_exists},
 };
 
-/// The name by which classes ask for it.
+/// Name of the provisioner in storage classes.
 const NAME: &str = "k3.io/local-path";
 
-struct Maker {
+// upstream: pkg/controller/volume/persistentvolume/pv_controller.go provisionClaimOperation; the provisioner itself is k3's own, after sig-storage-lib-external-provisioner
+struct LocalPathProvisioner {
     writer: ApiWriter,
     recorder: Recorder,
-    /// Where the folders are, on each node.
-    folder: String,
+    /// Parent directory of the volumes, on each node.
+    directory: String,
     claims: Store<PersistentVolumeClaim>,
     classes: Store<StorageClass>,
     nodes: Store<Node>,
     volumes: Store<PersistentVolume>,
 }
 
-struct Remover {
+struct LocalPathDeleter {
     writer: ApiWriter,
     volumes: Store<PersistentVolume>,
 }
 
-/// What runs; nothing, if the cluster has no place for such volumes.
+/// No controller without a configured directory.
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     match &context.cluster.local_volumes {
-        Some(folder) => make_in(context, folder),
+        Some(directory) => make_in(context, directory),
         None => Vec::new(),
     }
 }
 
-fn make_in(context: &ControllerContext, folder: &str) -> Vec<Task> {
+fn make_in(context: &ControllerContext, directory: &str) -> Vec<Task> {
     let claims = context.informer::<PersistentVolumeClaim>(&PERSISTENT_VOLUME_CLAIMS);
     let volumes = context.informer::<PersistentVolume>(&PERSISTENT_VOLUMES);
     let classes = context.informer::<StorageClass>(&STORAGE_CLASSES);
     let nodes = context.informer::<Node>(&NODES);
-    let maker = Maker {
+    let provisioner = LocalPathProvisioner {
         writer: context.writer.clone(),
         recorder: context.recorder.clone().component(NAME),
-        folder: folder.trim_end_matches('/').to_owned(),
+        directory: directory.trim_end_matches('/').to_owned(),
         claims: claims.store().clone(),
         classes: classes.store().clone(),
         nodes: nodes.store().clone(),
         volumes: volumes.store().clone(),
     };
-    let remover = Remover {
+    let deleter = LocalPathDeleter {
         writer: context.writer.clone(),
         volumes: volumes.store().clone(),
     };
-    let is_asked = |delta: &Delta<PersistentVolumeClaim>| delta.new().is_some_and(|claim| is_for_us(claim));
-    let is_over = |delta: &Delta<PersistentVolume>| delta.new().is_some_and(|volume| is_done_with(volume));
+    let is_asked =
+        |delta: &Delta<PersistentVolumeClaim>| delta.new().is_some_and(|claim| waits_for_provisioner(claim));
+    let is_over =
+        |delta: &Delta<PersistentVolume>| delta.new().is_some_and(|volume| is_to_be_deleted(volume));
     let making = context
         .controller("local_path_claims")
         .for_where(&claims, Predicate::new(is_asked))
-        // They are read, and have to be complete: a node that is not there is not chosen again.
+        // They are read through their stores and have to be synced: a missing node is not chosen again.
         .watches(&classes, |_| Vec::new())
         .watches(&nodes, |_| Vec::new())
-        .reconciler(maker);
+        .reconciler(provisioner);
     let removing = context
         .controller("local_path_volumes")
         .for_where(&volumes, Predicate::new(is_over))
-        .reconciler(remover);
+        .reconciler(deleter);
     vec![Box::new(making), Box::new(removing)]
 }
 
-// --- Maker ---
+// --- LocalPathProvisioner ---
 
-impl Reconciler for Maker {
+impl Reconciler for LocalPathProvisioner {
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
-        let Some(claim) = self.claims.get(&request.key).filter(|claim| is_for_us(claim)) else {
+        let Some(claim) = self
+            .claims
+            .get(&request.key)
+            .filter(|claim| waits_for_provisioner(claim))
+        else {
             return Ok(Outcome::Done);
         };
         let name = format!("pvc-{}", claim.metadata.uid);
@@ -105,53 +112,53 @@ impl Reconciler for Maker {
         let class = self.classes.get(&Key::new("", claim.class()));
         let node = claim.metadata.annotation(SELECTED_NODE);
         let node = node.and_then(|node| self.nodes.get(&Key::new("", node)));
-        let tell = |news: EventMessage| {
-            news.record(
+        let record_event = |event: EventMessage| {
+            event.record(
                 &self.recorder,
                 &claim.metadata.reference(&PERSISTENT_VOLUME_CLAIMS),
             );
         };
-        match plan(&claim, class.as_deref(), node.as_deref()) {
-            Plan::Leave => {}
-            Plan::Refuse(why) => tell(EventMessage::warning("ProvisioningFailed", why)),
-            Plan::ChooseAgain(why) => {
-                tell(EventMessage::warning("ProvisioningFailed", why));
+        match decide(&claim, class.as_deref(), node.as_deref()) {
+            ProvisioningDecision::Leave => {}
+            ProvisioningDecision::Fail(why) => record_event(EventMessage::warning("ProvisioningFailed", why)),
+            ProvisioningDecision::Reschedule(why) => {
+                record_event(EventMessage::warning("ProvisioningFailed", why));
                 let meta = &claim.metadata;
                 let patch = json!({"metadata": {"resourceVersion": meta.resource_version, "annotations": {SELECTED_NODE: null}}});
                 let object_ref = ObjectRef::new(&PERSISTENT_VOLUME_CLAIMS, &meta.namespace, &meta.name);
                 self.writer.update_with_merge::<Value>(object_ref, &patch).await?;
             }
-            Plan::Make { host, policy } => {
-                tell(EventMessage::normal(
+            ProvisioningDecision::Provision { host, policy } => {
+                record_event(EventMessage::normal(
                     "Provisioning",
                     format_args!(
                         "External provisioner is provisioning volume for claim \"{}\"",
                         request.key
                     ),
                 ));
-                let volume = plan::volume(&claim, &name, &self.folder, &host, &policy);
+                let volume = decision::volume(&claim, &name, &self.directory, &host, &policy);
                 match self
                     .writer
                     .create::<Value>(&PERSISTENT_VOLUMES, "", &volume)
                     .await
                 {
                     Err(error) if is_already_exists(&error) => return Ok(Outcome::Done),
-                    made => made?,
+                    written => written?,
                 };
                 let message = format_args!("Successfully provisioned volume {name}");
-                tell(EventMessage::normal("ProvisioningSucceeded", message));
+                record_event(EventMessage::normal("ProvisioningSucceeded", message));
             }
         }
         Ok(Outcome::Done)
     }
 }
 
-// --- Remover ---
+// --- LocalPathDeleter ---
 
-impl Reconciler for Remover {
+impl Reconciler for LocalPathDeleter {
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
         let volume = self.volumes.get(&request.key);
-        if let Some(volume) = volume.filter(|volume| is_done_with(volume)) {
+        if let Some(volume) = volume.filter(|volume| is_to_be_deleted(volume)) {
             let meta = &volume.metadata;
             let seen = json!({"uid": meta.uid, "resourceVersion": meta.resource_version});
             let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": seen});

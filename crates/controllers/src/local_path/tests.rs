@@ -73,7 +73,7 @@ const STORY: Scenario = Scenario {
             let spec = volume.spec.unwrap_or_default();
             let affinity = json!(spec.node_affinity);
             let terms = &affinity["required"]["nodeSelectorTerms"];
-            let path = spec.host_path.map(|folder| folder.path);
+            let path = spec.host_path.map(|directory| directory.path);
             json!([
                 volume.metadata.name,
                 path,
@@ -87,7 +87,7 @@ const STORY: Scenario = Scenario {
 };
 
 #[tokio::test(start_paused = true)]
-async fn claims_get_folders_of_their_nodes() {
+async fn provisions_node_directories() {
     let (end, _) = STORY.run().await;
     let path = "/data/volumes/pvc-uid-keeps_shop_keeps";
     assert_eq!(
@@ -97,7 +97,7 @@ async fn claims_get_folders_of_their_nodes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_crashes_claims_get_folders_of_their_nodes() {
+async fn provisions_node_directories_despite_crashes() {
     STORY.survives_crashes().await;
     STORY.survives_copies().await;
 }

@@ -51,7 +51,7 @@ const TYPES: [(&str, &str, &str); 5] = [
     ),
 ];
 
-// --- Findings ---
+// --- DeletionResult ---
 
 impl DeletionResult {
     /// The new conditions, with foreign ones unchanged; `None` if nothing changes.
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_told_by_resource_and_finalizer() {
+    fn reports_remaining_objects_by_resource_and_finalizer() {
         let result = DeletionResult {
             remaining: vec![(DEPLOYMENTS.clone(), 2), (CONFIG_MAPS.clone(), 1)],
             finalizers_remaining: BTreeMap::from([("e.com/f".to_owned(), 3)]),
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_told_twice_and_times_move_with_the_status_alone() {
+    fn transition_time_changes_with_status_only() {
         let remaining = |count| DeletionResult {
             remaining: vec![(CONFIG_MAPS.clone(), count)],
             ..DeletionResult::default()

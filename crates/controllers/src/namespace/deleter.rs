@@ -97,7 +97,7 @@ pub(super) struct NamespacedResourcesDeleter {
     pub(super) clock: Clock,
 }
 
-// --- Deleter ---
+// --- NamespacedResourcesDeleter ---
 
 impl NamespacedResourcesDeleter {
     /// Deletes as much as possible. Idempotent.

@@ -3,11 +3,13 @@
 mod conditions;
 mod deleter;
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use kubecontroller::{
-    controller::{Error, Outcome, Predicate, reconcile_fn},
+    Clock,
+    controller::{Error, Outcome, Predicate, Reconciler, Request},
     informer::Delta,
+    store::Store,
 };
 use serde::de::IgnoredAny;
 
@@ -22,38 +24,57 @@ type Namespace = Projection<IgnoredAny>;
 
 const WORKERS: usize = 10;
 
+// upstream: pkg/controller/namespace/namespace_controller.go NamespaceController, syncNamespaceFromKey
+struct NamespaceController {
+    deleter: NamespacedResourcesDeleter,
+    store: Store<Namespace>,
+    clock: Clock,
+}
+
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let namespaces = context.informer::<Namespace>(&NAMESPACES);
-    let deleter = Arc::new(NamespacedResourcesDeleter {
+    let deleter = NamespacedResourcesDeleter {
         writer: context.writer.clone(),
         clock: context.clock.clone(),
-    });
-    let is_going = |delta: &Delta<Namespace>| delta.new().is_some_and(|new| new.metadata.is_going());
-    let (store, clock) = (namespaces.store().clone(), context.clock.clone());
+    };
+    let is_terminating =
+        |delta: &Delta<Namespace>| delta.new().is_some_and(|new| new.metadata.is_terminating());
+    let store = namespaces.store().clone();
+    let clock = context.clock.clone();
     let runner = context
         .controller("namespace")
-        .for_where(&namespaces, Predicate::new(is_going))
+        .for_where(&namespaces, Predicate::new(is_terminating))
         .workers(WORKERS)
-        .reconciler(reconcile_fn(move |request| {
-            let (deleter, store, clock) = (Arc::clone(&deleter), store.clone(), clock.clone());
-            async move {
-                let Some(since) = store
-                    .get(&request.key)
-                    .and_then(|namespace| namespace.metadata.deletion_timestamp)
-                else {
-                    return Ok(Outcome::Done);
-                };
-                match deleter.delete(request.key.name()).await {
-                    Ok(DeletionProgress::Done) => Ok(Outcome::Done),
-                    Ok(DeletionProgress::RemainingObjects(estimate)) => {
-                        let age = clock.now().duration_since(since).unsigned_abs();
-                        Ok(Outcome::After(requeue_delay(age, estimate)))
-                    }
-                    Err(problem) => Err(Error::transient(problem)),
-                }
-            }
-        }));
+        .reconciler(NamespaceController {
+            deleter,
+            store,
+            clock,
+        });
     vec![Box::new(runner)]
+}
+
+impl Reconciler for NamespaceController {
+    async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
+        let NamespaceController {
+            deleter,
+            store,
+            clock,
+        } = self;
+        let Some(since) = store
+            .get(&request.key)
+            .and_then(|namespace| namespace.metadata.deletion_timestamp)
+        else {
+            return Ok(Outcome::Done);
+        };
+        match deleter.delete(request.key.name()).await {
+            Ok(DeletionProgress::Done) => Ok(Outcome::Done),
+            Ok(DeletionProgress::RemainingObjects(estimate)) => {
+                let age = clock.now().duration_since(since).unsigned_abs();
+                Ok(Outcome::After(requeue_delay(age, estimate)))
+            }
+            Err(problem) => Err(Error::transient(problem)),
+        }
+    }
 }
 
 /// Requeue delay: short at first, since most objects terminate faster than the estimate; later half of the estimate.
@@ -68,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_namespace_is_looked_at_less_often_the_longer_it_takes() {
+    fn requeue_delay_grows_with_age() {
         let seconds = |age, estimate| requeue_delay(Duration::from_secs(age), estimate).as_secs();
         assert_eq!(seconds(0, 15), 1);
         assert_eq!(seconds(12, 15), 3);

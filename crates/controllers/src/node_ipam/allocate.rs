@@ -42,7 +42,7 @@ pub(super) struct CidrChoice {
     pub(super) networks: Option<Vec<Cidr>>,
 }
 
-// --- Ranges ---
+// --- ClusterCidrRanges ---
 
 impl ClusterCidrRanges {
     // upstream: pkg/controller/nodeipam/ipam/range_allocator.go NewCIDRRangeAllocator, filterOutServiceRange
@@ -148,7 +148,7 @@ impl ClusterCidrRanges {
 
 /// Whether a node needs CIDRs.
 pub(super) fn needs_cidrs(node: &Node) -> bool {
-    node.spec.pod_networks.is_empty() && !node.metadata.is_going()
+    node.spec.pod_networks.is_empty() && !node.metadata.is_terminating()
 }
 
 /// CIDRs that a node has or claims.
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_get_what_nobody_has_or_is_about_to_get() {
+    fn chooses_unclaimed_cidrs() {
         let ranges = ranges(&["10.0.0.0/21", "fd00::/62"], &["10.0.1.0/24"], None);
         let nodes = [
             node("a", &["10.0.2.0/24", "fd00::/64"], ""),
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_back_is_used_again_last() {
+    fn reuses_released_cidrs_last() {
         let ranges = ranges(&["10.0.0.0/22"], &[], None);
         let mut next = Vec::new();
         let one = [node("a", &[], "")];
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_clash_that_hold_the_same() {
+    fn detects_conflicting_nodes() {
         let ranges = ranges(&["10.0.0.0/16"], &[], None);
         for (other, expected) in [
             (node("b", &[], "10.0.0.0/24"), 2),

@@ -29,7 +29,7 @@ const MAX_BLOCKS_LOG2: u8 = 16;
 const BLOCK_V4: u8 = 24;
 const BLOCK_V6: u8 = 64;
 
-// --- Range ---
+// --- CidrRange ---
 
 impl CidrRange {
     /// With the default mask size of the family if `block` is not set.
@@ -80,7 +80,7 @@ impl CidrRange {
     }
 }
 
-// --- Used ---
+// --- CidrSet ---
 
 impl CidrSet {
     pub(super) fn new(range: &CidrRange) -> Self {
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_is_cut_into_blocks_in_order() {
+    fn divides_a_range_into_blocks() {
         let cases = [
             ("10.244.0.0/16", None, 256, "10.244.0.0/24", "10.244.255.0/24"),
             (
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_taken_in_turn_and_not_where_others_are() {
+    fn allocates_free_blocks_in_order() {
         let range = range("10.0.0.0/22", None);
         let mut used = CidrSet::new(&range);
         let occupied = [

@@ -103,7 +103,7 @@ fn node_predicate() -> Predicate<Node> {
     })
 }
 
-// --- Allocator ---
+// --- NodeIpamController ---
 
 impl Reconciler for NodeIpamController {
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {

@@ -78,7 +78,7 @@ async fn until(cluster: &TestCluster, count: usize) -> Vec<(String, Vec<String>)
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_node_gets_a_network_of_each_family() {
+async fn assigns_one_cidr_per_address_type() {
     let cluster = TestCluster::new();
     for name in ["a", "b"] {
         put(&cluster, name);
@@ -106,7 +106,7 @@ async fn each_node_gets_a_network_of_each_family() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_node_has_it_keeps_and_nobody_else_gets() {
+async fn keeps_existing_cidrs() {
     let cluster = TestCluster::new();
     cluster.put(
         &NODES,
@@ -123,7 +123,7 @@ async fn what_a_node_has_it_keeps_and_nobody_else_gets() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_gets_none_is_told_of_and_gets_one_later() {
+async fn reports_exhausted_ranges_and_retries() {
     let cluster = TestCluster::new();
     for name in ["a", "b", "c"] {
         put(&cluster, name);
@@ -131,15 +131,15 @@ async fn a_node_that_gets_none_is_told_of_and_gets_one_later() {
     let _running = cluster.start("k3", make_beside_services);
     until(&cluster, 3).await;
     put(&cluster, "late");
-    let told = || {
+    let reported = || {
         let events = cluster.api.list::<Event>();
-        let told = events
+        let reported = events
             .into_iter()
             .find(|event| event.reason.as_deref() == Some("CIDRNotAvailable"));
-        let told = told.and_then(|event| event.message);
-        async move { told }
+        let reported = reported.and_then(|event| event.message);
+        async move { reported }
     };
-    let message = eventually_within(Duration::from_mins(1), told).await;
+    let message = eventually_within(Duration::from_mins(1), reported).await;
     assert_eq!(message, "Node late status is now: CIDRNotAvailable");
     cluster.api.remove::<Node>("", "b");
     let found = until(&cluster, 3).await;
@@ -147,7 +147,7 @@ async fn a_node_that_gets_none_is_told_of_and_gets_one_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_networks_of_the_cluster_nothing_runs() {
+async fn is_disabled_without_cluster_cidrs() {
     let cluster = TestCluster::new();
     put(&cluster, "a");
     let _running = cluster.start("k3", super::make);
@@ -187,7 +187,7 @@ const STORY: Scenario = Scenario {
 };
 
 #[tokio::test(start_paused = true)]
-async fn whoever_crashes_no_two_nodes_get_the_same() {
+async fn never_assigns_a_cidr_twice_despite_crashes() {
     STORY.survives_crashes().await;
     STORY.survives_copies().await;
 }

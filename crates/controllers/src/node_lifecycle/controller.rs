@@ -38,7 +38,7 @@ pub(super) struct NodeLifecycleController {
     pub(super) state: Arc<SharedState>,
 }
 
-// --- Keeper ---
+// --- NodeLifecycleController ---
 
 impl Reconciler for NodeLifecycleController {
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
@@ -111,7 +111,7 @@ impl NodeLifecycleController {
         let patch = json!({"metadata": {"resourceVersion": version}, "status": {"conditions": conditions}});
         let object_ref = ObjectRef::new(&NODES, "", name).subresource("status");
         match self.writer.merge_patch::<WrittenObject>(object_ref, &patch).await {
-            Ok(made) => request.wrote_at(&self.nodes, &made.metadata.resource_version),
+            Ok(written) => request.wrote_at(&self.nodes, &written.metadata.resource_version),
             Err(error) if has_status_code(&error, 404) => return Ok(true),
             Err(error) => return Err(error.into()),
         }
@@ -149,8 +149,8 @@ impl NodeLifecycleController {
         let object_ref = ObjectRef::new(&NODES, "", &node.metadata.name);
         match self.writer.merge_patch::<WrittenObject>(object_ref, &patch).await {
             Err(error) if has_status_code(&error, 404) => Ok(()),
-            made => {
-                request.wrote_at(&self.nodes, &made?.metadata.resource_version);
+            written => {
+                request.wrote_at(&self.nodes, &written?.metadata.resource_version);
                 Ok(())
             }
         }

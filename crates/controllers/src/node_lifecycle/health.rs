@@ -44,7 +44,7 @@ struct NodeHealth {
     is_watched: bool,
 }
 
-// --- Lives ---
+// --- NodeHealthMap ---
 
 impl NodeHealthMap {
     /// Updates a node from its object and lease. Returns whether the node is new.
@@ -144,7 +144,7 @@ impl NodeHealthMap {
     }
 }
 
-// --- Life ---
+// --- NodeHealth ---
 
 impl NodeHealth {
     fn limit(&self) -> Instant {
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_node_is_silent_when_neither_heartbeat_nor_lease_changes() {
+    async fn expires_without_heartbeat_and_lease() {
         let start = Instant::now();
         let at = |second| start + Duration::from_secs(second);
         let mut health = NodeHealthMap::default();
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_written_because_of_silence_is_no_sign_of_life() {
+    async fn ignores_own_writes_as_heartbeat() {
         let start = Instant::now();
         let at = |second| start + Duration::from_secs(second);
         let mut health = NodeHealthMap::default();

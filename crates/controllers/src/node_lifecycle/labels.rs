@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn old_labels_follow_the_new_ones() {
+    fn copies_stable_labels_to_beta_labels() {
         let cases = [
             (json!({}), vec![]),
             (json!({"beta.kubernetes.io/os": "linux"}), vec![]),

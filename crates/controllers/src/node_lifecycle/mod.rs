@@ -82,7 +82,8 @@ struct NodeLifecycleRunner {
 }
 
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
-    let (nodes, pods) = (context.informer(&NODES), context.pods());
+    let nodes = context.informer(&NODES);
+    let pods = context.pods();
     let scope = Scope::default().namespace(LEASE_NAMESPACE);
     let recorder = context.recorder.clone().component("node-controller");
     let controller = Arc::new(NodeLifecycleController {
@@ -119,7 +120,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     vec![Box::new(lifecycle), Box::new(arrivals)]
 }
 
-// --- Lifecycle ---
+// --- NodeLifecycleRunner ---
 
 impl Runnable for NodeLifecycleRunner {
     fn name(&self) -> &'static str {
@@ -191,7 +192,8 @@ impl NodeLifecycleRunner {
 
     // upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go handleDisruption
     fn observe_node(&self) {
-        let (now, mut state) = (Instant::now(), self.controller.state.lock());
+        let now = Instant::now();
+        let mut state = self.controller.state.lock();
         let silent = state.health.take_expired(now);
         let change = state.zones.evaluate(now);
         if change == DisruptionModeChange::Resumed {

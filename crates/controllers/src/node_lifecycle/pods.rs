@@ -54,7 +54,7 @@ pub(super) async fn mark_not_ready(
     let condition =
         json!({"type": "Ready", "status": "False", "lastTransitionTime": truncate_to_second(clock.now())});
     let patch = json!({"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}});
-    let made = match writer
+    let written = match writer
         .strategic_merge_patch::<WrittenObject>(object_ref, &patch)
         .await
     {
@@ -64,10 +64,10 @@ pub(super) async fn mark_not_ready(
     };
     EventMessage::warning("NodeNotReady", "Node is not ready")
         .record(recorder, &pod.metadata.reference(&PODS));
-    Ok(Some(made.metadata.resource_version))
+    Ok(Some(written.metadata.resource_version))
 }
 
-// --- Arrivals ---
+// --- NewPodReconciler ---
 
 impl Reconciler for NewPodReconciler {
     // upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go processPod

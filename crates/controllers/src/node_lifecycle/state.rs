@@ -40,7 +40,7 @@ pub(super) struct NodeState {
     pub(super) eviction: NoExecuteChange,
 }
 
-// --- Shared ---
+// --- SharedState ---
 
 impl SharedState {
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {

@@ -53,7 +53,7 @@ pub(super) enum NoExecuteChange {
     AddWhenAllowed(&'static str),
 }
 
-// --- Eviction ---
+// --- NoExecuteChange ---
 
 impl NoExecuteChange {
     /// From a node. In master disruption mode (all nodes unready) nothing is evicted: then the network or this controller has failed.
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn taints_that_keep_away_follow_conditions() {
+    fn no_schedule_taints_follow_conditions() {
         let now = "2026-01-01T00:00:00.5Z".parse().unwrap();
         #[expect(clippy::type_complexity, reason = "a table of cases")]
         let cases: &[(&[&str], &[&str], bool, Option<&[&str]>)] = &[
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn taints_that_drive_away_follow_the_turn_of_the_node() {
+    fn no_execute_taints_respect_the_rate_limit() {
         let now = "2026-01-01T00:00:00.5Z".parse().unwrap();
         let has = ["not-ready:NoSchedule", "not-ready:NoExecute"];
         #[expect(clippy::type_complexity, reason = "a table of cases")]

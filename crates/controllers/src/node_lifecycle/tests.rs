@@ -126,14 +126,14 @@ fn is_pod_ready(cluster: &TestCluster, name: &str) -> bool {
 
 fn event_messages(cluster: &TestCluster, reason: &str) -> Vec<String> {
     let events = cluster.api.list::<Event>().into_iter();
-    let told = events.filter(|event| event.reason.as_deref() == Some(reason));
-    told.filter_map(|event| event.message).collect()
+    let reported = events.filter(|event| event.reason.as_deref() == Some(reason));
+    reported.filter_map(|event| event.message).collect()
 }
 
 const UNREACHABLE: [&str; 2] = ["unreachable:NoExecute", "unreachable:NoSchedule"];
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_falls_silent_is_declared_unreachable_and_comes_back() {
+async fn marks_a_silent_node_unreachable_and_recovers() {
     let cluster = TestCluster::new();
     let all = ["a", "b", "c"];
     for name in all {
@@ -151,9 +151,9 @@ async fn a_node_that_falls_silent_is_declared_unreachable_and_comes_back() {
     let waited = start.elapsed().as_secs();
     assert!((50..=70).contains(&waited), "{waited}");
     let ready = condition(&cluster, "c", "Ready");
-    let words = (&*ready.status, ready.reason.as_deref(), ready.message.as_deref());
+    let text = (&*ready.status, ready.reason.as_deref(), ready.message.as_deref());
     let silent = "Kubelet stopped posting node status.";
-    assert_eq!(words, ("Unknown", Some("NodeStatusUnknown"), Some(silent)));
+    assert_eq!(text, ("Unknown", Some("NodeStatusUnknown"), Some(silent)));
     let disk = condition(&cluster, "c", "DiskPressure");
     assert_eq!(
         (&*disk.status, disk.reason.as_deref()),
@@ -171,7 +171,7 @@ async fn a_node_that_falls_silent_is_declared_unreachable_and_comes_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_node_says_of_itself_becomes_taints() {
+async fn taints_nodes_by_condition() {
     let cluster = TestCluster::new();
     let all = ["a", "b", "c"];
     for name in all {
@@ -218,7 +218,7 @@ async fn what_a_node_says_of_itself_becomes_taints() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_is_driven_away_while_all_nodes_are_down() {
+async fn does_not_evict_in_master_disruption() {
     let cluster = TestCluster::new();
     for name in ["a", "b"] {
         put_node(&cluster, name, &json!({}));
@@ -238,7 +238,7 @@ async fn nobody_is_driven_away_while_all_nodes_are_down() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_that_come_to_a_node_that_is_down_are_not_ready() {
+async fn marks_new_pods_on_unready_nodes() {
     let cluster = TestCluster::new();
     for name in ["a", "b", "c"] {
         put_node(&cluster, name, &json!({}));
@@ -250,7 +250,7 @@ async fn pods_that_come_to_a_node_that_is_down_are_not_ready() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nodes_that_go_are_told_of_and_old_labels_follow_new_ones() {
+async fn records_node_removal_and_syncs_labels() {
     let cluster = TestCluster::new();
     put_node(
         &cluster,
@@ -269,8 +269,8 @@ async fn nodes_that_go_are_told_of_and_old_labels_follow_new_ones() {
     .await;
     cluster.api.remove::<Node>("", "a");
     let look = || {
-        let told = event_messages(&cluster, "RemovingNode");
-        async move { told == ["Node a event: Removing Node a from Controller"] }
+        let reported = event_messages(&cluster, "RemovingNode");
+        async move { reported == ["Node a event: Removing Node a from Controller"] }
     };
     eventually_within(LONG, look).await;
 }
@@ -319,7 +319,7 @@ const STORY: Scenario = Scenario {
 };
 
 #[tokio::test(start_paused = true)]
-async fn whoever_crashes_a_node_is_declared_unreachable_and_comes_back() {
+async fn marks_nodes_unreachable_despite_crashes() {
     STORY.survives_crashes().await;
     STORY.survives_copies().await;
 }

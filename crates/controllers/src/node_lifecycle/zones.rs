@@ -128,7 +128,8 @@ impl Zones {
     pub(super) fn observe(&mut self, node: &Node, now: Instant) {
         let name = &node.metadata.name;
         let zone = zone_key(&node.metadata);
-        let (is_ready, is_counted) = (node.is_ready(), node.metadata.label(EXCLUDED).is_none());
+        let is_ready = node.is_ready();
+        let is_counted = node.metadata.label(EXCLUDED).is_none();
         let is_same = |entry: &NodeEntry| {
             *entry.zone == *zone && entry.is_ready == is_ready && entry.is_counted == is_counted
         };
@@ -319,7 +320,7 @@ impl State {
     }
 }
 
-// --- Pace ---
+// --- RateLimiter ---
 
 impl RateLimiter {
     fn try_take(&mut self, now: Instant) -> bool {
@@ -374,7 +375,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_more_of_a_zone_is_down_the_slower_nodes_lose_their_pods() {
+    async fn reduces_eviction_rate_in_partial_disruption() {
         let start = Instant::now();
         #[expect(clippy::type_complexity, reason = "a table of cases")]
         let cases: &[(&[(&str, usize, usize)], DisruptionModeChange, &[u64])] = &[
@@ -406,7 +407,7 @@ mod tests {
         }
     }
     #[tokio::test(start_paused = true)]
-    async fn whoever_asks_first_is_first_unless_content() {
+    async fn evicts_in_order_of_requests() {
         let start = Instant::now();
         let mut zones = zones(&[("a", 9, 4)], start);
         zones.evaluate(start);
@@ -427,7 +428,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn when_nodes_come_back_others_wait_as_if_one_had_just_gone() {
+    async fn resets_the_rate_after_recovery() {
         let start = Instant::now();
         let mut zones = zones(&[("a", 0, 2)], start);
         assert_eq!(zones.evaluate(start), DisruptionModeChange::Stopped);
@@ -440,7 +441,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn when_the_last_node_goes_down_it_is_nobodys_turn_at_once() {
+    async fn stops_evictions_when_all_nodes_are_unready() {
         let start = Instant::now();
         let mut zones = zones(&[("a", 1, 0)], start);
         assert_eq!(zones.evaluate(start), DisruptionModeChange::None);
@@ -452,7 +453,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nodes_that_are_excluded_say_nothing_of_their_zone() {
+    async fn ignores_excluded_nodes() {
         let start = Instant::now();
         let mut zones = zones(&[("a", 1, 0)], start);
         let mut excluded = node("x", "a", true);

@@ -6,7 +6,8 @@ use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// A condition. Fields that are not known here are kept, so that a list of conditions can be written back whole.
+/// A condition. Unknown fields are kept, so that a list of conditions can be written back.
+// upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/types.go Condition, ConditionStatus
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Condition {
@@ -18,7 +19,7 @@ pub struct Condition {
     /// Why, in a word.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub reason: Box<str>,
-    /// Why, in words.
+    /// The message.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub message: Box<str>,
     /// When the status changed.
@@ -36,7 +37,7 @@ pub enum ConditionStatus {
     True,
     /// It does not.
     False,
-    /// Nobody knows.
+    /// The status is unknown.
     #[default]
     #[serde(other)]
     Unknown,
@@ -50,13 +51,13 @@ impl Condition {
         conditions.iter().find(|condition| &*condition.kind == kind)
     }
 
-    /// Whether a list says that a condition holds.
+    /// Whether a condition is true.
     pub fn holds(conditions: &[Condition], kind: &str) -> bool {
         Condition::find(conditions, kind).is_some_and(|condition| condition.status == ConditionStatus::True)
     }
 }
 
-// What is written here tells conditions apart well enough.
+// These fields distinguish conditions well enough.
 impl Hash for Condition {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (&self.kind, self.status, &self.reason, self.last_transition_time).hash(state);

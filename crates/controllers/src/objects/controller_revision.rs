@@ -1,4 +1,4 @@
-//! Revisions of the template of a set, by which pods are told apart and sets are taken back.
+//! ControllerRevisions: identify the template of a pod, and allow rollbacks.
 
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
@@ -11,7 +11,7 @@ use super::{Meta, Template, meta::object};
 pub struct ControllerRevision {
     /// The metadata.
     pub metadata: Meta,
-    /// A patch that gives a set the template, as it came.
+    /// A patch that sets the template of a set, as stored.
     pub data: Box<RawValue>,
     /// Counts the templates of the set: the greatest is the newest.
     pub revision: i64,
@@ -23,6 +23,7 @@ object!(ControllerRevision);
 
 impl ControllerRevision {
     /// The patch that gives a set a template.
+    // upstream: pkg/controller/statefulset/stateful_set_utils.go getPatch
     pub fn patch(template: &Template) -> serde_json::Result<Value> {
         let mut tree = template.tree()?;
         tree["$patch"] = "replace".into();
@@ -30,6 +31,7 @@ impl ControllerRevision {
     }
 
     /// The template. An empty one if there is none: no set has that.
+    // upstream: pkg/controller/statefulset/stateful_set_utils.go ApplyRevision
     pub fn template(&self) -> serde_json::Result<Template> {
         let mut tree: Value = serde_json::from_str(self.data.get())?;
         let mut template = tree
@@ -50,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_revision_has_the_template_of_which_it_was_made() {
+    fn revision_restores_its_template() {
         let tree = json!({"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "c"}]}});
         let template = Template::new(&tree).unwrap();
         let patch = ControllerRevision::patch(&template).unwrap();

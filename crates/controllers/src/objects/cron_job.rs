@@ -9,6 +9,7 @@ use super::{Projection, Template};
 pub type CronJob = Projection<CronJobSpec, CronJobStatus>;
 
 /// When jobs are to run, and which.
+// upstream: staging/src/k8s.io/api/batch/v1/types.go CronJobSpec
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CronJobSpec {
@@ -24,7 +25,7 @@ pub struct CronJobSpec {
     pub suspend: Option<bool>,
     /// The jobs.
     pub job_template: Template,
-    /// How many jobs that have succeeded are kept.
+    /// Number of succeeded jobs to keep.
     pub successful_jobs_history_limit: Option<i32>,
     /// How many that have failed.
     pub failed_jobs_history_limit: Option<i32>,
@@ -43,7 +44,7 @@ pub enum ConcurrencyPolicy {
     Allow,
 }
 
-/// What runs and ran.
+/// Active jobs and times.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CronJobStatus {

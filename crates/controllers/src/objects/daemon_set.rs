@@ -8,18 +8,19 @@ use super::{Projection, RollingUpdate, Selector, Template};
 pub type DaemonSet = Projection<DaemonSpec, DaemonStatus>;
 
 /// Which pods are to be on nodes.
+// upstream: staging/src/k8s.io/api/apps/v1/types.go DaemonSetSpec
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DaemonSpec {
     /// Which pods are meant.
     pub selector: Selector,
-    /// What they are made of.
+    /// The pod template.
     pub template: Template,
     /// How pods of earlier templates are replaced.
     pub update_strategy: DaemonStrategy,
     /// How long a pod is ready before it counts as available.
     pub min_ready_seconds: i32,
-    /// How many revisions of earlier templates are kept.
+    /// revisionHistoryLimit.
     pub revision_history_limit: Option<i32>,
 }
 
@@ -27,14 +28,14 @@ pub struct DaemonSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DaemonStrategy {
-    /// By whom.
+    /// The strategy.
     #[serde(rename = "type")]
     pub kind: UpdateStrategyKind,
     /// The bounds of a rolling update.
     pub rolling_update: Option<RollingUpdate>,
 }
 
-/// Who deletes pods of earlier templates.
+/// Update strategy of DaemonSets and StatefulSets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub enum UpdateStrategyKind {
     /// Users, whenever they want to.

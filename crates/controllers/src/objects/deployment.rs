@@ -9,6 +9,7 @@ use super::{Condition, Projection, Selector, Template};
 pub type Deployment = Projection<DeploymentSpec, DeploymentStatus>;
 
 /// What is to be rolled out, and how.
+// upstream: staging/src/k8s.io/api/apps/v1/types.go DeploymentSpec
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DeploymentSpec {
@@ -21,13 +22,13 @@ pub struct DeploymentSpec {
     pub paused: bool,
     /// How long a rollout may show no progress.
     pub progress_deadline_seconds: Option<i32>,
-    /// How many replica sets of earlier templates are kept.
+    /// Number of old ReplicaSets to keep.
     pub revision_history_limit: Option<i32>,
     /// Which pods are meant.
     pub selector: RawSelector,
     /// How pods of earlier templates are replaced.
     pub strategy: Strategy,
-    /// What pods are made of.
+    /// The pod template.
     pub template: Template,
 }
 
@@ -48,7 +49,7 @@ pub enum StrategyKind {
     /// A few at a time.
     #[default]
     RollingUpdate,
-    /// All are gone before the first new one is made.
+    /// All old pods are deleted before the first new one is created.
     Recreate,
 }
 
@@ -97,7 +98,7 @@ pub struct DeploymentStatus {
     pub available_replicas: i32,
     /// Those that are wanted and not available.
     pub unavailable_replicas: i32,
-    /// Those that are going.
+    /// Terminating pods.
     pub terminating_replicas: Option<i32>,
     /// How often the hash of a template was that of another one.
     pub collision_count: Option<i32>,
@@ -112,7 +113,8 @@ fn one() -> i32 {
 // --- IntOrPercent ---
 
 impl IntOrPercent {
-    /// How many that is of `total`, rounded up or down. What is neither counts as zero; the server takes no such thing.
+    /// The value for `total`, rounded up or down. An invalid value counts as zero; validation rejects it.
+    // upstream: staging/src/k8s.io/apimachinery/pkg/util/intstr/intstr.go GetScaledValueFromIntOrPercent
     pub fn of(&self, total: i32, up: bool) -> i32 {
         match self {
             IntOrPercent::Int(count) => *count,
@@ -154,7 +156,7 @@ mod tests {
     use super::IntOrPercent;
 
     #[test]
-    fn a_percentage_is_rounded_up_or_down() {
+    fn rounds_percentages_up_or_down() {
         let percent = |text: &str| IntOrPercent::Percent(text.into());
         let cases = [
             (percent("25%"), 10, 3, 2),

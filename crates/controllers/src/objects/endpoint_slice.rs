@@ -5,6 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::{Meta, Target, object};
 
 /// Some of the endpoints of a service.
+// upstream: staging/src/k8s.io/api/discovery/v1/types.go EndpointSlice
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EndpointSlice {
@@ -43,7 +44,7 @@ pub struct Endpoint {
     /// The zone it is in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zone: Option<Box<str>>,
-    /// Who is to use it.
+    /// Hints for consumers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hints: Option<Box<Hints>>,
 }
@@ -58,12 +59,12 @@ pub struct EndpointConditions {
     /// It answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub serving: Option<bool>,
-    /// It is going.
+    /// The pod is terminating.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub terminating: Option<bool>,
 }
 
-/// Who is to use an endpoint.
+/// Hints for consumers of an endpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Hints {

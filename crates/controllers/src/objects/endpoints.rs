@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{Meta, object};
 
 /// What is behind a service.
+// upstream: staging/src/k8s.io/api/core/v1/types.go Endpoints, EndpointSubset
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Endpoints {

@@ -11,7 +11,7 @@ use std::{
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A list that is kept once, however many objects have it: the pods of a set differ in little more than their names.
+/// A list that is stored once for all objects that have it: the pods of a set differ in little more than their names.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SharedList<T>(Option<Arc<[T]>>);
 
@@ -21,12 +21,13 @@ pub trait Internable: Eq + Hash + Send + Sync + Sized + 'static {
     fn pool() -> &'static Interner<[Self]>;
 }
 
-/// All values of a type that somebody has.
+/// Interned values of a type.
+// upstream: staging/src/k8s.io/client-go/tools/cache/thread_safe_store.go ThreadSafeStore; interning equal lists is k3's own, to save memory
 pub struct Interner<T: ?Sized>(Mutex<InternTable<T>>);
 
 struct InternTable<T: ?Sized> {
     values: HashSet<Arc<T>>,
-    /// How many there were after the last throwing out of those that nobody has any more.
+    /// Size after the last removal of unused values.
     size_after_sweep: usize,
 }
 
@@ -76,7 +77,7 @@ impl<T: ?Sized + Eq + Hash> Interner<T> {
     }
 }
 
-// --- Shared ---
+// --- SharedList ---
 
 impl<T> Default for SharedList<T> {
     fn default() -> Self {
@@ -145,8 +146,9 @@ mod tests {
     }
 
     #[test]
-    fn equal_lists_are_kept_once() {
-        let (one, other) = (list([1, 2]), list([1, 2]));
+    fn interns_equal_lists() {
+        let one = list([1, 2]);
+        let other = list([1, 2]);
         assert_eq!(one, other);
         assert!(std::ptr::eq(&raw const *one, &raw const *other));
         assert_ne!(list([1]), list([2]));
@@ -154,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_has_is_thrown_out() {
+    fn drops_unused_interned_values() {
         let kept = list([7_000]);
         for number in 0..1_000 {
             drop(list([number]));

@@ -9,14 +9,15 @@ use super::{Condition, ConditionStatus, Projection, Selector, Template};
 pub type Job = Projection<JobSpec, JobStatus>;
 
 /// What a job is to do.
+// upstream: staging/src/k8s.io/api/batch/v1/types.go JobSpec
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct JobSpec {
     /// How many pods run at the same time.
     pub parallelism: Option<i32>,
-    /// How many pods are to succeed; without it, the first that does says that the work is done.
+    /// Number of pods that have to succeed; without it, the first success completes the work.
     pub completions: Option<i32>,
-    /// Whether each pod has a place of its own in the work.
+    /// Whether each pod has a completion index.
     pub completion_mode: CompletionMode,
     /// How many pods may fail.
     pub backoff_limit: Option<i32>,
@@ -34,9 +35,9 @@ pub struct JobSpec {
     pub suspend: Option<bool>,
     /// How long it may take.
     pub active_deadline_seconds: Option<i64>,
-    /// How long it is kept when it has finished.
+    /// Time to keep the job after it finished.
     pub ttl_seconds_after_finished: Option<i32>,
-    /// Who looks after it; nobody means the controller of jobs.
+    /// The managing controller; the built-in one if not set.
     pub managed_by: Option<Box<str>>,
     /// Its pods.
     pub selector: Selector,
@@ -44,7 +45,7 @@ pub struct JobSpec {
     pub template: Template,
 }
 
-/// Whether each pod has a place of its own in the work.
+/// Whether each pod has a completion index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub enum CompletionMode {
     /// All pods are alike.
@@ -52,7 +53,7 @@ pub enum CompletionMode {
     NonIndexed,
     /// Each pod has an index.
     Indexed,
-    /// Nobody knows here what is meant.
+    /// An unsupported mode.
     #[serde(other)]
     Unknown,
 }
@@ -62,13 +63,13 @@ pub enum CompletionMode {
 pub enum PodReplacementPolicy {
     /// When they have failed.
     Failed,
-    /// When they have failed or are going.
+    /// When they are terminating or have failed.
     #[default]
     #[serde(other)]
     TerminatingOrFailed,
 }
 
-/// What failures of pods mean: the first rule that fits says it.
+/// What failures of pods mean: the first matching rule applies.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct FailurePolicy {
@@ -95,11 +96,11 @@ pub enum FailureAction {
     FailJob,
     /// The index has failed.
     FailIndex,
-    /// Nothing: another pod takes its place.
+    /// Nothing: the pod is replaced, and the failure is not counted.
     Ignore,
     /// One more failure.
     Count,
-    /// Nobody knows here what is meant.
+    /// An unsupported action.
     #[default]
     #[serde(other)]
     Unknown,
@@ -109,7 +110,7 @@ pub enum FailureAction {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ExitCodes {
-    /// The container; any, if it is not said.
+    /// The container; any if not set.
     pub container_name: Option<Box<str>>,
     /// `In` or `NotIn`.
     pub operator: Box<str>,
@@ -140,9 +141,9 @@ pub struct SuccessPolicy {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SuccessRule {
-    /// These indexes count; all, if it is not said.
+    /// Indexes that count; all if not set.
     pub succeeded_indexes: Option<Box<str>>,
-    /// So many of them are to succeed; all, if it is not said.
+    /// How many of them have to succeed; all if not set.
     pub succeeded_count: Option<i32>,
 }
 
@@ -160,7 +161,7 @@ pub struct JobStatus {
     pub active: i32,
     /// How many of them are ready.
     pub ready: Option<i32>,
-    /// How many pods are going.
+    /// Number of terminating pods.
     pub terminating: Option<i32>,
     /// How many pods have succeeded.
     pub succeeded: i32,
@@ -187,7 +188,8 @@ pub struct UncountedTerminatedPods {
 // --- Job ---
 
 impl Job {
-    /// The condition that says that it has finished, and how.
+    /// The condition Complete or Failed, if it is true.
+    // upstream: pkg/controller/job/util/utils.go FinishedCondition
     pub fn finished(&self) -> Option<&Condition> {
         let mut conditions = self.status.conditions.iter();
         conditions.find(|condition| {
@@ -196,6 +198,7 @@ impl Job {
     }
 
     /// Whether it has finished well.
+    // upstream: pkg/controller/job/util/utils.go IsJobSucceeded
     pub fn has_succeeded(&self) -> bool {
         Condition::holds(&self.status.conditions, "Complete")
     }

@@ -18,6 +18,7 @@ use crate::resource::Resource;
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// The metadata of an object, without managed fields and the notes of kubectl.
+// upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/types.go ObjectMeta
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Meta {
@@ -25,15 +26,15 @@ pub struct Meta {
     pub name: Box<str>,
     /// The namespace; empty for cluster-wide objects.
     pub namespace: Box<str>,
-    /// What tells it apart from others that had its name.
+    /// Distinguishes it from earlier objects with the same name.
     pub uid: Box<str>,
     /// The version of its last change.
     pub resource_version: Box<str>,
     /// Counts the changes of what is wanted.
     pub generation: i64,
-    /// When it was made.
+    /// When it was created.
     pub creation_timestamp: Option<Timestamp>,
-    /// When it is to be gone.
+    /// When its deletion is due.
     pub deletion_timestamp: Option<Timestamp>,
     /// How long it was given to go.
     pub deletion_grace_period_seconds: Option<i64>,
@@ -44,7 +45,7 @@ pub struct Meta {
     pub annotations: StringMap,
     /// Its owners.
     pub owner_references: SharedList<Owner>,
-    /// What holds it back from going.
+    /// Finalizers.
     pub finalizers: SharedList<Box<str>>,
 }
 
@@ -108,7 +109,7 @@ impl Metadata for Meta {
     }
 
     fn is_going(&self) -> bool {
-        self.is_going()
+        self.is_terminating()
     }
 
     fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
@@ -145,17 +146,19 @@ impl Metadata for Meta {
 
 impl Meta {
     /// The owner that controls it.
+    // upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/controller_ref.go GetControllerOf
     pub fn controller(&self) -> Option<&Owner> {
         self.owner_references.iter().find(|owner| owner.controller)
     }
 
     /// Whether it is controlled by the object with that uid.
+    // upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/controller_ref.go IsControlledBy
     pub fn is_controlled_by(&self, uid: &str) -> bool {
         self.controller().is_some_and(|owner| &*owner.uid == uid)
     }
 
-    /// Whether it is going.
-    pub fn is_going(&self) -> bool {
+    /// Whether it has a deletion timestamp.
+    pub fn is_terminating(&self) -> bool {
         self.deletion_timestamp.is_some()
     }
 
@@ -169,7 +172,7 @@ impl Meta {
         self.annotations.get(name).map(|value| &**value)
     }
 
-    /// Whether something holds it back from going.
+    /// Whether it has a finalizer.
     pub fn has_finalizer(&self, name: &str) -> bool {
         self.finalizers.iter().any(|finalizer| &**finalizer == name)
     }
@@ -189,6 +192,7 @@ impl Meta {
     }
 
     /// This object as the one that controls another.
+    // upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/controller_ref.go NewControllerRef
     pub fn as_controller(&self, resource: &Resource) -> Owner {
         Owner {
             api_version: resource.api_version().into(),
@@ -247,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_notes_of_kubectl_are_not_kept() {
+    fn drops_the_last_applied_annotation() {
         let meta: Meta = serde_json::from_str(
             r#"{"name":"web","creationTimestamp":"2026-01-02T03:04:05Z","annotations":{"a":"b",
                 "kubectl.kubernetes.io/last-applied-configuration":"{}"},"managedFields":[{}]}"#,

@@ -1,7 +1,7 @@
 //! What controllers keep of objects: the fields that one of them reads, and nothing else.
 //!
-//! Every field that is added here is kept for each object of its kind. What is read once in a while, such as the template of
-//! pods, is kept as the text that came.
+//! Every field here is kept in memory for each object of its kind. What is rarely needed, such as pod templates, is kept as raw
+//! JSON.
 
 mod condition;
 mod controller_revision;
@@ -73,7 +73,7 @@ pub use self::{
 };
 pub(crate) use self::{intern::internable, meta::object};
 
-/// An object with a spec and a status, of which `S` and `T` are what is kept.
+/// A projection of an object: metadata, and the parts `S` and `T` of its spec and status that are kept.
 #[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
 #[serde(
     default,

@@ -14,7 +14,7 @@ pub type Node = Projection<NodeSpec, NodeStatus>;
 pub struct NodeSpec {
     /// What keeps pods away from it.
     pub taints: Vec<Taint>,
-    /// Whether no more pods are to come.
+    /// Whether it is cordoned.
     pub unschedulable: bool,
     /// The networks of its pods.
     #[serde(rename = "podCIDRs")]
@@ -64,7 +64,8 @@ impl Node {
         Condition::holds(&self.status.conditions, "Ready")
     }
 
-    /// What it says of a condition; nothing is not the same as not knowing.
+    /// The status of a condition; `None` if it is missing, which differs from Unknown.
+    // upstream: pkg/controller/util/node/controller_utils.go GetNodeCondition
     pub fn condition(&self, kind: &str) -> Option<ConditionStatus> {
         Condition::find(&self.status.conditions, kind).map(|condition| condition.status)
     }

@@ -7,14 +7,14 @@ use super::Node;
 /// The only field of nodes that can be asked for.
 const NAME: &str = "metadata.name";
 
-/// A `NodeSelector`: nodes are meant that are as one of the terms asks. Without a term that asks for something, none is.
+/// A `NodeSelector`: a node matches if one of the terms matches. Empty terms match nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeSelector {
     node_selector_terms: Vec<Term>,
 }
 
-/// What one term asks for; all of it has to be so.
+/// A term; all its requirements have to match.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Term {
@@ -34,11 +34,13 @@ struct Requirement {
 
 impl NodeSelector {
     /// Whether a node is meant.
+    // upstream: staging/src/k8s.io/component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go Match, newNodeSelectorTerm
     pub fn matches(&self, node: &Node) -> bool {
         self.node_selector_terms.iter().any(|term| term.matches(node))
     }
 
-    /// The node that is named, if one is: by the first term that asks for a name.
+    /// The only node that a metadata.name requirement allows.
+    // upstream: pkg/controller/daemon/util/daemonset_util.go GetTargetNodeName
     pub fn named(self) -> Option<Box<str>> {
         let fields = self
             .node_selector_terms
@@ -68,6 +70,7 @@ impl Term {
 
 impl Requirement {
     /// What cannot be understood never holds.
+    // upstream: staging/src/k8s.io/component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go nodeSelectorRequirementsAsSelector
     fn holds_for_label(&self, value: Option<&str>) -> bool {
         let is_one_of = |value: &str| self.values.iter().any(|asked| &**asked == value);
         match &*self.operator {
@@ -86,6 +89,7 @@ impl Requirement {
         Some((value?.parse().ok()?, asked.parse().ok()?))
     }
 
+    // upstream: staging/src/k8s.io/component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go nodeSelectorRequirementsAsFieldSelector
     fn holds_for_field(&self, value: &str) -> bool {
         let [asked] = &*self.values else { return false };
         match &*self.operator {
@@ -107,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_meant_if_one_term_holds() {
+    fn node_matches_if_one_term_matches() {
         let node: Node = serde_json::from_value(
             json!({"metadata": {"name": "n1", "labels": {"zone": "a", "cores": "8"}}}),
         )
@@ -138,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_selector_may_name_one_node() {
+    fn finds_the_only_node_of_a_selector() {
         let field = |operator: &str, values: &[&str]| json!([{}, {"matchFields": [{"key": "metadata.name", "operator": operator, "values": values}]}]);
         assert_eq!(selector(&field("In", &["n1"])).named(), Some("n1".into()));
         assert_eq!(selector(&field("In", &["n1", "n2"])).named(), None);

@@ -1,4 +1,4 @@
-//! Persistent volumes, and the classes they come from, as controllers see them.
+//! PersistentVolumes and StorageClasses, as controllers read them.
 
 use k3_api::quantity::Quantity;
 use serde::{Deserialize, Serialize, de::IgnoredAny};
@@ -8,7 +8,7 @@ use super::{Meta, PersistentVolumeClaim, Projection, object};
 /// A persistent volume.
 pub type PersistentVolume = Projection<PersistentVolumeSpec, PersistentVolumeStatus>;
 
-/// An older way to name a class, which goes before the field.
+/// The beta annotation for the class, which takes precedence over the field.
 pub(super) const CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 
 /// What a volume is.
@@ -19,9 +19,9 @@ pub struct PersistentVolumeSpec {
     pub capacity: Storage,
     /// How it may be used.
     pub access_modes: Vec<Box<str>>,
-    /// Whose it is.
+    /// claimRef.
     pub claim_ref: Option<ClaimRef>,
-    /// What becomes of it when nobody claims it any more.
+    /// persistentVolumeReclaimPolicy.
     #[serde(rename = "persistentVolumeReclaimPolicy")]
     pub reclaim_policy: Box<str>,
     /// Its class.
@@ -30,7 +30,7 @@ pub struct PersistentVolumeSpec {
     pub volume_mode: VolumeMode,
     /// The class of its attributes.
     pub volume_attributes_class_name: Option<Box<str>>,
-    /// It is a folder of a node.
+    /// A hostPath volume.
     pub host_path: Option<HostPath>,
     /// It is on a server of files.
     pub nfs: Option<IgnoredAny>,
@@ -42,7 +42,7 @@ pub struct PersistentVolumeSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Storage {
-    /// The amount; empty if it was not said.
+    /// The amount; empty if not set.
     pub storage: Box<str>,
 }
 
@@ -58,7 +58,7 @@ pub struct ClaimRef {
     pub uid: Box<str>,
 }
 
-/// A folder of a node.
+/// A hostPath volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct HostPath {
@@ -92,11 +92,11 @@ pub enum VolumePhase {
     Available,
     /// It has one.
     Bound,
-    /// Its claim is gone.
+    /// Its claim was deleted.
     Released,
-    /// Its claim is gone, and what was to follow went wrong.
+    /// Its claim was deleted, and reclaiming failed.
     Failed,
-    /// Nobody has looked at it yet.
+    /// Not processed yet.
     #[default]
     #[serde(other)]
     Pending,
@@ -108,9 +108,9 @@ pub enum VolumePhase {
 pub struct StorageClass {
     /// The metadata.
     pub metadata: Meta,
-    /// Who makes its volumes.
+    /// The provisioner.
     pub provisioner: Box<str>,
-    /// What becomes of them when nobody claims them any more.
+    /// reclaimPolicy of its volumes.
     pub reclaim_policy: Box<str>,
     /// When claims get them.
     pub volume_binding_mode: BindingMode,
@@ -132,7 +132,7 @@ pub enum BindingMode {
 // --- Storage ---
 
 impl Storage {
-    /// How much it is. What cannot be read is nothing; the server takes no such thing.
+    /// The amount in bytes. An invalid value counts as zero; validation rejects it.
     pub fn amount(&self) -> Quantity {
         self.storage.parse().unwrap_or_else(|_| Quantity::zero())
     }
@@ -142,12 +142,14 @@ impl Storage {
 
 impl PersistentVolume {
     /// Its class; empty if it has none.
+    // upstream: staging/src/k8s.io/component-helpers/storage/volume/helpers.go GetPersistentVolumeClass
     pub fn class(&self) -> &str {
         let class = self.metadata.annotation(CLASS);
         class.unwrap_or(&self.spec.storage_class_name)
     }
 
     /// Whether it is meant for a claim, by a user or because it was bound to it.
+    // upstream: staging/src/k8s.io/component-helpers/storage/volume/pv_helpers.go IsVolumeBoundToClaim
     pub fn is_for(&self, claim: &PersistentVolumeClaim) -> bool {
         let meta = &claim.metadata;
         self.spec.claim_ref.as_ref().is_some_and(|of| {

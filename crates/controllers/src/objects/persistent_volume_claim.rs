@@ -15,11 +15,11 @@ pub struct ClaimSpec {
     pub access_modes: Vec<Box<str>>,
     /// How much it is to hold.
     pub resources: ClaimResources,
-    /// Which volumes are good; all, if it is not said.
+    /// Selects volumes; all if not set.
     pub selector: Option<Selector>,
     /// Of which class; none is not the same as the empty one.
     pub storage_class_name: Option<Box<str>>,
-    /// The volume; empty if it has none and asks for none.
+    /// The volume; empty if it is unbound and requests none.
     pub volume_name: Box<str>,
     /// Whether it is to be a file system or a device.
     pub volume_mode: VolumeMode,
@@ -66,7 +66,7 @@ pub struct ModifyVolumeStatus {
 pub enum ClaimPhase {
     /// It has one.
     Bound,
-    /// It had one, which is gone.
+    /// Its volume was deleted.
     Lost,
     /// It waits for a volume.
     #[default]
@@ -78,6 +78,7 @@ pub enum ClaimPhase {
 
 impl PersistentVolumeClaim {
     /// Its class; empty if it has none.
+    // upstream: staging/src/k8s.io/component-helpers/storage/volume/helpers.go GetPersistentVolumeClaimClass
     pub fn class(&self) -> &str {
         let class = self.metadata.annotation(CLASS);
         class
@@ -85,7 +86,8 @@ impl PersistentVolumeClaim {
             .unwrap_or_default()
     }
 
-    /// Whether it says of which class it is, be it of none.
+    /// Whether it has a class, possibly the empty one.
+    // upstream: staging/src/k8s.io/component-helpers/storage/volume/helpers.go PersistentVolumeClaimHasClass
     pub fn has_class(&self) -> bool {
         self.spec.storage_class_name.is_some() || self.metadata.annotation(CLASS).is_some()
     }

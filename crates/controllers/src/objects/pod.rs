@@ -49,7 +49,7 @@ pub struct PodSpec {
 pub struct Container {
     /// The name.
     pub name: Box<str>,
-    /// The ports it tells of.
+    /// Its ports.
     pub ports: Box<[Port]>,
 }
 
@@ -65,7 +65,7 @@ pub struct Port {
     pub protocol: Box<str>,
 }
 
-/// A volume that is a claim, or that a claim is made for.
+/// A volume with a claim, named or ephemeral.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Volume {
     /// The name.
@@ -111,7 +111,7 @@ pub enum PodPhase {
     Succeeded,
     /// All of it has ended, not all of it well.
     Failed,
-    /// Its node does not tell.
+    /// Its kubelet does not report.
     #[serde(other)]
     Unknown,
 }
@@ -160,13 +160,14 @@ pub struct Terminated {
     pub finished_at: Option<Timestamp>,
 }
 
-// Times are full seconds: what is made together is alike in all that, too.
+// Times have a resolution of seconds: pods created together share these lists too.
 internable!(Container, Volume, Condition, ContainerStatus);
 
 // --- Pod ---
 
 impl Pod {
     /// Whether it is ready.
+    // upstream: pkg/api/v1/pod/util.go IsPodReady
     pub fn is_ready(&self) -> bool {
         Condition::holds(&self.status.conditions, "Ready")
     }
@@ -178,6 +179,7 @@ impl Pod {
     }
 
     /// Whether it is ready for long enough to count as available.
+    // upstream: pkg/api/v1/pod/util.go IsPodAvailable
     pub fn is_available(&self, min_ready_seconds: i32, now: Timestamp) -> bool {
         self.is_ready()
             && (min_ready_seconds <= 0
@@ -187,28 +189,32 @@ impl Pod {
     }
 
     /// When it counts as available if it stays ready; `None` if it does already or is not ready.
+    // upstream: pkg/controller/controller_utils.go FindMinNextPodAvailabilityCheck, nextPodAvailabilityCheck
     pub fn available_in(&self, min_ready_seconds: i32, now: Timestamp) -> Option<Duration> {
         let age = now.duration_since(self.ready_since()?);
         let left = SignedDuration::from_secs(i64::from(min_ready_seconds)) - age;
         Duration::try_from(left).ok().filter(|left| !left.is_zero())
     }
 
-    /// Whether it is on its way out: it is going and has not ended.
+    /// Whether it is terminating: it has a deletion timestamp and has not terminated.
+    // upstream: pkg/controller/controller_utils.go IsPodTerminating
     pub fn is_terminating(&self) -> bool {
-        !self.has_ended() && self.metadata.is_going()
+        !self.has_ended() && self.metadata.is_terminating()
     }
 
     /// Whether all of it has ended.
+    // upstream: pkg/api/v1/pod/util.go IsPodTerminal
     pub fn has_ended(&self) -> bool {
         matches!(self.status.phase, PodPhase::Succeeded | PodPhase::Failed)
     }
 
-    /// Whether it does its work, or will: it has not ended and is not going.
+    /// Whether it is active: it has not terminated and has no deletion timestamp.
+    // upstream: pkg/controller/controller_utils.go IsPodActive
     pub fn is_active(&self) -> bool {
-        !self.has_ended() && !self.metadata.is_going()
+        !self.has_ended() && !self.metadata.is_terminating()
     }
 
-    /// The names of the claims that its volumes are, also of those that are made for it.
+    /// Names of its claims, including those of ephemeral volumes.
     pub fn claims(&self) -> impl Iterator<Item = Cow<'_, str>> {
         let volumes = self.spec.volumes.iter();
         volumes.map(|volume| volume.claim_name(&self.metadata.name))
@@ -224,6 +230,7 @@ impl Pod {
     }
 
     /// Whether that is an init container that runs as long as the pod does.
+    // upstream: pkg/api/v1/pod/util.go IsRestartableInitContainer
     pub fn is_sidecar(&self, container: &str) -> bool {
         self.spec
             .sidecars
@@ -244,12 +251,13 @@ impl Pod {
 // --- Volume ---
 
 impl Volume {
-    /// Whether the claim is made for the pod.
+    /// Whether it is an ephemeral volume.
     pub fn is_ephemeral(&self) -> bool {
         self.claim.is_empty()
     }
 
     /// The name of the claim that it is in a pod.
+    // upstream: staging/src/k8s.io/component-helpers/storage/ephemeral/ephemeral.go VolumeClaimName
     pub fn claim_name(&self, pod: &str) -> Cow<'_, str> {
         if self.is_ephemeral() {
             format!("{pod}-{}", self.name).into()
@@ -304,7 +312,7 @@ fn claims<'de, D: serde::Deserializer<'de>>(from: D) -> Result<SharedList<Volume
     Ok(claims.collect())
 }
 
-/// Pods are many, and each has half a dozen conditions: words, and fields that nobody knows, are not kept.
+/// Pods are many, each with several conditions: messages and unknown fields are dropped.
 fn conditions<'de, D: serde::Deserializer<'de>>(from: D) -> Result<SharedList<Condition>, D::Error> {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase", default)]
@@ -358,14 +366,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_is_available_when_it_was_ready_for_long_enough() {
+    fn pod_is_available_after_min_ready_seconds() {
         let pod: Pod = serde_json::from_str(
             r#"{"metadata":{"name":"p"},"status":{"conditions":[{"type":"Ready","status":"True",
                 "lastTransitionTime":"2026-01-01T00:00:00Z"}]}}"#,
         )
         .unwrap();
         let at = |time: &str| time.parse::<Timestamp>().unwrap();
-        let (early, late) = (at("2026-01-01T00:00:09.5Z"), at("2026-01-01T00:00:10Z"));
+        let early = at("2026-01-01T00:00:09.5Z");
+        let late = at("2026-01-01T00:00:10Z");
         assert!(pod.is_available(0, early) && !pod.is_available(10, early) && pod.is_available(10, late));
         assert_eq!(pod.available_in(10, early), Some(Duration::from_millis(500)));
         assert_eq!(
@@ -376,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn init_containers_that_run_on_are_known_by_name() {
+    fn finds_sidecars_by_name() {
         let pod: Pod = serde_json::from_str(
             r#"{"spec":{"initContainers":[{"name":"a"},{"name":"b","restartPolicy":"Always"}]}}"#,
         )

@@ -11,6 +11,7 @@ use super::{Condition, IntOrPercent, Projection, RawSelector};
 pub type PodDisruptionBudget = Projection<PodDisruptionBudgetSpec, PodDisruptionBudgetStatus>;
 
 /// How many pods may be missed.
+// upstream: staging/src/k8s.io/api/policy/v1/types.go PodDisruptionBudgetSpec
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodDisruptionBudgetSpec {
@@ -18,7 +19,7 @@ pub struct PodDisruptionBudgetSpec {
     pub min_available: Option<IntOrPercent>,
     /// So many may be away.
     pub max_unavailable: Option<IntOrPercent>,
-    /// Which pods are meant; none if it is not said.
+    /// Selects pods; none if not set.
     pub selector: Option<RawSelector>,
 }
 
@@ -28,7 +29,7 @@ pub struct PodDisruptionBudgetSpec {
 pub struct PodDisruptionBudgetStatus {
     /// The generation of the spec that this is about.
     pub observed_generation: i64,
-    /// Pods whose eviction was allowed and that are not going yet, and when that was.
+    /// Pods whose eviction was granted and that are not terminating yet, with the time of the grant.
     pub disrupted_pods: BTreeMap<Box<str>, Timestamp>,
     /// How many may be evicted now.
     pub disruptions_allowed: i32,

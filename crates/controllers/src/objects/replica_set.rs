@@ -1,4 +1,4 @@
-//! Replica sets and replication controllers, which are the same thing with another selector.
+//! ReplicaSets and ReplicationControllers, which differ in their selector only.
 
 use std::collections::BTreeMap;
 
@@ -13,6 +13,7 @@ pub type ReplicaSet = Projection<ReplicaSpec<Selector>, ReplicaStatus>;
 pub type ReplicationController = Projection<ReplicaSpec<LabelEqualitySelector>, ReplicaStatus>;
 
 /// How many pods of a template there are to be.
+// upstream: staging/src/k8s.io/api/apps/v1/types.go ReplicaSetSpec
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ReplicaSpec<S> {
@@ -23,7 +24,7 @@ pub struct ReplicaSpec<S> {
     pub min_ready_seconds: i32,
     /// Which pods are meant.
     pub selector: S,
-    /// What they are made of.
+    /// The pod template.
     pub template: Template,
 }
 
@@ -39,7 +40,7 @@ pub struct ReplicaStatus {
     pub ready_replicas: i32,
     /// Those that are ready for long enough.
     pub available_replicas: i32,
-    /// Those that are going; replication controllers do not tell.
+    /// Terminating pods; not set for ReplicationControllers.
     pub terminating_replicas: Option<i32>,
     /// The generation of the spec that this is about.
     pub observed_generation: i64,

@@ -45,7 +45,7 @@ struct SelectorExpression {
 // --- Selector ---
 
 impl Selector {
-    /// A selector that asks each label for one value; that is how services and replication controllers write it.
+    /// A selector that requires these label values, as Services and ReplicationControllers have it.
     pub fn from_labels(labels: &BTreeMap<Box<str>, Box<str>>) -> Self {
         let requirements = labels.iter().map(|(label, value)| Requirement {
             label: label.clone(),
@@ -57,6 +57,7 @@ impl Selector {
     }
 
     /// Whether labels are as asked.
+    // upstream: staging/src/k8s.io/apimachinery/pkg/labels/selector.go Matches
     pub fn matches(&self, labels: &BTreeMap<Box<str>, Box<str>>) -> bool {
         self.requirements.iter().all(|requirement| {
             let value = labels.get(&requirement.label);
@@ -70,13 +71,14 @@ impl Selector {
         })
     }
 
-    /// Whether it asks for nothing, and so means every object.
+    /// Whether it has no requirements, and so matches every object.
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
 }
 
 impl<'de> Deserialize<'de> for Selector {
+    // upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/helpers.go LabelSelectorAsSelector
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let written = RawSelectorFields::deserialize(from)?;
         let mut selector = Selector::from_labels(&written.match_labels);
@@ -101,6 +103,7 @@ impl<'de> Deserialize<'de> for Selector {
 
 /// As clients write it in a query and in `status.selector` of a scale.
 impl fmt::Display for Selector {
+    // upstream: staging/src/k8s.io/apimachinery/pkg/labels/selector.go String
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (position, Requirement { label, operator }) in self.requirements.iter().enumerate() {
             if position > 0 {
@@ -124,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_selector_means_those_objects_whose_labels_are_as_asked() {
+    fn selector_matches_labels() {
         let selector: Selector = serde_json::from_str(
             r#"{"matchLabels":{"app":"web"},"matchExpressions":[{"key":"tier","operator":"NotIn","values":["db"]},
                 {"key":"old","operator":"DoesNotExist"},{"key":"zone","operator":"Exists"}]}"#,

@@ -13,11 +13,11 @@ pub type Service = Projection<ServiceSpec>;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServiceSpec {
-    /// The labels of the pods behind it. Without any, somebody else says what is behind it.
+    /// Pod selector. Without it, endpoints are managed by another client.
     pub selector: BTreeMap<Box<str>, Box<str>>,
     /// Its ports.
     pub ports: Vec<ServicePort>,
-    /// Its address; `None` in words if it is to have none.
+    /// clusterIP; `None` for a headless Service.
     #[serde(rename = "clusterIP")]
     pub cluster_ip: Box<str>,
     /// The families of its addresses, the first one first.
@@ -25,7 +25,7 @@ pub struct ServiceSpec {
     /// How it is reached: `ClusterIP` and others.
     #[serde(rename = "type")]
     pub kind: Box<str>,
-    /// Whether pods that are not ready are told of as if they were.
+    /// Whether unready pods are published as ready.
     pub publish_not_ready_addresses: bool,
     /// Which endpoints are to be preferred.
     pub traffic_distribution: Box<str>,
@@ -64,6 +64,7 @@ impl Service {
     }
 
     /// Whether pods with these labels are behind it.
+    // upstream: staging/src/k8s.io/endpointslice/util/controller_utils.go getServicesForPod
     pub fn selects(&self, labels: &BTreeMap<Box<str>, Box<str>>) -> bool {
         let mut wanted = self.spec.selector.iter();
         !self.spec.selector.is_empty() && wanted.all(|(label, value)| labels.get(label) == Some(value))

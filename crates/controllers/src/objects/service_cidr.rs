@@ -7,14 +7,15 @@ use super::{Condition, Projection};
 /// Networks that services get their addresses from.
 pub type ServiceCidr = Projection<ServiceCidrSpec, ServiceCidrStatus>;
 
-/// An address that somebody has; its name is the address.
+/// An allocated address; its name is the address.
 pub type IpAddress = Projection<IgnoredAny>;
 
 /// The networks.
+// upstream: staging/src/k8s.io/api/networking/v1/types.go ServiceCIDRSpec
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct ServiceCidrSpec {
-    /// One, or one of each family.
+    /// One, or one of each address type.
     pub cidrs: Vec<Box<str>>,
 }
 

@@ -9,6 +9,7 @@ use super::{Condition, IntOrPercent, Projection, RawSelector, Template, UpdateSt
 pub type StatefulSet = Projection<StatefulSpec, StatefulStatus>;
 
 /// Which pods there are to be: each has a number, and keeps its name and its claims.
+// upstream: staging/src/k8s.io/api/apps/v1/types.go StatefulSetSpec
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StatefulSpec {
@@ -17,19 +18,19 @@ pub struct StatefulSpec {
     pub replicas: i32,
     /// Which pods are meant.
     pub selector: RawSelector,
-    /// What they are made of.
+    /// The pod template.
     pub template: Template,
     /// Claims that each pod has for itself.
     pub volume_claim_templates: Vec<ClaimTemplate>,
     /// The service that names the pods.
     pub service_name: Box<str>,
-    /// Whether one pod comes after the other.
+    /// podManagementPolicy.
     pub pod_management_policy: PodManagementPolicy,
     /// How pods of earlier templates are replaced.
     pub update_strategy: StatefulStrategy,
     /// How long a pod is ready before it counts as available.
     pub min_ready_seconds: i32,
-    /// How many revisions of earlier templates are kept.
+    /// revisionHistoryLimit.
     pub revision_history_limit: Option<i32>,
     /// What becomes of the claims.
     pub persistent_volume_claim_retention_policy: ClaimRetentionPolicy,
@@ -46,10 +47,10 @@ pub struct ClaimTemplate {
     pub text: Box<RawValue>,
 }
 
-/// Whether one pod comes after the other.
+/// podManagementPolicy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub enum PodManagementPolicy {
-    /// All come and go at once.
+    /// All pods are created and deleted at once.
     Parallel,
     /// Each waits for the one before it.
     #[default]
@@ -61,7 +62,7 @@ pub enum PodManagementPolicy {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StatefulStrategy {
-    /// By whom.
+    /// The strategy.
     #[serde(rename = "type")]
     pub kind: UpdateStrategyKind,
     /// The bounds of a rolling update.
@@ -74,7 +75,7 @@ pub struct StatefulStrategy {
 pub struct StatefulRollingUpdate {
     /// So many of the first pods stay as they are.
     pub partition: i32,
-    /// How many pods may be unavailable; one if not said.
+    /// How many pods may be unavailable; one if not set.
     pub max_unavailable: Option<IntOrPercent>,
 }
 
@@ -91,7 +92,7 @@ pub struct ClaimRetentionPolicy {
 /// What becomes of a claim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub enum ClaimRetention {
-    /// It goes.
+    /// The claim is deleted.
     Delete,
     /// It stays.
     #[default]

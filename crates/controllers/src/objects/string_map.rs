@@ -10,7 +10,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Interner;
 
-/// Names and their values; kept once for all objects that have the same ones.
+/// Labels or annotations; equal maps are stored once.
+// upstream: staging/src/k8s.io/apimachinery/pkg/labels/labels.go Set
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StringMap(Arc<Map>);
 
@@ -19,7 +20,7 @@ type Map = BTreeMap<Box<str>, Box<str>>;
 static POOL: LazyLock<Interner<Map>> = LazyLock::new(Interner::default);
 static NONE: LazyLock<Arc<Map>> = LazyLock::new(Arc::default);
 
-// --- Words ---
+// --- StringMap ---
 
 impl Default for StringMap {
     fn default() -> Self {

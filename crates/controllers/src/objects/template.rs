@@ -1,14 +1,14 @@
-//! The template of pods, kept as the text that came and read when it is used.
+//! Pod templates, kept as raw JSON and parsed when they are used.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, value::RawValue};
 
-/// The label by which the pods of one template of a deployment are told from those of another.
+/// Label with the template hash of a Deployment's pods.
 pub const TEMPLATE_HASH: &str = "pod-template-hash";
 
-/// Without vowels and without digits that look like letters, so that no words appear.
+/// Without vowels and ambiguous digits, so that hashes form no words. upstream's SafeEncodeString uses the same alphabet.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// A template of pods.
@@ -71,7 +71,7 @@ impl Template {
         })
     }
 
-    /// The labels of its pods. None if it cannot be read: no pod is as such a template says.
+    /// The labels of its pods. Empty if the template cannot be parsed: no pod matches such a template.
     pub fn labels(&self) -> BTreeMap<Box<str>, Box<str>> {
         self.parts()
             .map(|parts| parts.metadata.labels)
@@ -84,7 +84,8 @@ impl Template {
     }
 
     /// What it means, in the form in which templates are compared: without the hash of a deployment, which only its replica
-    /// sets have, and without what says nothing.
+    /// sets have, and without empty values.
+    // upstream: pkg/controller/deployment/util/deployment_util.go EqualIgnoreHash
     pub fn canonical_tree(&self) -> serde_json::Result<Value> {
         let mut tree = self.tree()?;
         if let Some(meta) = tree.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -98,6 +99,7 @@ impl Template {
     }
 
     /// A short text that is another one for another template. `collisions` counts how often that turned out to be wrong.
+    // upstream: pkg/controller/controller_utils.go ComputeHash; the hash function differs, the alphabet is that of SafeEncodeString
     pub fn hash(&self, collisions: Option<i32>) -> serde_json::Result<String> {
         // Texts of trees have their keys in order, so equal templates are equal texts.
         let meaning = self.canonical_tree()?.to_string();
@@ -168,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hash_is_short_and_another_one_after_a_collision() {
+    fn hash_changes_with_collision_count() {
         let template = template(r#"{"metadata":{"labels":{"app":"a"}},"spec":{"containers":[]}}"#);
         let hashes = [None, Some(0), Some(1)].map(|collisions| template.hash(collisions).unwrap());
         for hash in &hashes {

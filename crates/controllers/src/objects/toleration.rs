@@ -16,7 +16,7 @@ pub struct Toleration {
     pub value: Box<str>,
     /// The effect; empty for all.
     pub effect: Box<str>,
-    /// For how long; for ever if not said.
+    /// For how long; unlimited if not set.
     pub toleration_seconds: Option<i64>,
 }
 
@@ -26,6 +26,7 @@ super::intern::internable!(Toleration);
 
 impl Toleration {
     /// Whether it bears a taint.
+    // upstream: staging/src/k8s.io/api/core/v1/toleration.go ToleratesTaint
     pub fn tolerates(&self, taint: &Taint) -> bool {
         let matches = |ours: &str, theirs: &str| ours.is_empty() || ours == theirs;
         matches(&self.effect, &taint.effect)
@@ -58,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn a_toleration_bears_what_it_names() {
+    fn toleration_matches_taints() {
         let taint = Taint {
             key: "k".into(),
             value: "v".into(),
@@ -88,10 +89,11 @@ mod tests {
     }
 
     #[test]
-    fn equal_tolerations_are_kept_once_and_others_not_at_all() {
+    fn interns_no_execute_tolerations_only() {
         let written =
             json!([{"key": "a"}, {"key": "b", "effect": "NoSchedule"}, {"key": "c", "effect": "NoExecute"}]);
-        let (one, other) = (tolerations(written.clone()), tolerations(written));
+        let one = tolerations(written.clone());
+        let other = tolerations(written);
         assert_eq!(one.len(), 2);
         assert!(std::ptr::eq(&raw const *one, &raw const *other));
         assert!(tolerations(json!(null)).is_empty() && tolerations(json!([])).is_empty());

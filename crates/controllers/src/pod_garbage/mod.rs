@@ -67,7 +67,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let by_state = pods.store().index(|pod| {
         let states = [
             (pod.has_ended(), TERMINATED),
-            (pod.metadata.is_going(), TERMINATING),
+            (pod.metadata.is_terminating(), TERMINATING),
         ];
         let states = states.iter().filter(|(is_so, _)| *is_so);
         states.map(|(_, state)| (*state).to_owned()).collect()
@@ -83,7 +83,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     })]
 }
 
-// --- PodGarbage ---
+// --- PodGarbageCollector ---
 
 impl Runnable for PodGarbageCollector {
     fn name(&self) -> &'static str {
@@ -112,10 +112,10 @@ impl PodGarbageCollector {
     /// `missing` are the nodes that pods refer to and that do not exist, and since when.
     // upstream: pkg/controller/podgc/gc_controller.go gc, gcOrphaned, gcUnscheduledTerminating, gcTerminating
     async fn collect(&self, missing: &mut HashMap<String, Instant>) {
-        let mut gone: Vec<(Arc<Pod>, DeletionReason)> = Vec::new();
+        let mut removed: Vec<(Arc<Pod>, DeletionReason)> = Vec::new();
         let ended =
             selection::terminated_beyond_threshold(self.by_state.get(TERMINATED), TERMINATED_POD_THRESHOLD);
-        gone.extend(ended.into_iter().map(|pod| (pod, DeletionReason::Terminated)));
+        removed.extend(ended.into_iter().map(|pod| (pod, DeletionReason::Terminated)));
         for pod in self.by_state.get(TERMINATING) {
             let why = match &*pod.spec.node_name {
                 "" => DeletionReason::Unscheduled,
@@ -126,13 +126,13 @@ impl PodGarbageCollector {
                     _ => continue,
                 },
             };
-            gone.push((pod, why));
+            removed.push((pod, why));
         }
         for node in self.deleted_nodes(missing).await {
             let orphans = self.by_node.get(&node);
-            gone.extend(orphans.into_iter().map(|pod| (pod, DeletionReason::Orphaned)));
+            removed.extend(orphans.into_iter().map(|pod| (pod, DeletionReason::Orphaned)));
         }
-        stream::iter(gone)
+        stream::iter(removed)
             .for_each_concurrent(CONCURRENT_DELETIONS, |(pod, why)| async move {
                 let labels = [&*pod.metadata.namespace, why.name()];
                 self.metrics.count(&DELETED_PODS, &labels, 1);

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn evicted_pods_go_first_and_then_the_oldest() {
+    fn deletes_evicted_then_oldest_pods() {
         let pods = vec![
             pod("new", 9, ""),
             pod("old", 1, ""),
@@ -96,8 +96,8 @@ mod tests {
             pod("older", 0, ""),
         ];
         let names = |threshold| -> Vec<String> {
-            let gone = terminated_beyond_threshold(pods.clone(), threshold);
-            gone.iter().map(|pod| pod.metadata.name.to_string()).collect()
+            let deleted = terminated_beyond_threshold(pods.clone(), threshold);
+            deleted.iter().map(|pod| pod.metadata.name.to_string()).collect()
         };
         assert_eq!(names(2), ["evicted", "older"]);
         assert_eq!(names(4), [""; 0]);
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_whose_node_is_gone_says_so_of_its_generation() {
+    fn marks_orphaned_pods_failed() {
         let now = Timestamp::from_second(60).unwrap();
         let pod = |conditions: Value| -> Pod {
             let pod =

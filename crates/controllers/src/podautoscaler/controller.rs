@@ -107,7 +107,7 @@ struct Decision {
     statuses: Vec<MetricStatus>,
 }
 
-// --- Autoscaling ---
+// --- HorizontalPodAutoscalerController ---
 
 impl Reconciler for HorizontalPodAutoscalerController {
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
@@ -163,7 +163,8 @@ impl HorizontalPodAutoscalerController {
         autoscaler: &Autoscaler,
         status_update: &mut AutoscalerStatus<'_>,
     ) -> Option<(i32, i32)> {
-        let (spec, namespace) = (&autoscaler.spec, &autoscaler.metadata.namespace);
+        let spec = &autoscaler.spec;
+        let namespace = &autoscaler.metadata.namespace;
         let mut target = match self.targets.find(namespace, &spec.scale_target_ref).await {
             Ok(target) => target,
             Err(why) => {
@@ -176,7 +177,8 @@ impl HorizontalPodAutoscalerController {
         };
         let message = "the HPA controller was able to get the target's current scale";
         status_update.set(ABLE, true, "SucceededGetScale", message);
-        let (current, now) = (target.spec_replicas(), self.clock.now());
+        let current = target.spec_replicas();
+        let now = self.clock.now();
         self.with_memory(autoscaler, |memory| {
             memory.history.record_initial_recommendation(current, now)
         });
@@ -231,7 +233,8 @@ impl HorizontalPodAutoscalerController {
         status_update: &mut AutoscalerStatus<'_>,
     ) -> Option<Decision> {
         let spec = &autoscaler.spec;
-        let (current, min_replicas) = (target.spec_replicas(), min_replicas(spec));
+        let current = target.spec_replicas();
+        let min_replicas = min_replicas(spec);
         let decided = |replicas: i32, reason: &str| {
             Some(Decision {
                 replicas,
@@ -273,7 +276,8 @@ impl HorizontalPodAutoscalerController {
             min_replicas,
             most: spec.max_replicas,
         };
-        let (behavior, now) = (spec.behavior.as_ref(), self.clock.now());
+        let behavior = spec.behavior.as_ref();
+        let now = self.clock.now();
         let paced = self.with_memory(autoscaler, |memory| {
             memory.history.normalize(behavior, current, advised, bounds, now)
         });
@@ -318,7 +322,8 @@ impl HorizontalPodAutoscalerController {
             tolerances: Tolerances::of(autoscaler.spec.behavior.as_ref()),
             now: self.clock.now(),
         };
-        let (mut statuses, mut failures) = (Vec::new(), Vec::new());
+        let mut statuses = Vec::new();
+        let mut failures = Vec::new();
         let mut most: Option<(i32, String)> = None;
         for spec in specs {
             let begun = Instant::now();
@@ -366,7 +371,8 @@ impl HorizontalPodAutoscalerController {
         }
         let message = format!("the HPA was unable to compute the replica count: {told}");
         status_update.set(ACTIVE, false, reason, message);
-        let (failed, all) = (failures.len(), specs.len());
+        let failed = failures.len();
+        let all = specs.len();
         Err(NoRecommendation {
             why: format!("invalid metrics ({failed} invalid out of {all}), first error is: {summary}"),
             statuses,
@@ -438,14 +444,15 @@ impl HorizontalPodAutoscalerController {
         let Some(patch) = status_update.patch() else {
             return;
         };
-        let (namespace, name) = (&autoscaler.metadata.namespace, &autoscaler.metadata.name);
+        let namespace = &autoscaler.metadata.namespace;
+        let name = &autoscaler.metadata.name;
         let object_ref = ObjectRef::new(&HORIZONTAL_POD_AUTOSCALERS, namespace, name).subresource("status");
         match self
             .writer
             .update_with_merge::<WrittenObject>(object_ref, &patch)
             .await
         {
-            Ok(made) => request.wrote_at(&self.autoscalers, &made.metadata.resource_version),
+            Ok(written) => request.wrote_at(&self.autoscalers, &written.metadata.resource_version),
             Err(error) if has_status_code(&error, 404) => {}
             Err(error) => self.warn(autoscaler, "FailedUpdateStatus", error_message(&error)),
         }

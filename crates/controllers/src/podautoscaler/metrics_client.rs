@@ -33,7 +33,7 @@ pub(super) struct MetricsClient {
     targets: Arc<TargetFinder>,
 }
 
-// --- Metrics ---
+// --- MetricsClient ---
 
 impl MetricsClient {
     pub(super) fn new(writer: &ApiWriter, targets: &Arc<TargetFinder>) -> Self {
@@ -188,7 +188,8 @@ impl MetricsClient {
         pods: Option<&str>,
     ) -> Result<Vec<Value>, String> {
         let version = self.custom_version().await?;
-        let (query, name) = (query(pods.unwrap_or_default(), &selector(metric)?), &metric.name);
+        let query = query(pods.unwrap_or_default(), &selector(metric)?);
+        let name = &metric.name;
         let mut path = format!("/apis/{CUSTOM}");
         let resource_and_object = way.splitn(2, '/');
         for segment in [version.as_str(), "namespaces", namespace]
@@ -263,7 +264,8 @@ fn usage_of(metrics: &Value, resource: &str, container: Option<&str>) -> Option<
 /// The request of a pod.
 // upstream: pkg/controller/podautoscaler/replica_calculator.go calculatePodLevelRequests, calculatePodRequestsFromContainers
 fn request_of(pod: &Value, resource: &str, container: Option<&str>) -> Result<i64, String> {
-    let (spec, name) = (pod.at("spec"), pod.at("metadata").text("name"));
+    let spec = pod.at("spec");
+    let name = pod.at("metadata").text("name");
     let own = spec.at("resources").entries("requests");
     if container.is_none() && !own.is_empty() {
         // Pod-level requests take precedence over those of containers.
@@ -341,7 +343,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_uses_what_its_containers_use() {
+    fn sums_container_usage() {
         let metrics = json!({
             "metadata": {"name": "p"}, "timestamp": "2026-01-01T00:00:00Z", "window": "1m30s",
             "containers": [{"name": "a", "usage": {"cpu": "100m", "memory": "1Ki"}}, {"name": "b", "usage": {"cpu": "1"}}],
@@ -355,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_asks_for_what_its_containers_and_sidecars_do() {
+    fn sums_container_and_sidecar_requests() {
         let asks = |name: &str, cpu: &str| json!({"name": name, "resources": {"requests": {"cpu": cpu}}});
         let mut sidecar = asks("s", "300m");
         sidecar["restartPolicy"] = json!("Always");

@@ -65,7 +65,7 @@ pub(super) struct MetricError {
     pub(super) summary: String,
 }
 
-// --- Question ---
+// --- MetricEvaluation ---
 
 impl MetricEvaluation<'_> {
     /// The recommendation of a metric.
@@ -187,15 +187,15 @@ impl MetricEvaluation<'_> {
             return Err("invalid resource metric source: neither an average utilization target nor an average value (usage) target was set".to_owned());
         };
         let found = async {
-            let figures = self.replica_calculator(read().await?, is_cpu);
+            let informer_metrics = self.replica_calculator(read().await?, is_cpu);
             let requests = async || {
                 let requests = self
                     .metrics
                     .requests(self.namespace, self.selector, resource, container);
                 requests.await
             };
-            figures.check()?;
-            figures.resource_replicas(spec_replicas, &requests().await?)
+            informer_metrics.check()?;
+            informer_metrics.resource_replicas(spec_replicas, &requests().await?)
         };
         let (replicas, utilization) = found
             .await
@@ -264,7 +264,9 @@ impl MetricEvaluation<'_> {
         let read = async || {
             let value = self.metrics.object(self.namespace, object, metric);
             value.await.map_err(|why| {
-                let (name, kind, namespace) = (&metric.name, &object.kind, self.namespace);
+                let name = &metric.name;
+                let kind = &object.kind;
+                let namespace = self.namespace;
                 format!(
                     "unable to get metric {name} on {kind} {namespace}/{}: {why}",
                     object.name
@@ -329,7 +331,8 @@ impl MetricEvaluation<'_> {
         let read = async || {
             let values = self.metrics.external(self.namespace, metric).await;
             let values = values.map_err(|why| {
-                let (namespace, selector) = (self.namespace, format_selector(metric.selector.as_ref()));
+                let namespace = self.namespace;
+                let selector = format_selector(metric.selector.as_ref());
                 format!("unable to get external metric {namespace}/{name}/{selector}: {why}")
             })?;
             Ok(values.into_iter().fold(0_i64, i64::saturating_add))
@@ -457,7 +460,8 @@ fn format_selector(selector: Option<&LabelSelector>) -> String {
     let one = |requirement: &LabelSelectorRequirement| {
         let values = requirement.values.iter().flatten();
         let values: Vec<_> = values.map(String::as_str).collect();
-        let (key, operator) = (&requirement.key, &requirement.operator);
+        let key = &requirement.key;
+        let operator = &requirement.operator;
         let values = values.join(" ");
         format!("LabelSelectorRequirement{{Key:{key},Operator:{operator},Values:[{values}],}},")
     };
@@ -472,7 +476,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_selector_is_shown_as_others_show_it() {
+    fn formats_selectors_like_upstream() {
         assert_eq!(format_selector(None), "nil");
         let selector = serde_json::from_value(json!({
             "matchLabels": {"a": "b"}, "matchExpressions": [{"key": "c", "operator": "In", "values": ["d", "e"]}],
@@ -484,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn an_autoscaler_may_say_how_far_figures_may_be_off() {
+    fn reads_tolerances() {
         let behavior = serde_json::from_value(json!({"scaleUp": {"tolerance": "50m"}})).unwrap();
         assert_eq!(
             Tolerances::of(Some(&behavior)),

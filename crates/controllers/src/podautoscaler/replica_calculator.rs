@@ -76,7 +76,7 @@ impl Tolerances {
     }
 }
 
-// --- Figures ---
+// --- ReplicaCalculator ---
 
 impl ReplicaCalculator<'_> {
     /// Scales on the average value per pod, in milli-units. Also returns the current average.
@@ -107,7 +107,9 @@ impl ReplicaCalculator<'_> {
                 let known = samples
                     .iter()
                     .filter_map(|(pod, sample)| Some((sample.value, *requests.get(pod)?)));
-                let (mut used, mut asked, mut count) = (0, 0, 0);
+                let mut used = 0;
+                let mut asked = 0;
+                let mut count = 0;
                 for (value, request) in known {
                     used += value;
                     asked += request;
@@ -195,7 +197,7 @@ impl ReplicaCalculator<'_> {
         let mut groups = PodGroups::default();
         for pod in self.pods {
             let name = pod.metadata.name.to_string();
-            if pod.metadata.is_going() || pod.status.phase == PodPhase::Failed {
+            if pod.metadata.is_terminating() || pod.status.phase == PodPhase::Failed {
                 groups.ignored.insert(name);
             } else if pod.status.phase == PodPhase::Pending {
                 groups.unready.insert(name);
@@ -342,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn replicas_follow_the_utilization() {
+    fn scales_with_utilization() {
         for (values, target, expected, percent) in [
             // All of what was asked for is used, and half of it should be.
             (&[1000, 1000, 1000][..], 50, 6, 100),
@@ -360,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_that_say_nothing_make_the_change_smaller() {
+    fn missing_samples_dampen_the_change() {
         let pods = running(4);
         // Two are far below; the others count as if they used all they may.
         let (replicas, _) = replica_calculator(&pods, &[100, 100])
@@ -375,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_that_start_count_for_nothing_when_more_are_needed() {
+    fn starting_pods_count_as_idle_on_scale_up() {
         let mut pods = running(2);
         pods.push(pod("p2", "Pending", "False"));
         let (replicas, usage) = replica_calculator(&pods, &[900, 900, 5000])
@@ -389,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn without_figures_nothing_is_calculated() {
+    fn fails_without_samples() {
         let unready = vec![pod("p0", "Pending", "False")];
         assert_eq!(
             replica_calculator(&unready, &[1])
@@ -410,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_of_all_replicas_together_are_divided_among_them() {
+    fn divides_total_values_among_replicas() {
         let pods = running(3);
         assert_eq!(usage_ratio_replica_count(&pods, 3, 2.0, TEN), Ok(6));
         assert_eq!(usage_ratio_replica_count(&pods, 3, 1.05, TEN), Ok(3));
@@ -422,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_from_before_a_pod_was_ready_is_not_counted() {
+    fn ignores_samples_from_before_readiness() {
         let at = |text: &str| text.parse::<Timestamp>().unwrap();
         let sample = |text: &str| MetricSample {
             value: 1,

@@ -90,7 +90,7 @@ const TOO_FAST_DOWN: (&str, &str) = (
     "the desired replica count is decreasing faster than the maximum scale rate",
 );
 
-// --- History ---
+// --- ScaleHistory ---
 
 impl ScaleHistory {
     /// The initial replica count counts as a recommendation: the target is not scaled down because the controller has just started.
@@ -114,10 +114,8 @@ impl ScaleHistory {
         let Some(behavior) = behavior else {
             return self.normalize_without_behavior(current, advised, bounds, now);
         };
-        let (up, down) = (
-            ScalingRules::up(behavior.scale_up.as_ref()),
-            ScalingRules::down(behavior.scale_down.as_ref()),
-        );
+        let up = ScalingRules::up(behavior.scale_up.as_ref());
+        let down = ScalingRules::down(behavior.scale_down.as_ref());
         let lowest = self.recommendations_since(now, up.window).fold(advised, i32::min);
         let highest = self
             .recommendations_since(now, down.window)
@@ -215,12 +213,11 @@ impl ScaleHistory {
     // upstream: pkg/controller/podautoscaler/horizontal.go calculateScaleUpLimitWithScalingRules, calculateScaleDownLimitWithBehaviors
     fn policy_limit(&self, rules: &ScalingRules, direction: Direction, current: i32, now: Timestamp) -> i32 {
         let of_policy = |policy: &HPAScalingPolicy| {
-            let (added, removed) = (
-                changed(&self.added, policy.period_seconds, now),
-                changed(&self.removed, policy.period_seconds, now),
-            );
+            let added = changed(&self.added, policy.period_seconds, now);
+            let removed = changed(&self.removed, policy.period_seconds, now);
             let before = i64::from(current) - added + removed;
-            let (value, percent) = (i64::from(policy.value), policy.type_ == "Percent");
+            let value = i64::from(policy.value);
+            let percent = policy.type_ == "Percent";
             let reached = match (direction, percent) {
                 (Direction::Up, false) => before + value,
                 // Rounded up: otherwise small counts would never grow.
@@ -299,7 +296,7 @@ fn forget(entries: &mut Vec<(Timestamp, i32)>, window: i32, now: Timestamp) {
     entries.retain(|(at, _)| *at + window >= now);
 }
 
-// --- Rules ---
+// --- ScalingRules ---
 
 impl ScalingRules {
     fn up(rules: Option<&HPAScalingRules>) -> Self {
@@ -356,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn without_rules_a_target_at_most_doubles_and_shrinks_late() {
+    fn limits_scaling_without_behavior() {
         let mut history = ScaleHistory::default();
         history.record_initial_recommendation(3, at(0));
         let up = history.normalize(None, 3, 15, BOUNDS, at(0));
@@ -382,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn policies_limit_how_many_come_and_go_in_a_time() {
+    fn policies_limit_changes_per_period() {
         let rules = behavior(json!({
             "scaleUp": {"policies": [{"type": "Pods", "value": 2, "periodSeconds": 60}, {"type": "Percent", "value": 50, "periodSeconds": 60}]},
             "scaleDown": {"stabilizationWindowSeconds": 0, "policies": [{"type": "Pods", "value": 3, "periodSeconds": 60}]},
@@ -399,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_direction_can_be_closed_and_the_smallest_change_chosen() {
+    fn supports_disabled_and_min_policies() {
         let policies = json!([{"type": "Pods", "value": 1, "periodSeconds": 15}, {"type": "Percent", "value": 100, "periodSeconds": 15}]);
         for (select, expected) in [("Disabled", 4), ("Min", 5), ("Max", 8)] {
             let rules = behavior(json!({"scaleUp": {"selectPolicy": select, "policies": policies}}));
@@ -409,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn advice_is_held_back_until_it_lasts() {
+    fn stabilizes_recommendations() {
         let rules = behavior(json!({"scaleUp": {"stabilizationWindowSeconds": 60}}));
         let mut history = ScaleHistory::default();
         history.record_initial_recommendation(2, at(0));

@@ -28,7 +28,7 @@ pub(super) struct AutoscalerStatus<'a> {
     status: HorizontalPodAutoscalerStatus,
 }
 
-// --- Standing ---
+// --- AutoscalerStatus ---
 
 impl<'a> AutoscalerStatus<'a> {
     pub(super) fn new(autoscaler: &'a Autoscaler, now: Timestamp) -> Self {
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_again_is_not_written_again() {
+    fn does_not_rewrite_an_unchanged_status() {
         let now = "2026-01-01T00:00:00.5Z".parse().unwrap();
         let mut autoscaler = Autoscaler::default();
         autoscaler.metadata.generation = 3;

@@ -27,7 +27,7 @@ pub(super) struct ScaleTarget {
     scale: Value,
 }
 
-// --- Targets ---
+// --- TargetFinder ---
 
 impl TargetFinder {
     pub(super) fn new(writer: &ApiWriter) -> Self {
@@ -60,7 +60,8 @@ impl TargetFinder {
         let found = find(&discovered);
         *self.known() = Arc::new(discovered);
         found.ok_or_else(|| {
-            let (kind, group) = (go::quote(kind), go::quote(group));
+            let kind = go::quote(kind);
+            let group = go::quote(group);
             format!("no matches for kind {kind} in group {group}")
         })
     }
@@ -107,7 +108,7 @@ fn not_found(error: &kube::Error, resource: &Resource) -> String {
     format!("could not find scale subresource for {resource} in discovery information")
 }
 
-// --- Target ---
+// --- ScaleTarget ---
 
 impl ScaleTarget {
     /// spec.replicas.

@@ -117,7 +117,7 @@ const STORY: Scenario = Scenario {
 };
 
 #[tokio::test(start_paused = true)]
-async fn a_target_grows_until_its_pods_use_what_they_should() {
+async fn scales_up_to_the_target_utilization() {
     let (end, writes) = STORY.run().await;
     let metric = json!({"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": 100, "averageValue": "1"}}});
     assert_eq!(
@@ -131,13 +131,13 @@ async fn a_target_grows_until_its_pods_use_what_they_should() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_crashes_a_target_grows_as_far() {
+async fn scales_up_despite_crashes() {
     STORY.survives_crashes().await;
     STORY.survives_copies().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_metrics_it_is_said_why_nothing_is_done() {
+async fn reports_missing_metrics() {
     let cluster = TestCluster::new();
     deployment(&cluster, 1);
     autoscaler(&cluster, "h", &json!({}));
@@ -179,7 +179,7 @@ async fn without_metrics_it_is_said_why_nothing_is_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn targets_that_cannot_be_scaled_are_told() {
+async fn reports_unscalable_targets() {
     let cluster = TestCluster::new();
     deployment(&cluster, 1);
     for (name, reference, expected) in [
@@ -214,7 +214,7 @@ async fn targets_that_cannot_be_scaled_are_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bounds_need_no_metrics() {
+async fn enforces_bounds_without_metrics() {
     for (spec, expected, active) in [
         (json!({"minReplicas": 3}), 3, None),
         (json!({"maxReplicas": 1}), 1, None),
@@ -238,7 +238,7 @@ async fn bounds_need_no_metrics() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_of_two_autoscalers_are_scaled_by_neither() {
+async fn rejects_pods_of_two_autoscalers() {
     let cluster = TestCluster::new();
     deployment(&cluster, 2);
     measure(&cluster, "web-0", "1");
@@ -258,7 +258,7 @@ async fn pods_of_two_autoscalers_are_scaled_by_neither() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waits_outside_brings_the_last_replica_back_that_it_took_away() {
+async fn scales_from_zero_on_external_metrics() {
     static QUEUE: Resource = Resource::new(
         "external.metrics.k8s.io",
         "v1beta1",
@@ -297,7 +297,7 @@ async fn what_waits_outside_brings_the_last_replica_back_that_it_took_away() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_metric_that_fails_keeps_a_target_from_shrinking_and_not_from_growing() {
+async fn failing_metric_blocks_scale_down_only() {
     for (cpu, expected) in [("100m", 2), ("1", 4)] {
         let cluster = TestCluster::new();
         deployment(&cluster, 2);

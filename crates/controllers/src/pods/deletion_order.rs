@@ -1,10 +1,10 @@
 //! Which pods go first when there are too many.
 //!
-//! Promise: a total order, so that every look at the same pods chooses the same ones. In it come first, and each rule decides
+//! A total order, so that every sync chooses the same pods. First are, each criterion deciding only between pods equal so
 //! only where those before it do not: pods without a node; pending before unknown before running; not ready; of lower
 //! deletion cost; on nodes with more pods of the same kin; ready for a shorter time; restarted more often; younger. Times are
 //! compared by their order of magnitude, and within one magnitude the uid decides: which of two pods of nearly the same age
-//! goes is as good as random.
+//! is deleted first is arbitrary.
 
 use std::{cmp::Reverse, collections::HashMap, sync::Arc};
 
@@ -16,6 +16,7 @@ const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
 /// The `count` pods that go first. `related` are the pods that are better spread over nodes: those of all sets of one owner,
 /// these ones among them.
+// upstream: pkg/controller/replicaset/replica_set.go getPodsToDelete, getPodsRankedByRelatedPodsOnSameNode
 pub fn pods_to_delete<'k>(
     mut pods: Vec<Arc<Pod>>,
     related: impl IntoIterator<Item = &'k Arc<Pod>>,
@@ -48,7 +49,7 @@ pub fn pods_to_delete<'k>(
     pods
 }
 
-/// What pods are sorted by; the least goes first.
+/// Sort key of pods; the lowest is deleted first.
 type DeletionRank = (
     (bool, u8, bool, i32, Reverse<usize>),
     (LogAge, Box<str>),
@@ -59,6 +60,7 @@ type DeletionRank = (
 /// The binary logarithm of an age in nanoseconds. What has no age is younger than all that has one.
 type LogAge = Option<i32>;
 
+// upstream: pkg/controller/controller_utils.go ActivePodsWithRanks, Less
 fn deletion_rank(
     pod: &Pod,
     related_on_node: usize,
@@ -95,12 +97,14 @@ fn deletion_rank(
     )
 }
 
+// upstream: pkg/controller/controller_utils.go logarithmicRankDiff
 fn log_age(then: Timestamp, now: Timestamp) -> i32 {
     let age = now.duration_since(then).as_nanos();
     age.checked_ilog2().map_or(-1, u32::cast_signed)
 }
 
 /// The most restarts of one container; of one that began before the others and runs on if `sidecars`.
+// upstream: pkg/controller/controller_utils.go maxContainerRestarts, compareMaxContainerRestarts
 fn restarts(pod: &Pod, sidecars: bool) -> u32 {
     let containers = if sidecars {
         &pod.status.init_container_statuses
@@ -116,7 +120,7 @@ fn restarts(pod: &Pod, sidecars: bool) -> u32 {
         .unwrap_or(0)
 }
 
-/// What it costs to delete a pod, as somebody wrote on it. What is not a plain number costs nothing.
+/// The deletion cost annotation. A value that is not a plain number counts as zero.
 fn deletion_cost(pod: &Pod) -> i32 {
     let cost = pod.metadata.annotation(DELETION_COST).unwrap_or("0");
     let is_plain =
@@ -165,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn each_rule_decides_where_those_before_it_do_not() {
+    fn orders_pods_by_each_criterion() {
         let not_ready = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}});
         let restarted = json!({"status": {"containerStatuses": [{"name": "c", "restartCount": 3}]}});
         let sidecars = json!({
@@ -173,7 +177,7 @@ mod tests {
             "status": {"initContainerStatuses": [{"name": "s", "restartCount": 3}]},
         });
         let before = json!({"status": {"initContainerStatuses": [{"name": "s", "restartCount": 9}]}});
-        // Of two pods, the first of each pair goes although its uid is the greater one.
+        // Of each pair the first pod is deleted first although its UID is greater.
         let cases = [
             ("no node", json!({"spec": {"nodeName": ""}}), not_ready.clone()),
             (
@@ -208,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_beside_its_kin_goes_before_one_that_is_alone() {
+    fn deletes_pods_on_nodes_with_more_related_pods_first() {
         let (sidecars, alone) = (
             pod("b", &json!({})),
             pod("a", &json!({"spec": {"nodeName": "n2"}})),
@@ -224,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn ages_of_one_magnitude_are_left_to_the_uid() {
+    fn ignores_age_differences_within_a_power_of_two() {
         // Eight and nine hours are the same power of two; one hour is not.
         let pods = [
             pod("c", &ready("2026-01-01T02:00:00Z")),

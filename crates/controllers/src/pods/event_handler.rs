@@ -25,9 +25,10 @@ pub(crate) struct PodEventHandler<T> {
     expected: Arc<Expectations>,
 }
 
-/// A set of the name of one that is gone expects nothing yet.
+/// Drops the expectations of a deleted set, so that a new one of the same name starts without any.
 pub(crate) fn forget_replaced_set<T: Object>(delta: &Delta<T>, expected: &Expectations) -> Vec<Key> {
-    let (old, new) = (delta.old(), delta.new());
+    let old = delta.old();
+    let new = delta.new();
     if old.is_some_and(|old| new.is_none_or(|new| new.uid() != old.uid())) {
         expected.forget(&delta.object().key());
     }
@@ -35,7 +36,7 @@ pub(crate) fn forget_replaced_set<T: Object>(delta: &Delta<T>, expected: &Expect
 }
 
 impl<T: Object> PodEventHandler<T> {
-    /// For sets that have a selector. `matters` says whether a change of a pod can change anything for a set.
+    /// For sets with a selector. `matters` reports whether a pod change can change anything for a set.
     pub(crate) fn new(
         resource: &'static Resource,
         sets: &Store<T>,
@@ -54,11 +55,12 @@ impl<T: Object> PodEventHandler<T> {
     }
 
     /// The sets to be looked at.
+    // upstream: pkg/controller/replicaset/replica_set.go addPod, updatePod, deletePod
     pub(crate) fn keys(&self, delta: &Delta<Pod>) -> Vec<Key> {
         match delta {
             Delta::Sync { .. } => Vec::new(),
             Delta::Deleted { last, .. } => self.on_deleted(last),
-            Delta::Added { new, .. } if new.metadata.is_going() => self.on_deleted(new),
+            Delta::Added { new, .. } if new.metadata.is_terminating() => self.on_deleted(new),
             Delta::Added { new, .. } => match self.owning_set(new) {
                 Some(set) => {
                     self.expected.created(&set);
@@ -74,7 +76,7 @@ impl<T: Object> PodEventHandler<T> {
         if !(self.matters)(old, new) {
             return Vec::new();
         }
-        let mut keys = if new.metadata.is_going() {
+        let mut keys = if new.metadata.is_terminating() {
             // It does not count any more, however long it takes to go.
             self.on_deleted(new)
         } else if let Some(set) = self.owning_set(new) {
@@ -97,6 +99,7 @@ impl<T: Object> PodEventHandler<T> {
     }
 
     /// The set that controls a pod, if it is there.
+    // upstream: pkg/controller/replicaset/replica_set.go resolveControllerRef
     fn owning_set(&self, pod: &Pod) -> Option<Key> {
         let Owner { kind, name, uid, .. } = pod.metadata.controller()?;
         let key = Key::new(&pod.metadata.namespace, name);
@@ -104,7 +107,8 @@ impl<T: Object> PodEventHandler<T> {
         (**kind == *self.resource.kind && is_there()).then_some(key)
     }
 
-    /// The sets that would take a pod that nobody controls.
+    /// Sets whose selector matches an orphan pod.
+    // upstream: pkg/controller/replicaset/replica_set.go getPodReplicaSets
     fn adopting_sets(&self, pod: &Pod) -> Vec<Key> {
         if pod.metadata.controller().is_some() || pod.metadata.labels.is_empty() {
             return Vec::new();
@@ -126,7 +130,7 @@ pub(crate) fn matters(old: &Pod, new: &Pod) -> bool {
             pod.is_ready(),
             pod.ready_since(),
             pod.has_ended(),
-            pod.metadata.is_going(),
+            pod.metadata.is_terminating(),
         )
     };
     facts(old) != facts(new)
@@ -146,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn only_changes_that_a_set_counts_matter() {
+    fn ignores_irrelevant_pod_changes() {
         let plain = json!({"metadata": {"name": "p", "uid": "u", "labels": {"a": "b"}}});
         let with = |path: &str, value: Value| {
             let mut tree = plain.clone();

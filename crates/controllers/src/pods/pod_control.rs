@@ -1,4 +1,4 @@
-//! Makes and deletes single pods for an owner, and tells of it.
+//! Creates and deletes single pods for an owner, and records events.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kubecontroller::events::Recorder;
@@ -16,6 +16,7 @@ use crate::{
 };
 
 /// Makes and deletes the pods of one owner.
+// upstream: pkg/controller/controller_utils.go RealPodControl
 pub(crate) struct PodControl<'a> {
     writer: &'a ApiWriter,
     recorder: &'a Recorder,
@@ -39,12 +40,12 @@ impl<'a> PodControl<'a> {
         }
     }
 
-    /// Tells something about the owner.
-    pub(crate) fn record(&self, news: &EventMessage) {
-        news.record(self.recorder, &self.about);
+    /// Records an event about the owner.
+    pub(crate) fn record(&self, event: &EventMessage) {
+        event.record(self.recorder, &self.about);
     }
 
-    /// Tells that no pod can be made.
+    /// Records that the template is invalid.
     pub(crate) fn record_template_error(&self, why: &PodTemplateError) {
         self.record(&EventMessage::warning(
             "FailedCreate",
@@ -52,7 +53,8 @@ impl<'a> PodControl<'a> {
         ));
     }
 
-    /// Makes a pod. Fails with nothing if nothing can be done about it: the namespace goes.
+    /// Creates a pod. Returns `None` as error if a retry is useless: the namespace is terminating.
+    // upstream: pkg/controller/controller_utils.go createPods
     pub(crate) async fn create(&self, pod: &RawValue) -> Result<(), Option<kube::Error>> {
         match self
             .writer
@@ -73,7 +75,8 @@ impl<'a> PodControl<'a> {
         }
     }
 
-    /// Deletes a pod. Says whether it was there to be deleted: if not, its going will not be seen.
+    /// Deletes a pod. Returns whether it existed: if not, no deletion event will arrive.
+    // upstream: pkg/controller/controller_utils.go DeletePod
     pub(crate) async fn delete(&self, pod: &Pod) -> kube::Result<bool> {
         let object_ref = ObjectRef::new(&PODS, self.namespace, &pod.metadata.name);
         match self
@@ -86,7 +89,7 @@ impl<'a> PodControl<'a> {
                 self.record(&EventMessage::normal("SuccessfulDelete", note));
                 Ok(true)
             }
-            // Another pod has the name: this one is gone.
+            // Another pod has the name: this one is already deleted.
             Err(error) if has_status_code(&error, 409) => Ok(false),
             Err(error) => {
                 let note = format_args!("Error deleting: {}", error_message(&error));

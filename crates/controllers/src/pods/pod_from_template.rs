@@ -1,4 +1,4 @@
-//! Pods made of templates.
+//! Pods created from templates.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::objects::{Owner, Template};
 
-/// A pod that is to be made. Controllers add what their pods have beyond the template.
+/// A pod to create. Controllers add what their pods have beyond the template.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodFromTemplate<'t> {
@@ -19,11 +19,11 @@ pub struct PodFromTemplate<'t> {
     pub spec: &'t RawValue,
 }
 
-/// The metadata of an object that is to be made.
+/// Metadata of an object to create.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NewPodMeta {
-    /// The name, if the controller says it.
+    /// The name, if the controller chooses it.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub name: Box<str>,
     /// How the name begins, if the server makes it.
@@ -35,14 +35,14 @@ pub struct NewPodMeta {
     /// The annotations.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<Box<str>, Box<str>>,
-    /// What holds it back from going.
+    /// Finalizers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<Box<str>>,
     /// The owners.
     pub owner_references: Vec<Owner>,
 }
 
-/// Why no pod can be made of a template.
+/// Why no pod can be created from a template.
 #[derive(Debug, thiserror::Error)]
 pub enum PodTemplateError {
     /// Its selector could never find the pod again.
@@ -57,6 +57,7 @@ pub enum PodTemplateError {
 
 impl<'t> PodFromTemplate<'t> {
     /// A pod of a template, controlled by an owner and named after it.
+    // upstream: pkg/controller/controller_utils.go GetPodFromTemplate, getPodsPrefix
     pub fn new(template: &'t Template, owner: Owner) -> Result<Self, PodTemplateError> {
         let parts = template.parts()?;
         if parts.metadata.labels.is_empty() {
@@ -77,7 +78,7 @@ impl<'t> PodFromTemplate<'t> {
         })
     }
 
-    /// Its text. It is the same for all pods whose names the server makes, so that it is written once for all of them.
+    /// The pod as JSON. It is the same for all pods with generated names, so it is serialized once for all of them.
     pub fn to_raw(&self) -> Result<Box<RawValue>, PodTemplateError> {
         Ok(serde_json::value::to_raw_value(self)?)
     }
@@ -100,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_has_what_its_template_says_and_its_owner() {
+    fn builds_a_pod_from_a_template() {
         let template = Template::new(&json!({
             "metadata": {"labels": {"app": "a"}, "annotations": {"n": "1"}, "finalizers": ["f/x"], "name": "ignored"},
             "spec": {"containers": [{"name": "c", "image": "i"}]},
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_without_labels_is_not_made() {
+    fn rejects_a_template_without_labels() {
         let template = Template::new(&json!({"spec": {}})).unwrap();
         let refused = PodFromTemplate::new(&template, owner()).unwrap_err();
         assert_eq!(refused.to_string(), "unable to create pods, no labels");

@@ -16,14 +16,16 @@ pub struct BatchResult<E> {
     pub error: Option<E>,
 }
 
-/// Acts `count` times: once, then twice as often each time all went well. After a failure nothing more is begun, so that what
+/// Runs `count` actions in batches of 1, 2, 4, ... After a failure no further batch starts, so that what
 /// fails for all (a quota that is used up) is tried once or a few times, not hundreds of times.
+// upstream: pkg/controller/replicaset/replica_set.go slowStartBatch
 pub async fn slow_start_batch<E, F>(count: usize, mut act: impl FnMut() -> F) -> BatchResult<E>
 where
     F: Future<Output = Result<(), E>>,
 {
     let mut tally = BatchResult { done: 0, error: None };
-    let (mut left, mut size) = (count, 1);
+    let mut left = count;
+    let mut size = 1;
     while left > 0 && tally.error.is_none() {
         size = left.min(size);
         let batch = all((0..size).map(|_| act())).await;
@@ -70,7 +72,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_goes_well_is_done_as_often_as_asked() {
+    async fn runs_all_actions_without_failures() {
         for count in [0, 1, 2, 5, 500] {
             let tally = BatchResult {
                 done: count,
@@ -81,7 +83,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_first_failure_ends_it_with_its_batch() {
+    async fn stops_after_the_batch_with_a_failure() {
         // Batches of 1, 2, 4, 8: the one in which the failure is, and those before it.
         for (good, tries) in [(0, 1), (1, 3), (2, 3), (3, 7), (7, 15)] {
             let tally = BatchResult {

@@ -79,7 +79,7 @@ impl<S: AsRef<Selector> + Send + Sync + 'static> Reconciler for ReplicaSetContro
             children.iter().filter(is_counted).count()
         });
         let active = self.claim(&set, children).await?;
-        let failure = if self.expectations.are_met(key) && !set.metadata.is_going() {
+        let failure = if self.expectations.are_met(key) && !set.metadata.is_terminating() {
             self.manage_replicas(&request, &set, &active).await
         } else {
             None
@@ -203,7 +203,7 @@ impl<S: AsRef<Selector> + Send + Sync + 'static> ReplicaSetController<S> {
             .pods
             .children(&set.metadata.uid)
             .into_iter()
-            .filter(|pod| !pod.metadata.is_going())
+            .filter(|pod| !pod.metadata.is_terminating())
             .map(|pod| pod.metadata.uid.clone())
             .collect();
         for pod in chosen.iter().filter(|pod| !left.contains(&pod.metadata.uid)) {

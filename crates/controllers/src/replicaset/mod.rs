@@ -37,7 +37,8 @@ pub(crate) fn build_controller<S>(context: &ControllerContext, name: &str, kind:
 where
     S: AsRef<Selector> + DeserializeOwned + Default + Send + Sync + 'static,
 {
-    let (sets, pods) = (context.informer::<Set<S>>(kind.resource), context.pods());
+    let sets = context.informer::<Set<S>>(kind.resource);
+    let pods = context.pods();
     let expectations = Arc::new(Expectations::default());
     let event_handler = PodEventHandler::new(
         kind.resource,

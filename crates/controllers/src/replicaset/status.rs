@@ -135,14 +135,15 @@ mod tests {
     }
 
     #[test]
-    fn pods_are_counted_by_label_readiness_and_time() {
+    fn counts_pods_by_label_readiness_and_availability() {
         let pods = [
             pod("a", Some("2026-01-01T00:00:30Z")),
             pod("a", Some("2026-01-01T00:00:50Z")),
             pod("a", Some("2026-01-01T00:00:55Z")),
             pod("b", None),
         ];
-        let (spec, before) = (spec(4, 30), ReplicaStatus::default());
+        let spec = spec(4, 30);
+        let before = ReplicaStatus::default();
         let observed = seen(&spec, &before, &pods, None);
         assert_eq!(
             observed.status(),
@@ -160,8 +161,9 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_told_until_it_is_over() {
-        let (spec, healthy) = (spec(2, 0), ReplicaStatus::default());
+    fn reports_a_failure_until_it_is_resolved() {
+        let spec = spec(2, 0);
+        let healthy = ReplicaStatus::default();
         let pods = [pod("a", None)];
         let failed = seen(&spec, &healthy, &pods, Some("quota")).status();
         let condition = Condition::find(&failed.conditions, REPLICA_FAILURE).unwrap();
@@ -182,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_zero_is_taken_away() {
+    fn removes_zero_counts() {
         let patch = status_patch(
             &ReplicaStatus {
                 terminating_replicas: Some(0),

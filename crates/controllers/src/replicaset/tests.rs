@@ -57,7 +57,8 @@ fn counts(cluster: &TestCluster) -> Option<(i32, i32, i32, i32, i32)> {
 
 /// All pods are there, ready and told of; otherwise what there is.
 fn full(cluster: &TestCluster, replicas: i32) -> Result<Value, Value> {
-    let (pods, counts) = (cluster.pods_by_owner(), counts(cluster));
+    let pods = cluster.pods_by_owner();
+    let counts = counts(cluster);
     let found = json!({"pods": pods, "status": counts});
     let is_full = counts == Some((replicas, replicas, replicas, replicas, 0))
         && pods.values().sum::<usize>() == usize::try_from(replicas).unwrap_or(0);
@@ -65,7 +66,7 @@ fn full(cluster: &TestCluster, replicas: i32) -> Result<Value, Value> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_set_gets_its_pods_and_gives_them_back() {
+async fn creates_and_deletes_pods() {
     let cluster = TestCluster::new();
     cluster.put(&REPLICA_SETS, set(3));
     let _running = cluster.start("k3", make);
@@ -87,7 +88,7 @@ async fn a_set_gets_its_pods_and_gives_them_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_replication_controller_is_kept_the_same_way() {
+async fn reconciles_replication_controllers() {
     let cluster = TestCluster::new();
     let mut controller = set(2);
     controller["spec"]["selector"] = json!({"app": "a"});
@@ -103,7 +104,7 @@ async fn a_replication_controller_is_kept_the_same_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn orphans_are_adopted_and_strangers_are_let_go() {
+async fn adopts_orphans_and_releases_others() {
     let cluster = TestCluster::new();
     let web = cluster.put(&REPLICA_SETS, set(2));
     cluster.put(&PODS, pod("orphan", &json!({"app": "a"}), None));
@@ -135,7 +136,7 @@ async fn orphans_are_adopted_and_strangers_are_let_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_that_cannot_be_made_are_told_until_they_can() {
+async fn reports_failed_pod_creation_until_it_succeeds() {
     let cluster = TestCluster::new();
     cluster.put(&REPLICA_SETS, set(3));
     let create = || Requests::verb("create").of("pods");
@@ -162,7 +163,7 @@ async fn pods_that_cannot_be_made_are_told_until_they_can() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_is_available_when_it_was_ready_for_long_enough() {
+async fn pod_is_available_after_min_ready_seconds() {
     let cluster = TestCluster::new();
     let mut web = set(1);
     web["spec"]["minReadySeconds"] = json!(30);
@@ -181,7 +182,7 @@ async fn a_pod_is_available_when_it_was_ready_for_long_enough() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_pods_cost_few_writes_of_the_status() {
+async fn throttles_status_writes() {
     let cluster = TestCluster::new();
     cluster.put(&REPLICA_SETS, set(600));
     let _running = cluster.start("k3", make);
@@ -200,7 +201,7 @@ async fn many_pods_cost_few_writes_of_the_status() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_written_once_all_is_as_it_should_be() {
+async fn writes_nothing_when_settled() {
     let cluster = TestCluster::new();
     cluster.put(&REPLICA_SETS, set(3));
     let _running = cluster.start("k3", make);
@@ -242,17 +243,17 @@ const SHRUNK: Scenario = Scenario {
 };
 
 #[tokio::test(start_paused = true)]
-async fn a_set_is_filled_wherever_its_controller_dies() {
+async fn scales_up_despite_crashes() {
     FILLED.survives_crashes().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_set_shrinks_wherever_its_controller_dies() {
+async fn scales_down_despite_crashes() {
     SHRUNK.survives_crashes().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_copies_keep_one_set() {
+async fn two_replicas_reconcile_one_set() {
     FILLED.survives_copies().await;
     SHRUNK.survives_copies().await;
     let (end, _) = SHRUNK.run().await;

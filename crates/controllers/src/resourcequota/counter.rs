@@ -1,4 +1,4 @@
-//! Counts what is used in a namespace, by lists of its objects.
+//! Computes the usage of a namespace from lists of its objects.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -14,50 +14,50 @@ use kubecontroller::Clock;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use super::status::Counted;
+use super::status::CountResult;
 use crate::{
     context::ControllerContext,
     resource::{DEVICE_CLASSES, PODS, RESOURCE_CLAIMS, Resource},
     writer::{ApiWriter, Page},
 };
 
-/// How many objects are read at once.
+/// Page size of lists.
 const PAGE: u32 = 500;
 
-/// Counts what is used.
-pub(super) struct Counter {
+pub(super) struct UsageCounter {
     writer: ApiWriter,
     clock: Clock,
 }
 
-/// The objects around a claim of devices.
+/// Objects related to a ResourceClaim.
 #[derive(Default)]
-struct Around {
+struct ClaimSurroundings {
     pods: HashMap<String, Value>,
     claims: Vec<Value>,
 }
 
-// --- Counter ---
+// --- UsageCounter ---
 
-impl Counter {
+impl UsageCounter {
     pub(super) fn new(context: &ControllerContext) -> Self {
-        Counter {
+        UsageCounter {
             writer: context.writer.clone(),
             clock: context.clock.clone(),
         }
     }
 
-    /// What is used of a quota. What cannot be counted is left out, and the first reason given.
-    pub(super) async fn count(&self, namespace: &str, quota: &Value, kinds: &[Resource]) -> Counted {
+    /// The usage for a quota. Resources that cannot be counted are omitted, with the first error.
+    // upstream: pkg/controller/resourcequota/resource_quota_controller.go syncResourceQuota
+    pub(super) async fn count(&self, namespace: &str, quota: &Value, kinds: &[Resource]) -> CountResult {
         let spec = quota.at("spec");
         let hard = amounts(spec.entries("hard"));
         let selectors = ScopeSelector::of(spec);
-        let mut counted = Counted::default();
+        let mut counted = CountResult::default();
         let mut unknown = Vec::new();
         let classes = match self.classes(&hard).await {
             Ok(classes) => Arc::new(classes),
             Err(error) => {
-                counted.trouble = Some(error);
+                counted.error = Some(error);
                 return counted;
             }
         };
@@ -78,16 +78,17 @@ impl Counter {
                 }
                 Err(error) => {
                     unknown.extend(tracked.into_iter().cloned());
-                    counted.trouble.get_or_insert(error);
+                    counted.error.get_or_insert(error);
                 }
             }
         }
-        // A sum of which a part is missing is worth nothing.
+        // A partial sum would be wrong.
         counted.used.retain(|name, _| !unknown.contains(name));
         counted
     }
 
-    /// What the objects of a kind use that meet all conditions.
+    /// The usage of objects of a resource that match all scopes.
+    // upstream: staging/src/k8s.io/apiserver/pkg/quota/v1/generic/evaluator.go CalculateUsageStats
     async fn usage(
         &self,
         namespace: &str,
@@ -96,7 +97,7 @@ impl Counter {
         selectors: &[ScopeSelector],
     ) -> kube::Result<Totals> {
         if let QuotaEvaluator::Count(names) = meter {
-            // No condition is about objects that are only counted.
+            // No scope applies to objects that are only counted.
             let count = match selectors {
                 [] => self.number(namespace, resource).await?,
                 _ => 0,
@@ -107,7 +108,7 @@ impl Counter {
         let now = self.clock.now();
         let now = Time::from_unix(now.as_second(), now.subsec_nanosecond().unsigned_abs());
         let objects = self.objects(namespace, resource).await?;
-        let around = self.around(namespace, meter, &objects).await?;
+        let around = self.claim_surroundings(namespace, meter, &objects).await?;
         let mut usage = Totals::new();
         for object in &objects {
             let traits = meter.traits(object);
@@ -118,7 +119,7 @@ impl Counter {
         Ok(usage)
     }
 
-    /// How many objects there are of a kind.
+    /// Number of objects of a resource.
     async fn number(&self, namespace: &str, resource: &Resource) -> kube::Result<usize> {
         let mut parameters = ListParams::default().limit(1);
         let mut count = 0;
@@ -134,7 +135,7 @@ impl Counter {
             if let Some(left) = page.metadata.remaining_item_count {
                 return Ok(count + left);
             }
-            // Not every server counts what is left.
+            // Not every server sets remainingItemCount.
             parameters = parameters.limit(PAGE).continue_token(&page.metadata.next);
         }
     }
@@ -152,7 +153,7 @@ impl Counter {
         }
     }
 
-    /// The classes of devices, if limits may be about them.
+    /// Device classes, if a quota may limit them.
     async fn classes(&self, hard: &Totals) -> kube::Result<DeviceClassIndex> {
         if !hard.keys().any(|name| DeviceClassIndex::may_track(name)) {
             return Ok(DeviceClassIndex::default());
@@ -160,27 +161,27 @@ impl Counter {
         Ok(DeviceClassIndex::read(&self.objects("", &DEVICE_CLASSES).await?))
     }
 
-    async fn around(
+    async fn claim_surroundings(
         &self,
         namespace: &str,
         meter: &QuotaEvaluator,
         claims: &[Value],
-    ) -> kube::Result<Around> {
+    ) -> kube::Result<ClaimSurroundings> {
         if !matches!(meter, QuotaEvaluator::Devices(_)) || claims.is_empty() {
-            return Ok(Around::default());
+            return Ok(ClaimSurroundings::default());
         }
         let name = |pod: &Value| pod.at("metadata").text("name").to_owned();
         let pods = self.objects(namespace, &PODS).await?;
-        Ok(Around {
+        Ok(ClaimSurroundings {
             pods: pods.into_iter().map(|pod| (name(&pod), pod)).collect(),
             claims: self.objects(namespace, &RESOURCE_CLAIMS).await?,
         })
     }
 }
 
-// --- Around ---
+// --- ClaimSurroundings ---
 
-impl UsageLookup for Around {
+impl UsageLookup for ClaimSurroundings {
     fn pod(&self, _: &str, name: &str) -> Option<Value> {
         self.pods.get(name).cloned()
     }

@@ -1,4 +1,4 @@
-//! The kinds whose objects quotas can count, as they come and go.
+//! The resources that quotas can count, as they are added and removed.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -12,7 +12,7 @@ use kubecontroller::{
 };
 use tokio::sync::watch;
 
-use super::{Quota, wake::Wake};
+use super::{Quota, event_handler::QuotaEventHandler};
 use crate::{
     context::ControllerContext,
     discovery::{CustomResourceDefinition, DiscoveryResult, ResourceDiscovery},
@@ -20,24 +20,23 @@ use crate::{
     resource::{PODS, Resource},
 };
 
-/// What can be done with the objects of a kind that quotas count.
+/// Verbs that a countable resource supports.
 const VERBS: [&str; 4] = ["create", "list", "watch", "delete"];
 
-/// The kinds that can be counted.
-pub(super) type Countable = Arc<[Resource]>;
+pub(super) type CountableResources = Arc<[Resource]>;
 
-/// Follows the kinds: tells the controller which there are, and of their changes.
-pub(super) struct Follower {
+/// Follows discovery: updates the controller's resources and watches.
+pub(super) struct QuotaMonitor {
     pub(super) context: ControllerContext,
     pub(super) quotas: Store<Quota>,
     pub(super) definitions: Informer<CustomResourceDefinition>,
     pub(super) controller: Handle,
-    pub(super) kinds: watch::Sender<Option<Countable>>,
+    pub(super) kinds: watch::Sender<Option<CountableResources>>,
 }
 
-// --- Follower ---
+// --- QuotaMonitor ---
 
-impl Runnable for Follower {
+impl Runnable for QuotaMonitor {
     fn name(&self) -> &'static str {
         "resourcequota-kinds"
     }
@@ -55,7 +54,8 @@ impl Runnable for Follower {
     }
 }
 
-impl Follower {
+impl QuotaMonitor {
+    // upstream: pkg/controller/resourcequota/resource_quota_controller.go Sync, GetQuotableResources
     async fn follow(&self, sources: &mut HashMap<Resource, SourceId>) -> Result<(), BoxError> {
         let mut kinds = ResourceDiscovery::new(&self.context.writer, &self.definitions).await;
         while let Some(discovered) = kinds.next().await? {
@@ -64,14 +64,15 @@ impl Follower {
         Ok(())
     }
 
+    // upstream: pkg/controller/resourcequota/resource_quota_monitor.go SyncMonitors
     fn sync(&self, discovered: &DiscoveryResult, sources: &mut HashMap<Resource, SourceId>) {
-        let countable: Countable = discovered
+        let countable: CountableResources = discovered
             .with_verbs(&VERBS)
             .filter(|resource| resource.namespaced && !is_ignored_resource(&resource.group, &resource.plural))
             .cloned()
             .collect();
-        let is_gone = |resource: &Resource| !countable.contains(resource);
-        for (_, source) in sources.extract_if(|resource, _| is_gone(resource)) {
+        let is_deleted = |resource: &Resource| !countable.contains(resource);
+        for (_, source) in sources.extract_if(|resource, _| is_deleted(resource)) {
             self.controller.remove_source(source);
         }
         for resource in &*countable {
@@ -83,24 +84,27 @@ impl Follower {
             return;
         }
         self.kinds.send_replace(Some(countable));
-        // Some may limit what could not be counted until now.
+        // Quotas may limit resources that could not be counted until now.
         for key in self.quotas.keys() {
             self.controller.queue().add(key);
         }
     }
 
     fn watch(&self, resource: &Resource) -> SourceId {
-        let wake = Wake::new(resource, &self.quotas);
+        let event_handler = QuotaEventHandler::new(resource, &self.quotas);
         if *resource == PODS {
             return self
                 .controller
-                .add_source(mapped(&self.context.pods(), move |delta| wake.pod(delta)));
+                .add_source(mapped(&self.context.pods(), move |delta| {
+                    event_handler.quotas_of_pod(delta)
+                }));
         }
         let objects = self
             .context
             .informers
             .projected_metadata::<Dependent>(&resource.api_resource(), Scope::default());
-        self.controller
-            .add_source(mapped(&objects, move |delta| wake.object(delta)))
+        self.controller.add_source(mapped(&objects, move |delta| {
+            event_handler.quotas_of_object(delta)
+        }))
     }
 }

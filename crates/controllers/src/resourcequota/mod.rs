@@ -1,21 +1,21 @@
-//! Counts what is used of quotas.
+//! The ResourceQuota controller: keeps status.used.
 //!
-//! The server charges what is made; this gives back what goes or shrinks, and finds out at first what there is. It counts all
-//! of a namespace anew each time, so that nothing can add up to an error.
+//! Admission charges created objects; this controller releases what is deleted or shrinks, and computes the initial usage. It
+//! recounts a whole namespace each time, so that errors do not accumulate.
 //!
 //! ```text
-//! counter    what is used, by lists of the objects of a namespace
-//! status     what a quota says then
-//! wake       which quotas a change concerns
-//! kinds      the kinds that can be counted, as they come and go
+//! counter        usage from lists of the objects of a namespace
+//! status         the new status
+//! event_handler  which quotas an event affects
+//! kinds          countable resources
 //! ```
 
 mod counter;
+mod event_handler;
 mod kinds;
 mod status;
 #[cfg(test)]
 mod tests;
-mod wake;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -29,9 +29,9 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use self::{
-    counter::Counter,
-    kinds::{Countable, Follower},
-    status::Counted,
+    counter::UsageCounter,
+    kinds::{CountableResources, QuotaMonitor},
+    status::CountResult,
 };
 use crate::{
     context::{ControllerContext, Task},
@@ -40,45 +40,40 @@ use crate::{
     writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };
 
-/// Objects go in crowds, and a crowd is counted once.
-const QUIET: Duration = Duration::from_millis(50);
-const LONGEST: Duration = Duration::from_millis(500);
-/// What was charged and is not made after all is noticed by then.
+/// Events are batched: a burst of deletions is counted once.
+const BATCH_DELAY: Duration = Duration::from_millis(50);
+const MAX_BATCH_DELAY: Duration = Duration::from_millis(500);
+/// Full resync: corrects charges for objects that were not created after all.
 const RESYNC: Duration = Duration::from_mins(5);
-/// An object that was charged before a count and stored after it is not in the count: so long after a change it is counted
-/// again.
-const AGAIN: Duration = Duration::from_secs(10);
+/// An object charged before a count and stored after it is missing in the count: the namespace is recounted after this time.
+const RECOUNT_DELAY: Duration = Duration::from_secs(10);
 
-/// A quota.
 type Quota = Projection<QuotaSpec>;
 
-/// What may be used.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 struct QuotaSpec {
-    /// How much, by name.
     hard: BTreeMap<Box<str>, Value>,
 }
 
-/// Keeps the status of quotas.
-struct Keeper {
+// upstream: pkg/controller/resourcequota/resource_quota_controller.go Controller, syncResourceQuotaFromKey
+struct ResourceQuotaController {
     writer: ApiWriter,
     quotas: Informer<Quota>,
-    counter: Counter,
-    kinds: watch::Receiver<Option<Countable>>,
+    counter: UsageCounter,
+    kinds: watch::Receiver<Option<CountableResources>>,
 }
 
-/// What runs.
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let quotas = context.informer::<Quota>(&RESOURCE_QUOTAS);
     let kinds = watch::Sender::new(None);
-    let keeper = Keeper {
+    let reconciler = ResourceQuotaController {
         writer: context.writer.clone(),
         quotas: quotas.clone(),
-        counter: Counter::new(context),
+        counter: UsageCounter::new(context),
         kinds: kinds.subscribe(),
     };
-    // What is used is written by the server with each object, and is no reason to count.
+    // Admission updates status.used with each object: no reason to count.
     let is_other = |delta: &Delta<Quota>| match (delta.old(), delta.new()) {
         (_, None) => false,
         (Some(old), Some(new)) => old.spec != new.spec || old.metadata.uid != new.metadata.uid,
@@ -87,21 +82,21 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let runner = context
         .controller("resourcequota_primary")
         .for_where(&quotas, Predicate::new(is_other))
-        .debounce(QUIET, LONGEST)
-        .reconciler(keeper);
-    let follower = Follower {
+        .debounce(BATCH_DELAY, MAX_BATCH_DELAY)
+        .reconciler(reconciler);
+    let monitor = QuotaMonitor {
         context: context.clone(),
         quotas: quotas.store().clone(),
         definitions: context.informer(&CUSTOM_RESOURCE_DEFINITIONS),
         controller: runner.handle(),
         kinds,
     };
-    vec![Box::new(runner), Box::new(follower)]
+    vec![Box::new(runner), Box::new(monitor)]
 }
 
-// --- Keeper ---
+// --- ResourceQuotaController ---
 
-impl Reconciler for Keeper {
+impl Reconciler for ResourceQuotaController {
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
         let key = &request.key;
         if self.store().get(key).is_none() {
@@ -110,16 +105,16 @@ impl Reconciler for Keeper {
         let mut kinds = self.kinds.clone();
         let kinds = match kinds.wait_for(Option::is_some).await {
             Ok(kinds) => kinds.clone().unwrap_or_default(),
-            // Nobody will tell any more: all of this stops.
+            // Discovery has stopped: the process is shutting down.
             Err(_) => return Ok(Outcome::Done),
         };
-        // Read before the objects are: whatever is charged meanwhile makes the write fail.
+        // Read before the objects: anything charged meanwhile makes the write conflict.
         let object_ref = ObjectRef::new(&RESOURCE_QUOTAS, key.namespace(), key.name());
         let Some(quota) = self.writer.find_by_name(object_ref).await? else {
             return Ok(Outcome::Done);
         };
-        let Counted { used, trouble } = self.counter.count(key.namespace(), &quota, &kinds).await;
-        let changed = status::changed(&quota, &used);
+        let CountResult { used, error } = self.counter.count(key.namespace(), &quota, &kinds).await;
+        let changed = status::with_new_status(&quota, &used);
         let is_changed = changed.is_some();
         if let Some(changed) = changed {
             match self
@@ -127,19 +122,19 @@ impl Reconciler for Keeper {
                 .update::<WrittenObject>(object_ref.subresource("status"), &changed)
                 .await
             {
-                Ok(made) => request.wrote_at(&self.quotas, &made.metadata.resource_version),
+                Ok(written) => request.wrote_at(&self.quotas, &written.metadata.resource_version),
                 Err(error) if has_status_code(&error, 404) => return Ok(Outcome::Done),
                 Err(error) => return Err(error.into()),
             }
         }
-        match trouble {
-            Some(trouble) => Err(trouble.into()),
-            None => Ok(Outcome::After(if is_changed { AGAIN } else { RESYNC })),
+        match error {
+            Some(error) => Err(error.into()),
+            None => Ok(Outcome::After(if is_changed { RECOUNT_DELAY } else { RESYNC })),
         }
     }
 }
 
-impl Keeper {
+impl ResourceQuotaController {
     fn store(&self) -> &Store<Quota> {
         self.quotas.store()
     }

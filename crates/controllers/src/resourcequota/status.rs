@@ -1,4 +1,4 @@
-//! What a quota says when all is counted.
+//! The status of a quota after counting.
 
 use k3_api::{
     kinds::pod_amounts::{Totals, amounts},
@@ -6,19 +6,20 @@ use k3_api::{
 };
 use serde_json::{Map, Value};
 
-/// What was counted.
+/// The result of counting.
 #[derive(Debug, Default)]
-pub(super) struct Counted {
-    /// What is used, as far as it is known.
+pub(super) struct CountResult {
+    /// Usage, as far as it is known.
     pub(super) used: Totals,
-    /// Why some of it is not.
-    pub(super) trouble: Option<kube::Error>,
+    /// Why a part is unknown.
+    pub(super) error: Option<kube::Error>,
 }
 
-/// The quota with another status, if it has to have one: its limits, and what is used of them. What could not be counted
-/// stays as it was.
-pub(super) fn changed(quota: &Value, used: &Totals) -> Option<Value> {
-    let (hard, status) = (amounts(quota.at("spec").entries("hard")), quota.at("status"));
+/// The quota with a new status, if it changes: hard limits and usage. Usage that could not be counted is kept.
+// upstream: pkg/controller/resourcequota/resource_quota_controller.go syncResourceQuota
+pub(super) fn with_new_status(quota: &Value, used: &Totals) -> Option<Value> {
+    let hard = amounts(quota.at("spec").entries("hard"));
+    let status = quota.at("status");
     let before = amounts(status.entries("used"));
     let mut now = before.clone();
     now.extend(used.clone());
@@ -47,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quota_says_what_is_used_of_its_limits() {
+    fn computes_quota_status() {
         let quota = |status: Value| json!({"metadata": {"name": "q"}, "spec": {"hard": {"pods": "5", "cpu": "1"}}, "status": status});
         let used = |text: Value| amounts(text.as_object().unwrap());
         for (status, counted, expected) in [
@@ -75,7 +76,7 @@ mod tests {
                 json!({}),
             ),
         ] {
-            let changed = changed(&quota(status), &used(counted));
+            let changed = with_new_status(&quota(status), &used(counted));
             let found = changed
                 .as_ref()
                 .map_or(&Value::Null, |quota| quota.at_path("status.used"));

@@ -93,7 +93,7 @@ const STORY: Scenario = Scenario {
 };
 
 #[tokio::test(start_paused = true)]
-async fn a_quota_tells_what_is_used_and_what_is_no_longer() {
+async fn updates_usage() {
     let (end, writes) = STORY.run().await;
     assert_eq!(
         end,
@@ -103,13 +103,13 @@ async fn a_quota_tells_what_is_used_and_what_is_no_longer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_crashes_a_quota_tells_what_is_used() {
+async fn updates_usage_despite_crashes() {
     STORY.survives_crashes().await;
     STORY.survives_copies().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn conditions_choose_the_pods_of_a_quota() {
+async fn scopes_select_pods() {
     let cluster = TestCluster::new();
     kinds(&cluster);
     pod(&cluster, "a", "1", &json!({"priorityClassName": "high"}));
@@ -153,7 +153,7 @@ async fn conditions_choose_the_pods_of_a_quota() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_of_any_kind_are_counted_and_nothing_is_written_at_rest() {
+async fn counts_objects_of_any_kind() {
     let cluster = TestCluster::new();
     kinds(&cluster);
     for name in ["a", "b", "c"] {
@@ -188,7 +188,7 @@ async fn objects_of_any_kind_are_counted_and_nothing_is_written_at_rest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_told_of_is_counted_in_time() {
+async fn recounts_periodically() {
     let cluster = TestCluster::new();
     kinds(&cluster);
     cluster.put(&RESOURCE_QUOTAS, quota("q", &json!({"hard": {"pods": "5"}})));

@@ -1,6 +1,6 @@
-//! Fills the secrets that hold tokens of service accounts, and deletes them with their accounts.
+//! The service account tokens controller: fills service account token Secrets, and deletes them with their ServiceAccount.
 //!
-//! It writes as the controller manager itself, as upstream does: there is no account that may write all secrets.
+//! It uses the controller manager's own identity, as upstream does: no service account may write all Secrets.
 
 mod references;
 mod secret;
@@ -19,8 +19,8 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use self::{
-    references::{Forgetter, Gone},
-    secret::{ACCOUNT, ACCOUNT_UID, KIND, Secret, Wanting},
+    references::{DeletedSecrets, SecretReferenceRemover},
+    secret::{ACCOUNT, ACCOUNT_UID, KIND, MissingTokenData, TokenSecret},
 };
 use crate::{
     context::{Cluster, ControllerContext, Task, TokenSigner},
@@ -29,17 +29,18 @@ use crate::{
     writer::{ApiWriter, ObjectRef, delete_options_for_uid, has_status_code},
 };
 
-type Account = Projection<IgnoredAny>;
+type ServiceAccount = Projection<IgnoredAny>;
 
-struct Filler {
+// upstream: pkg/controller/serviceaccount/tokens_controller.go TokensController, syncSecret
+struct TokensController {
     writer: ApiWriter,
     signer: TokenSigner,
     cluster: Arc<Cluster>,
-    secrets: Store<Secret>,
-    accounts: Store<Account>,
+    secrets: Store<TokenSecret>,
+    accounts: Store<ServiceAccount>,
 }
 
-/// What runs; nothing, if nobody can sign tokens.
+/// No controller without a token signing key.
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     match &context.cluster.tokens {
         Some(signer) => make_with(context, signer.clone()),
@@ -51,23 +52,23 @@ fn make_with(context: &ControllerContext, signer: TokenSigner) -> Vec<Task> {
     let scope = Scope::default().fields(format!("type={KIND}"));
     let secrets = context
         .informers
-        .projected::<Secret>(&SECRETS.api_resource(), scope);
-    let accounts = context.informer::<Account>(&SERVICE_ACCOUNTS);
+        .projected::<TokenSecret>(&SECRETS.api_resource(), scope);
+    let accounts = context.informer::<ServiceAccount>(&SERVICE_ACCOUNTS);
     let by_account = secrets.store().index(|secret| {
         let meta = &secret.metadata;
         let account = meta.annotation(ACCOUNT);
         let account = account.map(|account| Key::new(&meta.namespace, account));
         account.map(|key| key.as_str().to_owned()).into_iter().collect()
     });
-    let filler = Filler {
+    let reconciler = TokensController {
         writer: ApiWriter::new(context.informers.client().clone()),
         signer,
         cluster: context.cluster.clone(),
         secrets: secrets.store().clone(),
         accounts: accounts.store().clone(),
     };
-    // An account that comes may be another one of the same name: its tokens go too.
-    let comes_or_goes = |delta: &Delta<Account>| match (delta.old(), delta.new()) {
+    // A new ServiceAccount may replace one of the same name: tokens of the old one are deleted.
+    let comes_or_goes = |delta: &Delta<ServiceAccount>| match (delta.old(), delta.new()) {
         (Some(old), Some(new)) => old.metadata.uid != new.metadata.uid,
         _ => true,
     };
@@ -78,22 +79,23 @@ fn make_with(context: &ControllerContext, signer: TokenSigner) -> Vec<Task> {
             let meta = &delta.object().metadata;
             by_account.keys(Key::new(&meta.namespace, &meta.name).as_str())
         })
-        .reconciler(filler);
-    let gone = Gone::default();
-    let forgetter = Forgetter {
+        .reconciler(reconciler);
+    let deleted_secrets = DeletedSecrets::default();
+    let remover = SecretReferenceRemover {
         writer: ApiWriter::new(context.informers.client().clone()),
-        gone: gone.clone(),
+        deleted_secrets: deleted_secrets.clone(),
     };
     let forgetting = context
         .controller("serviceaccount_tokens_service")
-        .watches(&secrets, move |delta| gone.note(delta))
-        .reconciler(forgetter);
+        .watches(&secrets, move |delta| deleted_secrets.record_deletion(delta))
+        .reconciler(remover);
     vec![Box::new(runner), Box::new(forgetting)]
 }
 
-// --- Filler ---
+// --- TokensController ---
 
-impl Reconciler for Filler {
+impl Reconciler for TokensController {
+    // upstream: pkg/controller/serviceaccount/tokens_controller.go generateTokenIfNeeded
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
         let Some(secret) = self.secrets.get(&request.key) else {
             return Ok(Outcome::Done);
@@ -117,8 +119,8 @@ impl Reconciler for Filler {
             };
         };
         let authority = self.cluster.authority.get();
-        let wanting = secret.wanting(&authority);
-        if wanting == Wanting::default() {
+        let wanting = secret.missing_data(&authority);
+        if wanting == MissingTokenData::default() {
             return Ok(Outcome::Done);
         }
         let meta = &secret.metadata;
@@ -144,19 +146,20 @@ impl Reconciler for Filler {
             "data": data,
         });
         match self.writer.update_with_merge::<Value>(object_ref, &patch).await {
-            // Whoever was faster is heard of.
+            // A conflict: the informer delivers the new version.
             Err(error) if has_status_code(&error, 404) || has_status_code(&error, 409) => Ok(Outcome::Done),
             other => Ok(other.map(|_| Outcome::Done)?),
         }
     }
 }
 
-impl Filler {
-    /// The account of a secret. What is not in the informer may be new, and so the server is asked.
-    async fn account(&self, secret: &Secret, name: &str) -> kube::Result<Option<Arc<Account>>> {
+impl TokensController {
+    /// The ServiceAccount of a Secret. If it is not in the informer's cache, the server is asked.
+    // upstream: pkg/controller/serviceaccount/tokens_controller.go getServiceAccount
+    async fn account(&self, secret: &TokenSecret, name: &str) -> kube::Result<Option<Arc<ServiceAccount>>> {
         let namespace = &secret.metadata.namespace;
         let uid = secret.metadata.annotation(ACCOUNT_UID).unwrap_or_default();
-        let is_meant = |account: &Arc<Account>| uid.is_empty() || *account.metadata.uid == *uid;
+        let is_meant = |account: &Arc<ServiceAccount>| uid.is_empty() || *account.metadata.uid == *uid;
         if let Some(account) = self.accounts.get(&Key::new(namespace, name)).filter(is_meant) {
             return Ok(Some(account));
         }

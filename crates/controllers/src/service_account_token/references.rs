@@ -1,4 +1,4 @@
-//! Accounts do not go on naming secrets with tokens that are gone.
+//! Removes references to deleted token Secrets from ServiceAccounts.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -12,30 +12,29 @@ use kubecontroller::{
 };
 use serde_json::{Value, json};
 
-use super::secret::{ACCOUNT, Secret};
+use super::secret::{ACCOUNT, TokenSecret};
 use crate::{
     resource::SERVICE_ACCOUNTS,
     writer::{ApiWriter, ObjectRef, has_status_code},
 };
 
-/// The secrets that were deleted, by the account that they were for. Other secrets that an account names are its own matter,
-/// whether they are there or not.
+/// Deleted Secrets by ServiceAccount. Other entries in `secrets` of a ServiceAccount are not touched, whether they exist or
+/// not.
 #[derive(Clone, Default)]
-pub(super) struct Gone {
+pub(super) struct DeletedSecrets {
     names: Arc<Mutex<HashMap<Key, BTreeSet<String>>>>,
 }
 
-/// Takes them out of their accounts.
-pub(super) struct Forgetter {
+pub(super) struct SecretReferenceRemover {
     pub(super) writer: ApiWriter,
-    pub(super) gone: Gone,
+    pub(super) deleted_secrets: DeletedSecrets,
 }
 
-// --- Gone ---
+// --- DeletedSecrets ---
 
-impl Gone {
-    /// The account that has to forget a secret after a change.
-    pub(super) fn note(&self, delta: &Delta<Secret>) -> Vec<Key> {
+impl DeletedSecrets {
+    /// The ServiceAccount to update after a Secret event.
+    pub(super) fn record_deletion(&self, delta: &Delta<TokenSecret>) -> Vec<Key> {
         let meta = &delta.object().metadata;
         let account = meta.annotation(ACCOUNT).filter(|_| delta.new().is_none());
         let Some(account) = account.filter(|account| !account.is_empty()) else {
@@ -59,18 +58,18 @@ impl Gone {
     }
 }
 
-// --- Forgetter ---
+// --- SecretReferenceRemover ---
 
-impl Reconciler for Forgetter {
+impl Reconciler for SecretReferenceRemover {
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
-        let names = self.gone.take(&request.key);
+        let names = self.deleted_secrets.take(&request.key);
         if names.is_empty() {
             return Ok(Outcome::Done);
         }
-        match self.forget(&request.key, &names).await {
+        match self.remove_references(&request.key, &names).await {
             Err(error) if has_status_code(&error, 404) => Ok(Outcome::Done),
             Err(error) => {
-                self.gone.add(&request.key, names);
+                self.deleted_secrets.add(&request.key, names);
                 Err(error.into())
             }
             Ok(()) => Ok(Outcome::Done),
@@ -78,13 +77,15 @@ impl Reconciler for Forgetter {
     }
 }
 
-impl Forgetter {
-    async fn forget(&self, key: &Key, names: &BTreeSet<String>) -> kube::Result<()> {
+impl SecretReferenceRemover {
+    // upstream: pkg/controller/serviceaccount/tokens_controller.go removeSecretReference
+    async fn remove_references(&self, key: &Key, names: &BTreeSet<String>) -> kube::Result<()> {
         let object_ref = ObjectRef::new(&SERVICE_ACCOUNTS, key.namespace(), key.name());
         let account: Value = self.writer.get(object_ref).await?;
         let named = account["secrets"].as_array().into_iter().flatten();
         let is_kept = |named: &&Value| !named["name"].as_str().is_some_and(|name| names.contains(name));
-        let (before, kept) = (named.clone().count(), named.filter(is_kept).collect::<Vec<_>>());
+        let before = named.clone().count();
+        let kept = named.filter(is_kept).collect::<Vec<_>>();
         if kept.len() == before {
             return Ok(());
         }

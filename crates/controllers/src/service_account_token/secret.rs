@@ -1,56 +1,56 @@
-//! Secrets that hold tokens of service accounts: what is kept of them, and what they should hold.
+//! Service account token Secrets.
 
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
 use crate::objects::{Meta, object};
 
-/// The type of such secrets.
 pub(super) const KIND: &str = "kubernetes.io/service-account-token";
-/// Names the account that a secret is for.
+/// Annotation: name of the ServiceAccount.
 pub(super) const ACCOUNT: &str = "kubernetes.io/service-account.name";
-/// Says which one of that name.
+/// Annotation: UID of the ServiceAccount.
 pub(super) const ACCOUNT_UID: &str = "kubernetes.io/service-account.uid";
-/// Who issues such tokens.
+/// Issuer of legacy tokens.
 const ISSUER: &str = "kubernetes/serviceaccount";
 
-/// A secret. The token itself is not kept.
+/// The token itself is not kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub(super) struct Secret {
+pub(super) struct TokenSecret {
     pub(super) metadata: Meta,
-    data: Data,
+    data: TokenSecretData,
 }
 
-object!(Secret);
+object!(TokenSecret);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-struct Data {
-    /// The certificate of the authority, in base64.
+struct TokenSecretData {
+    /// The CA certificate, base64-encoded.
     #[serde(rename = "ca.crt")]
     authority: Box<str>,
-    #[serde(rename = "namespace", deserialize_with = "is_there")]
+    #[serde(rename = "namespace", deserialize_with = "is_present")]
     has_namespace: bool,
-    #[serde(rename = "token", deserialize_with = "is_there")]
+    #[serde(rename = "token", deserialize_with = "is_present")]
     has_token: bool,
 }
 
-/// What a secret should hold and does not.
+/// Missing data of a Secret.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Wanting {
+pub(super) struct MissingTokenData {
     pub(super) authority: bool,
     pub(super) namespace: bool,
     pub(super) token: bool,
 }
 
-// --- Secret ---
+// --- TokenSecret ---
 
-impl Secret {
-    /// What it does not hold and should, where this is the authority.
-    pub(super) fn wanting(&self, authority: &str) -> Wanting {
+impl TokenSecret {
+    /// Missing or outdated data.
+    // upstream: pkg/controller/serviceaccount/tokens_controller.go secretUpdateNeeded
+    pub(super) fn missing_data(&self, authority: &str) -> MissingTokenData {
         let encoded = k3_api::base64::encode(authority.as_bytes());
-        Wanting {
+        MissingTokenData {
             authority: !authority.is_empty() && *self.data.authority != *encoded,
             namespace: !self.data.has_namespace,
             token: !self.data.has_token,
@@ -58,7 +58,8 @@ impl Secret {
     }
 }
 
-/// What a token in a secret says of its account.
+/// Claims of a legacy token.
+// upstream: pkg/serviceaccount/legacy.go LegacyClaims
 pub(super) fn claims(account: &Meta, secret: &str) -> Value {
     json!({
         "iss": ISSUER,
@@ -70,7 +71,7 @@ pub(super) fn claims(account: &Meta, secret: &str) -> Value {
     })
 }
 
-fn is_there<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
+fn is_present<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
     let text = Option::<Box<str>>::deserialize(from)?;
     Ok(text.is_some_and(|text| !text.is_empty()))
 }

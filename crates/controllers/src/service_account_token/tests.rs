@@ -71,7 +71,7 @@ const STORY: Scenario = Scenario {
 };
 
 #[tokio::test(start_paused = true)]
-async fn secrets_of_accounts_hold_their_tokens() {
+async fn fills_token_secrets() {
     let (end, writes) = STORY.run().await;
     let claims = json!({"iss": "kubernetes/serviceaccount", "sub": "system:serviceaccount:shop:robot",
         "kubernetes.io/serviceaccount/namespace": "shop", "kubernetes.io/serviceaccount/secret.name": "empty",
@@ -89,7 +89,7 @@ async fn secrets_of_accounts_hold_their_tokens() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_account_does_not_go_on_naming_a_token_that_is_gone() {
+async fn removes_references_to_deleted_tokens() {
     let cluster = TestCluster::new();
     (STORY.setup)(&cluster);
     cluster.api.edit::<ServiceAccount>("shop", "robot", |account| {
@@ -114,7 +114,7 @@ async fn an_account_does_not_go_on_naming_a_token_that_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_crashes_secrets_of_accounts_hold_their_tokens() {
+async fn fills_token_secrets_despite_crashes() {
     STORY.survives_crashes().await;
     STORY.survives_copies().await;
 }

@@ -71,13 +71,13 @@ mod tests {
     }
 
     #[test]
-    fn a_network_stays_while_somebody_has_an_address_that_only_it_has() {
+    fn keeps_a_service_cidr_in_use() {
         let ours = cidr("a", &["10.0.0.0/24", "fd00::/112"]);
         let larger = cidr("b", &["10.0.0.0/16", "fd00::/64"]);
         let half = cidr("c", &["10.0.0.0/16"]);
         let smaller = cidr("d", &["10.0.0.0/28"]);
         let given = |name: &str| vec![address(name, ALLOCATOR)];
-        for (others, addresses, goes) in [
+        for (others, addresses, deleted) in [
             (vec![], vec![], true),
             (vec![], given("10.0.0.1"), false),
             (vec![], given("10.0.1.1"), true),
@@ -92,7 +92,7 @@ mod tests {
             all.push(Arc::clone(&ours));
             assert_eq!(
                 can_delete(&ours, &all, &addresses),
-                goes,
+                deleted,
                 "{others:?} {addresses:?}"
             );
         }

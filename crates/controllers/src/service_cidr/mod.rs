@@ -27,7 +27,8 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
         cidrs: cidrs.clone(),
         addresses: addresses.store().clone(),
     };
-    let (all, holders) = (cidrs.store().clone(), cidrs.store().clone());
+    let all = cidrs.store().clone();
+    let holders = cidrs.store().clone();
     let controller = context
         .controller("ipaddresses")
         .for_(&cidrs)

@@ -52,8 +52,8 @@ const STORY: Scenario = Scenario {
                 });
             }
         }
-        let is_gone = cluster.api.get::<ServiceCIDR>("", "free").is_none();
-        if is_gone && is("used", "False") {
+        let is_deleted = cluster.api.get::<ServiceCIDR>("", "free").is_none();
+        if is_deleted && is("used", "False") {
             cluster.api.remove::<IPAddress>("", "10.1.0.5");
         }
     },
@@ -69,7 +69,7 @@ const STORY: Scenario = Scenario {
 };
 
 #[tokio::test(start_paused = true)]
-async fn networks_become_ready_and_go_when_nobody_needs_them() {
+async fn marks_ready_and_deletes_unused_service_cidrs() {
     let (end, writes) = STORY.run().await;
     let finalizer = "networking.k8s.io/service-cidr-finalizer";
     assert_eq!(
@@ -81,7 +81,7 @@ async fn networks_become_ready_and_go_when_nobody_needs_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_crashes_networks_become_ready_and_go_when_nobody_needs_them() {
+async fn reconciles_service_cidrs_despite_crashes() {
     STORY.survives_crashes().await;
     STORY.survives_copies().await;
 }

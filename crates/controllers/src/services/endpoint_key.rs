@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::objects::Endpoint;
 
 /// What makes endpoints the same one: then it stays in its slice.
+// upstream: staging/src/k8s.io/endpointslice/util/endpointset.go hashEndpoint, endpointHashObj
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct EndpointKey {
     name: Box<str>,
@@ -16,7 +17,7 @@ pub(crate) struct EndpointKey {
 /// Endpoints, each once.
 pub(crate) type EndpointSet = BTreeMap<EndpointKey, Endpoint>;
 
-// --- Identity ---
+// --- EndpointKey ---
 
 impl EndpointKey {
     pub(crate) fn of(endpoint: &Endpoint) -> Self {
@@ -32,7 +33,8 @@ impl EndpointKey {
     }
 }
 
-/// Whether what is the same endpoint has changed. Who is to use it is decided elsewhere.
+/// Whether the same endpoint changed. Hints are compared elsewhere.
+// upstream: staging/src/k8s.io/endpointslice/util/controller_utils.go EndpointsEqualBeyondHash
 pub(crate) fn differs(old: &Endpoint, new: &Endpoint) -> bool {
     old.conditions != new.conditions
         || old.node_name != new.node_name

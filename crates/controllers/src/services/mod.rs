@@ -22,7 +22,7 @@ pub(crate) mod trigger_time;
 
 /// The label of endpoints and slices of services that have no address.
 pub(crate) const HEADLESS: &str = "service.kubernetes.io/headless";
-/// The note of endpoints and slices that says since when something was to be told.
+/// Annotation: endpoints.kubernetes.io/last-change-trigger-time.
 pub(crate) const TRIGGER_TIME: &str = "endpoints.kubernetes.io/last-change-trigger-time";
 /// The note of endpoints that are the lock of an election, and no endpoints of a service at all.
 pub(crate) const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";

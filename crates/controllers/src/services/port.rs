@@ -13,6 +13,7 @@ pub(crate) fn ports_of<'a>(service: &'a Service, pod: &Pod) -> Vec<PodPort<'a>> 
         .collect()
 }
 
+// upstream: staging/src/k8s.io/endpointslice/utils.go FindPort
 fn number(pod: &Pod, port: &ServicePort) -> Option<i32> {
     let name = match &port.target_port {
         TargetPort::Number(number) => return Some(*number),
@@ -32,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_means_the_port_of_that_name_and_protocol() {
+    fn resolves_named_ports_by_protocol() {
         let pod: Pod = serde_json::from_value(json!({"spec": {
             "containers": [{"name": "c", "ports": [
                 {"name": "dns", "containerPort": 53, "protocol": "UDP"},

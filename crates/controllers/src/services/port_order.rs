@@ -1,8 +1,9 @@
-//! The order in which ports are told: that of hashes of their texts, so that it is the same for all who write them.
+//! Port order of upstream: by hash of the port's Go dump, so that all writers agree.
 
 use crate::objects::{AddressPort, SlicePort};
 
 /// Brings the ports of a slice in order.
+// upstream: staging/src/k8s.io/endpointslice/util/controller_utils.go NewPortMapKey, portsInOrder
 pub(crate) fn slice_ports(mut ports: Vec<SlicePort>) -> Vec<SlicePort> {
     ports.sort_by_cached_key(|port| {
         let name = pointer("string", port.name.as_deref());
@@ -18,6 +19,7 @@ pub(crate) fn slice_ports(mut ports: Vec<SlicePort>) -> Vec<SlicePort> {
 }
 
 /// Brings the ports of addresses in order.
+// upstream: pkg/api/v1/endpoints/util.go SortSubsets, portsByHash
 pub(crate) fn address_ports(mut ports: Vec<AddressPort>) -> Vec<AddressPort> {
     ports.sort_by_cached_key(|port| {
         let AddressPort { name, port: number, protocol, app_protocol } = port;
@@ -34,6 +36,7 @@ fn pointer(kind: &str, value: Option<&str>) -> String {
 }
 
 /// FNV-1a with 128 bits.
+// upstream: pkg/util/hash/hash.go DeepHashObject; the text is Go's dump of the struct
 fn hash(text: &str) -> u128 {
     const BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
@@ -46,21 +49,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_hash_is_the_known_one() {
+    fn hash_is_fnv1a_128() {
         assert_eq!(hash(""), 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d);
         assert_eq!(hash("a"), 0xd228_cb69_6f1a_8caf_7891_2b70_4e4a_8964);
     }
 
     #[test]
-    fn the_order_does_not_depend_on_the_one_before() {
+    fn port_order_is_deterministic() {
         let port = |number| SlicePort {
             port: Some(number),
             ..SlicePort::default()
         };
-        let (one, other) = (
-            vec![port(80), port(443), port(8080)],
-            vec![port(8080), port(80), port(443)],
-        );
+        let one = vec![port(80), port(443), port(8080)];
+        let other = vec![port(8080), port(80), port(443)];
         assert_eq!(slice_ports(one), slice_ports(other));
     }
 }

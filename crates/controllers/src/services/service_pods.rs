@@ -17,12 +17,12 @@ use crate::objects::{Pod, Service};
 /// Services and pods, so that each finds the others. Clones are the same.
 #[derive(Clone)]
 pub(crate) struct ServicePods {
-    /// Services by the first label that they ask for: of all services of a namespace, only these can mean a pod.
+    /// Services by their first selector label: of all Services of a namespace, only these can select a pod.
     services: By<Service>,
     pods: By<Pod>,
 }
 
-// --- Members ---
+// --- ServicePods ---
 
 impl ServicePods {
     pub(crate) fn new(services: &Store<Service>, pods: &Store<Pod>) -> Self {
@@ -45,10 +45,11 @@ impl ServicePods {
     }
 
     /// The services whose endpoints a change of a pod may change.
+    // upstream: staging/src/k8s.io/endpointslice/util/controller_utils.go GetServicesToUpdate, determineNeededServiceUpdates
     pub(crate) fn concerned(&self, delta: &Delta<Pod>) -> Vec<Key> {
         match delta {
             Delta::Sync { .. } => Vec::new(),
-            // Pods get addresses some time after they are made.
+            // Pods get addresses some time after creation.
             Delta::Added { new, .. } if !can_serve(new) => Vec::new(),
             Delta::Added { new: pod, .. } | Delta::Deleted { last: pod, .. } => self.services(pod),
             Delta::Updated { old, new } | Delta::Replaced { old, new } => {
@@ -80,8 +81,9 @@ fn pair(namespace: &str, label: &str, value: &str) -> String {
 }
 
 /// Whether a change of a pod can change endpoints. Most do not.
+// upstream: staging/src/k8s.io/endpointslice/util/controller_utils.go podEndpointsChanged
 fn matters(old: &Pod, new: &Pod) -> bool {
-    let state = |pod: &Pod| (pod.is_ready(), pod.metadata.is_going(), can_serve(pod));
+    let state = |pod: &Pod| (pod.is_ready(), pod.metadata.is_terminating(), can_serve(pod));
     if !can_serve(old) && !can_serve(new) {
         return false;
     }
@@ -93,6 +95,7 @@ fn matters(old: &Pod, new: &Pod) -> bool {
 }
 
 /// Whether a pod can be an endpoint: it has an address and has not ended.
+// upstream: staging/src/k8s.io/endpointslice/util/controller_utils.go ShouldPodBeInEndpoints
 pub(crate) fn can_serve(pod: &Pod) -> bool {
     let has_address = !pod.status.ip.is_empty() || !pod.status.ips.is_empty();
     has_address && !pod.has_ended()
@@ -107,6 +110,7 @@ pub(crate) fn addresses(pod: &Pod) -> impl Iterator<Item = IpAddr> {
 }
 
 /// The name that a pod has within a service; `None` if it has none there.
+// upstream: staging/src/k8s.io/endpointslice/util/controller_utils.go ShouldSetHostname
 pub(crate) fn hostname<'a>(pod: &'a Pod, service: &Service) -> Option<&'a str> {
     let is_there = !pod.spec.hostname.is_empty() && pod.spec.subdomain == service.metadata.name;
     is_there.then_some(&*pod.spec.hostname)
@@ -133,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_read_however_it_is_written() {
+    fn parses_all_address_notations() {
         for (text, read) in [
             ("10.0.0.1", Some("10.0.0.1")),
             ("010.000.0.1", Some("10.0.0.1")),
@@ -148,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn only_changes_that_endpoints_show_matter() {
+    fn ignores_pod_changes_without_effect_on_endpoints() {
         let base = json!({"metadata": {"name": "p", "labels": {"app": "a"}}, "status": {"podIPs": [{"ip": "1.2.3.4"}]}});
         let with = |path: &str, value: Value| {
             let mut changed = base.clone();

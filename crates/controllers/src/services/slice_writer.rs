@@ -23,10 +23,10 @@ use crate::{
 
 /// The label that names the service of a slice.
 pub(crate) const SERVICE_NAME: &str = "kubernetes.io/service-name";
-/// The label that names who looks after a slice.
+/// Label with the managing controller of a slice.
 pub(crate) const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 
-/// Slices by service and by who looks after them. All who ask share the index.
+/// Slices by Service and managing controller. The index is shared.
 pub(crate) struct SlicesByService {
     by: By<EndpointSlice>,
 }
@@ -52,7 +52,7 @@ pub(crate) struct EndpointSliceWriter<'a> {
     pub(crate) writer: &'a ApiWriter,
     pub(crate) slices: &'a Informer<EndpointSlice>,
     pub(crate) request: &'a Request,
-    /// What they belong to, in words.
+    /// The owner, for messages.
     pub(crate) whose: String,
     /// What they belong to.
     pub(crate) owner: Owner,
@@ -64,13 +64,13 @@ pub(crate) struct EndpointSliceWriter<'a> {
 
 /// The annotations of slices.
 pub(crate) enum SliceAnnotations {
-    /// When that happened which is told; others stay.
+    /// The trigger time; other annotations are kept.
     Trigger(Option<Timestamp>),
     /// All that there are to be.
     All(BTreeMap<Box<str>, Box<str>>),
 }
 
-/// Something that was not done, in words.
+/// A failed write, with a message.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct EndpointSliceWriteError {
@@ -92,7 +92,7 @@ pub(crate) fn concerned(delta: &Delta<EndpointSlice>, manager: &str) -> Vec<Key>
     keys
 }
 
-// --- ByService ---
+// --- SlicesByService ---
 
 impl SlicesByService {
     /// The index of a store.
@@ -107,12 +107,12 @@ impl SlicesByService {
         SlicesByService { by }
     }
 
-    /// The slices of a service that a manager looks after, in the order of their names. Those that are going do not count.
+    /// Slices of a Service and managing controller, by name. Terminating ones are excluded.
     pub(crate) fn get(&self, service: &Key, manager: &str) -> Vec<Arc<EndpointSlice>> {
         let mut slices = self
             .by
             .get(&slice_index_key(service.namespace(), service.name(), manager));
-        slices.retain(|slice| !slice.metadata.is_going());
+        slices.retain(|slice| !slice.metadata.is_terminating());
         slices
     }
 }
@@ -130,6 +130,7 @@ impl Changes {
     }
 
     /// Makes slices of those that would be deleted, so that readers see one change and not two.
+    // upstream: pkg/controller/endpointslicemirroring/reconciler_helpers.go recycleSlices
     pub(crate) fn recycle(&mut self, may_be_used: impl Fn(&EndpointSlice, &DesiredSlice) -> bool) {
         let mut deleted = Vec::new();
         for slice in self.delete.drain(..) {
@@ -142,15 +143,16 @@ impl Changes {
     }
 }
 
-// --- Scribe ---
+// --- EndpointSliceWriter ---
 
 impl EndpointSliceWriter<'_> {
-    /// Does it, until something fails. New slices come first, so that no endpoint is missing in between.
+    /// Carries out the changes, up to the first failure. New slices are created first, so that no endpoint is missing in between.
+    // upstream: staging/src/k8s.io/endpointslice/reconciler.go finalize
     pub(crate) async fn write(&self, changes: &Changes) -> Result<(), EndpointSliceWriteError> {
         for desired in &changes.create {
             match self.create(desired).await {
-                Ok(made) => self.wrote(&made),
-                // Nothing more can be made there.
+                Ok(written) => self.wrote(&written),
+                // The namespace is terminating: nothing to retry.
                 Err(error) if is_namespace_terminating(&error) => return Ok(()),
                 Err(error) => return Err(self.undone("create EndpointSlice", error)),
             }
@@ -177,7 +179,7 @@ impl EndpointSliceWriter<'_> {
             .delete(object_ref, &delete_options_for_uid(&meta.uid))
             .await
         {
-            // Another one has the name: this one is gone.
+            // Another slice has the name: this one is already deleted.
             Err(error) if !has_status_code(&error, 409) => {
                 Err(self.undone(&format!("delete {} EndpointSlice", meta.name), error))
             }
@@ -185,6 +187,7 @@ impl EndpointSliceWriter<'_> {
         }
     }
 
+    // upstream: staging/src/k8s.io/endpointslice/utils.go newEndpointSlice
     async fn create(&self, desired: &DesiredSlice) -> kube::Result<WrittenObject> {
         let namespace = self.request.key.namespace();
         let slice = json!({
@@ -222,9 +225,9 @@ impl EndpointSliceWriter<'_> {
         self.writer.update_with_merge(object_ref, &patch).await
     }
 
-    fn wrote(&self, made: &WrittenObject) {
+    fn wrote(&self, written: &WrittenObject) {
         self.request
-            .wrote_at(self.slices, &made.metadata.resource_version);
+            .wrote_at(self.slices, &written.metadata.resource_version);
     }
 
     fn undone(&self, what: &str, source: kube::Error) -> EndpointSliceWriteError {
@@ -233,10 +236,10 @@ impl EndpointSliceWriter<'_> {
     }
 }
 
-// --- Notes ---
+// --- SliceAnnotations ---
 
 impl SliceAnnotations {
-    /// The annotations that take the place of others.
+    /// The new annotations.
     fn after(&self, old: &BTreeMap<Box<str>, Box<str>>) -> BTreeMap<Box<str>, Box<str>> {
         match self {
             SliceAnnotations::All(notes) => notes.clone(),

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use super::port_order;
 use crate::objects::{Address, AddressPort, Subset};
 
-/// What tells addresses apart: the same address may be that of two pods.
+/// Identifies an address: two pods may have the same one.
 type AddressKey = (Box<str>, Box<str>);
 /// Addresses, and whether they are ready.
 type Addresses = BTreeMap<AddressKey, bool>;
 
-/// Packs subsets anew: one for each set of addresses that are ready and not ready on the same ports. An address that is
-/// told twice for a port is ready there if it is so both times.
+/// Repacks subsets: one for each set of ready and unready addresses with the same ports. An address that is listed twice
+/// for a port is ready if both entries are.
+// upstream: pkg/api/v1/endpoints/util.go RepackSubsets
 pub(crate) fn repack(subsets: Vec<Subset>) -> Vec<Subset> {
     let mut known: BTreeMap<AddressKey, Address> = BTreeMap::new();
     let mut by_port: BTreeMap<Option<AddressPort>, Addresses> = BTreeMap::new();
@@ -66,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_with_the_same_ports_come_together() {
+    fn packs_addresses_with_the_same_ports() {
         let port = |name: &str, port: u16| json!({"name": name, "port": port, "protocol": "TCP"});
         let ip = |ip: &str| json!({"ip": ip});
         let one = packed(json!([
@@ -86,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_is_not_ready_is_not_ready() {
+    fn keeps_unready_addresses_unready() {
         let subsets = json!([{"addresses": [{"ip": "1.1.1.1"}]}, {"notReadyAddresses": [{"ip": "1.1.1.1"}]}]);
         assert_eq!(
             packed(subsets),

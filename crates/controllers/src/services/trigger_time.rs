@@ -1,7 +1,7 @@
 //! When that happened which changes the endpoints of a service: how long it takes until proxies know is measured from there.
 //!
-//! Pods tell when they became ready or not, services when they were made. Of all that is new since a service was looked at
-//! last, the earliest counts. Nothing is known of what happened before this process began.
+//! A pod's time is the last change of its Ready condition, a Service's its creation. Of all times that are new since the last sync, the
+//! earliest counts. Times from before this process started are unknown.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -18,6 +18,7 @@ use crate::{
 };
 
 /// What was known of services when they were looked at last.
+// upstream: staging/src/k8s.io/endpointslice/util/trigger_time_tracker.go TriggerTimeTracker
 #[derive(Debug, Default)]
 pub(crate) struct TriggerTimeTracker {
     seen: Mutex<HashMap<Key, TriggerTimes>>,
@@ -30,36 +31,39 @@ struct TriggerTimes {
     pods: HashMap<Box<str>, Timestamp>,
 }
 
-// --- Triggers ---
+// --- TriggerTimeTracker ---
 
 impl TriggerTimeTracker {
-    /// A service is looked at. Says when that happened which is new.
+    /// The trigger time of a sync.
+    // upstream: staging/src/k8s.io/endpointslice/util/trigger_time_tracker.go ComputeEndpointLastChangeTriggerTime
     pub(crate) fn compute_trigger_time(
         &self,
         key: &Key,
         service: &Service,
         pods: &[Arc<Pod>],
     ) -> Option<Timestamp> {
-        let made = service.metadata.creation_timestamp;
+        let written = service.metadata.creation_timestamp;
         let now = TriggerTimes {
-            service: made,
+            service: written,
             pods: pods.iter().filter_map(|pod| trigger(pod)).collect(),
         };
         let mut seen = self.seen();
         let Some(before) = seen.get(key) else {
             seen.insert(key.clone(), now);
-            return made;
+            return written;
         };
         let new = now.pods.iter().filter_map(|(name, time)| {
             let is_new = before.pods.get(name).is_none_or(|old| time > old);
             is_new.then_some(*time)
         });
-        let earliest = new.chain(made.filter(|made| Some(*made) > before.service)).min();
+        let earliest = new
+            .chain(written.filter(|written| Some(*written) > before.service))
+            .min();
         seen.insert(key.clone(), now);
         earliest
     }
 
-    /// A service is gone.
+    /// Removes a deleted Service.
     pub(crate) fn forget(&self, key: &Key) {
         self.seen().remove(key);
     }
@@ -69,7 +73,8 @@ impl TriggerTimeTracker {
     }
 }
 
-/// Says in annotations when that happened which is told; not at all if nobody knows.
+/// Sets the trigger time annotation, or removes it if the time is unknown.
+// upstream: staging/src/k8s.io/endpointslice/utils.go addTriggerTimeAnnotation
 pub(crate) fn mark(notes: &mut BTreeMap<Box<str>, Box<str>>, time: Option<Timestamp>) {
     match time {
         Some(time) => notes.insert(TRIGGER_TIME.into(), truncate_to_second(time).to_string().into()),
@@ -89,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_earliest_of_what_is_new_counts() {
+    fn uses_the_earliest_new_trigger_time() {
         let at = |second: u32| format!("2026-01-01T00:00:{second:02}Z");
         let service = |second| {
             let metadata = json!({"creationTimestamp": at(second)});
@@ -100,7 +105,8 @@ mod tests {
             let pod = json!({"metadata": {"name": name}, "status": {"conditions": [ready]}});
             Arc::new(serde_json::from_value::<Pod>(pod).unwrap())
         };
-        let (triggers, key) = (TriggerTimeTracker::default(), Key::new("shop", "web"));
+        let triggers = TriggerTimeTracker::default();
+        let key = Key::new("shop", "web");
         let compute_trigger_time = |service: &Service, pods: &[Arc<Pod>]| {
             triggers
                 .compute_trigger_time(&key, service, pods)

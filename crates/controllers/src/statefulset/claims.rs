@@ -50,7 +50,7 @@ pub(super) fn claim_name_for(set: &StatefulSet, template: &ClaimTemplate, ordina
     format!("{}-{}-{ordinal}", template.name, set.metadata.name)
 }
 
-// --- Work ---
+// --- ClaimWork ---
 
 impl ClaimWork {
     /// Everything to do about the claims of a pod. `find_claim` finds claims by name.
@@ -69,7 +69,7 @@ impl ClaimWork {
                 work.missing.push((name.into(), body));
                 continue;
             };
-            if claim.metadata.is_going() {
+            if claim.metadata.is_terminating() {
                 work.terminating.push(name.as_str().into());
             }
             let case = ClaimOwnership {
@@ -175,7 +175,8 @@ impl ClaimOwnership<'_> {
         if self.set.spec.persistent_volume_claim_retention_policy == ClaimRetentionPolicy::default() {
             return false;
         }
-        let (set, pod) = (&self.set.metadata, self.pod);
+        let set = &self.set.metadata;
+        let pod = self.pod;
         self.claim.owner_references.iter().any(|owner| {
             if owner_ref_matches(owner, set, &STATEFUL_SETS) {
                 owner.uid != set.uid
@@ -190,7 +191,9 @@ impl ClaimOwnership<'_> {
     /// Whether the owner references are as they should be, or the claim must not be touched.
     // upstream: pkg/controller/statefulset/stateful_set_utils.go isClaimOwnerUpToDate
     fn is_claim_owner_up_to_date(&self) -> bool {
-        let (claim, set, pod) = (self.claim, &self.set.metadata, self.pod);
+        let claim = self.claim;
+        let set = &self.set.metadata;
+        let pod = self.pod;
         if has_stale_owner_ref(claim, set, &STATEFUL_SETS) || has_stale_owner_ref(claim, pod, &PODS) {
             return true;
         }
@@ -216,7 +219,8 @@ impl ClaimOwnership<'_> {
     /// The desired owner references of the claim.
     // upstream: pkg/controller/statefulset/stateful_set_utils.go updateClaimOwnerRefForSetAndPod
     fn owners(&self) -> Vec<Owner> {
-        let (set, pod) = (&self.set.metadata, self.pod);
+        let set = &self.set.metadata;
+        let pod = self.pod;
         let is_other = |owner: &&Owner| {
             !owner_ref_matches(owner, set, &STATEFUL_SETS) && !owner_ref_matches(owner, pod, &PODS)
         };
@@ -284,8 +288,9 @@ mod tests {
     }
 
     #[test]
-    fn claims_belong_to_whom_they_go_with() {
-        let (retain, delete) = ("Retain", "Delete");
+    fn sets_claim_owners_by_retention_policy() {
+        let retain = "Retain";
+        let delete = "Delete";
         let of = |owner: &str| match owner {
             "set" => self::owner("StatefulSet", "db", "s"),
             "pod" => self::owner("Pod", "db-0", "p0"),
@@ -320,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_control_is_left_to_them() {
+    fn ignores_claims_with_another_controller() {
         let set = set("Retain", "Delete");
         let other = owner("Backup", "b", "b");
         assert_eq!(after(&set, 0, std::slice::from_ref(&other)), None);
@@ -334,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_claim_is_made_of_its_template() {
+    fn creates_missing_claims_from_templates() {
         let work = ClaimWork::new(&set("Retain", "Retain"), &pod(1), 1, |_| None);
         let (name, body) = &work.missing[0];
         assert_eq!(&**name, "data-db-1");
@@ -349,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_waits_for_claims_that_go_with_the_one_before_it() {
+    fn waits_for_stale_claims() {
         let left = claim(&[owner("Pod", "db-0", "old")]);
         let find_claim = |_: &str| Some(Arc::clone(&left));
         assert!(is_stale(&set("Delete", "Retain"), 0, find_claim));

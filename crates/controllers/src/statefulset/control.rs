@@ -124,7 +124,8 @@ impl<L: Fn(&str) -> Option<Arc<PersistentVolumeClaim>>> ObservedStatefulSet<'_, 
     /// What has to be done.
     // upstream: pkg/controller/statefulset/stateful_set_control.go updateStatefulSet
     pub(super) fn plan(&self) -> StatefulSetPlan {
-        let (mut wanted, mut condemned) = (BTreeMap::new(), Vec::new());
+        let mut wanted = BTreeMap::new();
+        let mut condemned = Vec::new();
         for pod in self.pods {
             let Some(ordinal) = pod_identity::ordinal(&pod.metadata) else {
                 continue;
@@ -135,12 +136,12 @@ impl<L: Fn(&str) -> Option<Arc<PersistentVolumeClaim>>> ObservedStatefulSet<'_, 
             }
         }
         condemned.sort_by_key(|(ordinal, _)| std::cmp::Reverse(*ordinal));
-        let stages = if self.set.metadata.is_going() {
+        let stages = if self.set.metadata.is_terminating() {
             Vec::new()
         } else {
             self.stages(&wanted, &condemned)
         };
-        let counted: Vec<_> = if self.set.metadata.is_going() {
+        let counted: Vec<_> = if self.set.metadata.is_terminating() {
             self.pods.iter().collect()
         } else {
             let condemned = condemned.iter().map(|(_, pod)| pod);
@@ -205,7 +206,7 @@ impl<L: Fn(&str) -> Option<Arc<PersistentVolumeClaim>>> ObservedStatefulSet<'_, 
     }
 
     fn is_unavailable(&self, pod: &Pod) -> bool {
-        !self.is_available(pod) || pod.metadata.is_going()
+        !self.is_available(pod) || pod.metadata.is_terminating()
     }
 
     fn is_old_revision(&self, pod: &Pod) -> bool {
@@ -272,7 +273,7 @@ impl<L: Fn(&str) -> Option<Arc<PersistentVolumeClaim>>> ObservedStatefulSet<'_, 
 
     fn keep(&self, pod: &Arc<Pod>, steps: &mut Vec<Step>) -> PlanProgress {
         if pod.has_ended() {
-            if !pod.metadata.is_going() {
+            if !pod.metadata.is_terminating() {
                 steps.push(Step::Delete {
                     pod: Arc::clone(pod),
                     for_rollout: false,
@@ -293,7 +294,7 @@ impl<L: Fn(&str) -> Option<Arc<PersistentVolumeClaim>>> ObservedStatefulSet<'_, 
             });
             return PlanProgress::Stop;
         }
-        if self.is_ordered() && (pod.metadata.is_going() || !self.is_running_and_available(pod)) {
+        if self.is_ordered() && (pod.metadata.is_terminating() || !self.is_running_and_available(pod)) {
             return PlanProgress::Stop;
         }
         let lacks_storage = !pod_identity::has_storage(self.set, pod);
@@ -339,7 +340,7 @@ impl<L: Fn(&str) -> Option<Arc<PersistentVolumeClaim>>> ObservedStatefulSet<'_, 
         let mut unavailable = condemned.iter().rev().filter(|(_, pod)| self.is_unavailable(pod));
         let first = unavailable.next().map(|(_, pod)| &pod.metadata.uid);
         for (_, pod) in condemned {
-            let waits = pod.metadata.is_going()
+            let waits = pod.metadata.is_terminating()
                 || self.is_ordered()
                     && !self.is_running_and_available(pod)
                     && first != Some(&pod.metadata.uid);
@@ -375,7 +376,7 @@ impl<L: Fn(&str) -> Option<Arc<PersistentVolumeClaim>>> ObservedStatefulSet<'_, 
             .range(partition..)
             .rev()
             .map(|(_, pod)| pod)
-            .filter(|pod| self.is_old_revision(pod) && !pod.metadata.is_going());
+            .filter(|pod| self.is_old_revision(pod) && !pod.metadata.is_terminating());
         let budget = most.saturating_sub(unavailable);
         if self.is_ordered() {
             return old.take(budget).cloned().collect();
@@ -398,7 +399,7 @@ impl<L: Fn(&str) -> Option<Arc<PersistentVolumeClaim>>> ObservedStatefulSet<'_, 
             i32::try_from(count).unwrap_or(i32::MAX)
         };
         let of = |revision: &str| {
-            count(&|pod: &Pod| !pod.metadata.is_going() && pod_identity::revision(pod) == revision)
+            count(&|pod: &Pod| !pod.metadata.is_terminating() && pod_identity::revision(pod) == revision)
         };
         StatefulStatus {
             observed_generation: self.set.metadata.generation,

@@ -121,17 +121,17 @@ impl Reconciler for StatefulSetController {
         } else {
             Ok(())
         };
-        let told = self.write_status(&sync, plan.status).await;
+        let reported = self.write_status(&sync, plan.status).await;
         let cleaned = self.truncate_history(&sync, &history, &pods).await;
         followed.map_err(Error::transient)?;
-        let left = told?;
+        let left = reported?;
         cleaned?;
         let requeue_after = left.into_iter().chain(plan.requeue_after).min();
         Ok(requeue_after.map_or(Outcome::Done, Outcome::After))
     }
 }
 
-// --- Keeper ---
+// --- StatefulSetController ---
 
 impl StatefulSetController {
     /// All pods of a set, in any phase.
@@ -166,7 +166,7 @@ impl StatefulSetController {
                 self.revision_store.renumber(request, &revision, number).await?;
                 Ok(Some((revision, collisions)))
             }
-            LatestRevision::Create(_) if set.metadata.is_going() => Ok(None),
+            LatestRevision::Create(_) if set.metadata.is_terminating() => Ok(None),
             LatestRevision::Create(number) => {
                 let new = NewRevision {
                     set: &set.metadata,
@@ -214,7 +214,8 @@ impl StatefulSetController {
         sync: &StatefulSetSync<'_>,
         status: StatefulStatus,
     ) -> kube::Result<Option<Duration>> {
-        let (set, key) = (sync.set, &sync.request.key);
+        let set = sync.set;
+        let key = &sync.request.key;
         let status = complete_update(set, status, sync.deleted_for_rollout.load(Ordering::Relaxed));
         if status == set.status {
             return Ok(None);
@@ -243,13 +244,14 @@ impl StatefulSetController {
     }
 }
 
-// --- Turn ---
+// --- StatefulSetSync ---
 
 impl StatefulSetSync<'_> {
     /// Carries out the plan, up to the first failure.
     // upstream: pkg/controller/statefulset/stateful_set_control.go updateStatefulSet, updateStatefulSetAfterInvariantEstablished
     async fn carry_out(&self, plan: &StatefulSetPlan) -> Result<(), StepError> {
-        let (key, expectations) = (&self.request.key, &self.controller.expectations);
+        let key = &self.request.key;
+        let expectations = &self.controller.expectations;
         if plan.deleted().next().is_some() {
             let uids = plan.deleted().map(|pod| &*pod.metadata.uid);
             expectations.expect_deletions(key, uids);
@@ -268,7 +270,7 @@ impl StatefulSetSync<'_> {
         for pod in plan.deleted() {
             let observed = self.controller.pods.store().get(&pod_key(pod));
             let is_there = observed.is_some_and(|observed| {
-                observed.metadata.uid == pod.metadata.uid && !observed.metadata.is_going()
+                observed.metadata.uid == pod.metadata.uid && !observed.metadata.is_terminating()
             });
             if !is_there || followed.is_err() {
                 expectations.deleted(key, &pod.metadata.uid);
@@ -512,7 +514,8 @@ impl StatefulSetSync<'_> {
                     self.request.wrote_at(&self.controller.claims, version);
                 }
                 Err(error) => {
-                    let (name, why) = (&meta.name, error_message(&error));
+                    let name = &meta.name;
+                    let why = error_message(&error);
                     return Err(format!(
                         "could not update claim {name} for delete policy ownerRefs: {why}"
                     ));

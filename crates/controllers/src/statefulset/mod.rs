@@ -34,7 +34,8 @@ const WORKERS: usize = 8;
 
 // upstream: pkg/controller/statefulset/stateful_set.go NewStatefulSetController
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
-    let (sets, pods) = (context.informer::<StatefulSet>(&STATEFUL_SETS), context.pods());
+    let sets = context.informer::<StatefulSet>(&STATEFUL_SETS);
+    let pods = context.pods();
     let claims = context.informer::<PersistentVolumeClaim>(&PERSISTENT_VOLUME_CLAIMS);
     let expectations = Arc::new(Expectations::default());
     let forget = Arc::clone(&expectations);

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_known_by_its_name() {
+    fn parses_pod_names() {
         let cases = [
             ("db-0", Some(("db", Some(0)))),
             ("my-db-12", Some(("my-db", Some(12)))),
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_pod_has_a_name_a_host_and_its_claims() {
+    fn new_pod_has_identity_and_claims() {
         let template = Template::new(&json!({
             "metadata": {"labels": {"app": "a"}},
             "spec": {"containers": [{"name": "c"}], "volumes": [{"name": "data", "emptyDir": {}}, {"name": "tmp", "emptyDir": {}}]},

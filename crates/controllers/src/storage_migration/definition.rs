@@ -1,10 +1,10 @@
-//! What the definition of a custom resource is told of migrations: that one runs, and which versions are stored when it is over.
+//! Updates a CustomResourceDefinition during a migration: condition StorageMigrating and storedVersions.
 
 use k3_api::strategy::Tree;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::Migrated;
+use super::MigratedResource;
 use crate::{
     resource::CUSTOM_RESOURCE_DEFINITIONS,
     writer::{ApiWriter, ObjectRef, has_status_code},
@@ -13,40 +13,41 @@ use crate::{
 const MIGRATING: &str = "StorageMigrating";
 const MANAGER: &str = "migration-runner-controller";
 
-/// How a migration ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum MigrationResult {
     Succeeded,
     Failed,
 }
 
-/// Tells the definition of a resource, if it has one, that a migration runs.
-pub(super) async fn begin(
+/// Records in the CRD of a resource, if there is one, that a migration is running.
+// upstream: pkg/controller/storageversionmigrator/migrationrunner.go markAsActive
+pub(super) async fn record_start(
     writer: &ApiWriter,
-    resource: &Migrated,
+    resource: &MigratedResource,
     migration: &str,
     now: Timestamp,
 ) -> kube::Result<()> {
     let message = format!("Migration {migration} is running");
-    tell(writer, resource, |definition| {
+    update_definition(writer, resource, |definition| {
         condition(definition, "True", "MigrationRunning", &message, now)
     })
     .await
 }
 
-/// Tells it that the migration is over.
+/// Records that the migration has finished.
+// upstream: pkg/controller/storageversionmigrator/migrationrunner.go finishCRDMigration, cleanupCRD
 pub(super) async fn finish(
     writer: &ApiWriter,
-    resource: &Migrated,
-    end: End,
+    resource: &MigratedResource,
+    end: MigrationResult,
     now: Timestamp,
 ) -> kube::Result<()> {
-    tell(writer, resource, |definition| ended(definition, end, now)).await
+    update_definition(writer, resource, |definition| ended(definition, end, now)).await
 }
 
-async fn tell(
+async fn update_definition(
     writer: &ApiWriter,
-    resource: &Migrated,
+    resource: &MigratedResource,
     status: impl FnOnce(&Value) -> Value + Send,
 ) -> kube::Result<()> {
     let name = resource.to_string();
@@ -58,7 +59,7 @@ async fn tell(
         Err(error) if has_status_code(&error, 404) => return Ok(()),
         other => other?,
     };
-    // With the version: what is said is about the definition as it was read.
+    // With the resourceVersion: the status refers to the CRD as it was read.
     let version = definition.at("metadata").at("resourceVersion");
     let applied = json!({
         "apiVersion": CUSTOM_RESOURCE_DEFINITIONS.api_version(), "kind": CUSTOM_RESOURCE_DEFINITIONS.kind,
@@ -70,24 +71,24 @@ async fn tell(
     Ok(())
 }
 
-fn ended(definition: &Value, end: End, now: Timestamp) -> Value {
+fn ended(definition: &Value, end: MigrationResult, now: Timestamp) -> Value {
     let conditions = definition.at("status").items("conditions");
     let begun = conditions
         .iter()
         .find(|condition| condition.text("type") == MIGRATING);
     let generation = definition.at("metadata").int("generation");
-    // Versions may have come meanwhile that objects were written in.
+    // storedVersions are only pruned if the CRD has not changed since.
     let is_same = begun.is_some_and(|begun| begun.int("observedGeneration") == generation);
     let (reason, message) = match (end, is_same) {
-        (End::Succeeded, true) => (
+        (MigrationResult::Succeeded, true) => (
             "MigrationSucceeded",
             "The migration has succeeded and the stored versions have been updated",
         ),
-        (End::Succeeded, false) => (
+        (MigrationResult::Succeeded, false) => (
             "MigrationSucceeded",
             "The migration has succeeded but the stored versions have not been updated due to a generation mismatch",
         ),
-        (End::Failed, _) => ("MigrationFailed", "The migration has failed"),
+        (MigrationResult::Failed, _) => ("MigrationFailed", "The migration has failed"),
     };
     let mut status = condition(definition, "False", reason, message, now);
     let versions = definition.at("spec").items("versions");
@@ -111,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_forgotten_if_nothing_has_changed_meanwhile() {
+    fn prunes_stored_versions_of_an_unchanged_crd() {
         let definition = |generation: i64| {
             json!({
                 "metadata": {"generation": generation},
@@ -123,17 +124,22 @@ mod tests {
         for (generation, end, stored, message) in [
             (
                 3,
-                End::Succeeded,
+                MigrationResult::Succeeded,
                 json!(["v2"]),
                 "The migration has succeeded and the stored versions have been updated",
             ),
             (
                 4,
-                End::Succeeded,
+                MigrationResult::Succeeded,
                 json!(null),
                 "The migration has succeeded but the stored versions have not been updated due to a generation mismatch",
             ),
-            (4, End::Failed, json!(null), "The migration has failed"),
+            (
+                4,
+                MigrationResult::Failed,
+                json!(null),
+                "The migration has failed",
+            ),
         ] {
             let status = ended(&definition(generation), end, now);
             assert_eq!(status["storedVersions"], stored);

@@ -1,24 +1,24 @@
-//! Writes all objects of a resource again, so that the store has them in the version that it is to have.
+//! The storage version migrator: rewrites all objects of a resource in the current storage version (KEP-4192).
 //!
 //! ```text
-//! plan        which migration of a resource has its turn, and with what
-//! migrator    does it
-//! definition  what is told to the definition of a custom resource
+//! steps       which migration of a resource is next, and its next step
+//! migrator    the reconciler
+//! definition  updates of the CRD
 //! ```
 //!
-//! One migration of a resource runs at a time, the oldest first. Each step is told in its status before the next one is taken,
-//! so that whoever comes after a crash goes on where it stopped.
+//! One migration per resource runs at a time, oldest first. Each step is recorded in the status before the next one starts, so that
+//! a crash resumes where it stopped.
 
+mod controller;
 mod definition;
-mod migrator;
-mod plan;
+mod steps;
 #[cfg(test)]
 mod tests;
 
 use kubecontroller::{Key, informer::Delta};
 use serde::Deserialize;
 
-use self::migrator::Migrator;
+use self::controller::StorageVersionMigratorController;
 use crate::{
     context::{ControllerContext, Task},
     objects::{Condition, Projection},
@@ -27,56 +27,53 @@ use crate::{
 
 const WORKERS: usize = 5;
 
-/// A migration.
 type Migration = Projection<MigrationSpec, MigrationStatus>;
 
-/// What is to be migrated.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 struct MigrationSpec {
-    resource: Migrated,
+    resource: MigratedResource,
 }
 
-/// A resource, in whatever version.
+/// A resource, in any version.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-struct Migrated {
+struct MigratedResource {
     group: Box<str>,
     resource: Box<str>,
 }
 
-/// How far it is.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct MigrationStatus {
     conditions: Vec<Condition>,
-    /// What was written after this version need not be written again.
+    /// Objects written after this resourceVersion need not be rewritten.
     resource_version: Box<str>,
 }
 
-/// What runs.
+// upstream: pkg/controller/storageversionmigrator/storageversionmigrator.go NewSVMController
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let migrations = context.informer::<Migration>(&STORAGE_VERSION_MIGRATIONS);
-    // What is reconciled is a resource, with all its migrations.
+    // The work queue key is a resource with all its migrations.
     let resource_of = |delta: &Delta<Migration>| vec![delta.object().spec.resource.key()];
     let runner = context
         .controller("storage-version-migrator-controller")
         .watches(&migrations, resource_of)
         .workers(WORKERS)
-        .reconciler(Migrator::new(context, migrations.clone()));
+        .reconciler(StorageVersionMigratorController::new(context, migrations.clone()));
     vec![Box::new(runner)]
 }
 
-// --- Migrated ---
+// --- MigratedResource ---
 
-impl Migrated {
+impl MigratedResource {
     fn key(&self) -> Key {
         Key::new("", &self.to_string())
     }
 }
 
-/// As definitions of custom resources are named.
-impl std::fmt::Display for Migrated {
+/// In the form of CRD names.
+impl std::fmt::Display for MigratedResource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}.{}", self.resource, self.group)
     }

@@ -48,7 +48,7 @@ fn conditions(cluster: &TestCluster, name: &str) -> Option<Value> {
     Some(all.collect())
 }
 
-fn is_over(conditions: &Value) -> bool {
+fn is_finished(conditions: &Value) -> bool {
     conditions[0][1] == "False"
 }
 
@@ -71,17 +71,18 @@ const STORY: Scenario = Scenario {
     },
     play: |_| {},
     end: |cluster| {
-        let (one, other) = (conditions(cluster, "a")?, conditions(cluster, "b")?);
+        let one = conditions(cluster, "a")?;
+        let other = conditions(cluster, "b")?;
         let definition = cluster
             .api
             .get::<CustomResourceDefinition>("", "carts.shop.example")?;
         let stored = definition.status?.stored_versions;
-        (is_over(&one) && is_over(&other)).then(|| json!({"a": one, "b": other, "stored": stored}))
+        (is_finished(&one) && is_finished(&other)).then(|| json!({"a": one, "b": other, "stored": stored}))
     },
 };
 
 #[tokio::test(start_paused = true)]
-async fn all_objects_of_a_resource_are_written_again() {
+async fn rewrites_all_objects() {
     let (end, _) = STORY.run().await;
     let over = json!([
         ["Running", "False", "MigrationCompleted", "Migration completed"],
@@ -96,18 +97,18 @@ async fn all_objects_of_a_resource_are_written_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_crashes_all_objects_are_written_again() {
+async fn rewrites_all_objects_despite_crashes() {
     STORY.survives_crashes().await;
     STORY.survives_copies().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_object_is_written_once_in_the_name_of_the_controller() {
+async fn rewrites_each_object_once() {
     let cluster = TestCluster::new();
     objects(&cluster, &CONFIG_MAPS, 3);
     migration(&cluster, "a", "", "configmaps");
     let _running = cluster.start("one", make);
-    let end = || async { conditions(&cluster, "a").filter(is_over) };
+    let end = || async { conditions(&cluster, "a").filter(is_finished) };
     eventually(end).await;
     let writes = cluster.api.writes();
     let patches: Vec<_> = writes
@@ -126,7 +127,7 @@ async fn each_object_is_written_once_in_the_name_of_the_controller() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_migrated_is_told() {
+async fn reports_failed_migrations() {
     let cluster = TestCluster::new();
     objects(&cluster, &CONFIG_MAPS, 2);
     migration(&cluster, "unknown", "nowhere.example", "things");
@@ -136,7 +137,7 @@ async fn what_cannot_be_migrated_is_told() {
         .faults()
         .on(Requests::verb("patch").of("configmaps"), Fault::Status(403));
     let _running = cluster.start("one", make);
-    let end = || async { conditions(&cluster, "unknown").filter(is_over) };
+    let end = || async { conditions(&cluster, "unknown").filter(is_finished) };
     let unknown = eventually(end);
     assert_eq!(
         unknown.await[1],
@@ -147,7 +148,7 @@ async fn what_cannot_be_migrated_is_told() {
             "resource does not exist in discovery"
         ])
     );
-    let end = || async { conditions(&cluster, "refused").filter(is_over) };
+    let end = || async { conditions(&cluster, "refused").filter(is_finished) };
     let refused = eventually(end).await;
     let message = refused[1][3].as_str().unwrap();
     assert!(

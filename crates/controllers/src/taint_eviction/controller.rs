@@ -64,7 +64,7 @@ struct ScheduledDeletion {
     is_deleted: bool,
 }
 
-// --- Evictor ---
+// --- TaintEvictionController ---
 
 impl TaintEvictionController {
     pub(super) fn new(context: &ControllerContext, nodes: Store<Node>, pods: Store<Pod>) -> Self {
@@ -203,7 +203,7 @@ impl Reconciler for TaintEvictionController {
             PodDecision::Keep => Ok(Outcome::Done),
             PodDecision::At(at) => Ok(Outcome::After(at.saturating_duration_since(Instant::now()))),
             // The pod is already being deleted.
-            PodDecision::Now { .. } if pod.metadata.is_going() => Ok(Outcome::Done),
+            PodDecision::Now { .. } if pod.metadata.is_terminating() => Ok(Outcome::Done),
             PodDecision::Now { .. } => {
                 self.evict(key, &pod).await?;
                 self.metrics.count(&DELETIONS, &[], 1);

@@ -19,7 +19,8 @@ const WORKERS: usize = 8;
 
 // upstream: pkg/controller/tainteviction/taint_eviction.go New
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
-    let (nodes, pods) = (context.informer::<Node>(&NODES), context.pods());
+    let nodes = context.informer::<Node>(&NODES);
+    let pods = context.pods();
     let by_node = context.pods_by_node();
     let reconciler = TaintEvictionController::new(context, nodes.store().clone(), pods.store().clone());
     let runner = context

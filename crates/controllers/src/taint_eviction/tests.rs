@@ -74,14 +74,14 @@ async fn until_terminating(cluster: &TestCluster, name: &str) {
 /// What people were told.
 fn event_messages(cluster: &TestCluster) -> Vec<String> {
     let events = cluster.api.list::<Event>().into_iter();
-    let told = events.filter(|event| event.reason.as_deref() == Some("TaintManagerEviction"));
-    let mut told: Vec<_> = told.filter_map(|event| event.message).collect();
-    told.sort();
-    told
+    let reported = events.filter(|event| event.reason.as_deref() == Some("TaintManagerEviction"));
+    let mut reported: Vec<_> = reported.filter_map(|event| event.message).collect();
+    reported.sort();
+    reported
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_does_not_bear_a_taint_is_marked_and_goes() {
+async fn evicts_a_pod_without_toleration() {
     let cluster = TestCluster::new();
     put_node(&cluster, "n1", &[]);
     put_pod(&cluster, "web", "n1", TolerationSeconds::Not);
@@ -113,7 +113,7 @@ async fn a_pod_that_does_not_bear_a_taint_is_marked_and_goes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_comes_to_a_tainted_node_goes_when_its_time_is_over() {
+async fn evicts_a_new_pod_after_toleration_seconds() {
     let cluster = TestCluster::new();
     put_node(&cluster, "n1", &["down"]);
     let _running = cluster.start("k3", make);
@@ -125,7 +125,7 @@ async fn a_pod_that_comes_to_a_tainted_node_goes_when_its_time_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_taint_that_goes_in_time_was_as_if_never_there() {
+async fn cancels_eviction_when_the_taint_is_removed() {
     let cluster = TestCluster::new();
     put_node(&cluster, "n1", &["down"]);
     put_pod(&cluster, "patient", "n1", TolerationSeconds::Seconds(40));
@@ -146,7 +146,7 @@ async fn a_taint_that_goes_in_time_was_as_if_never_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worse_taint_shortens_the_wait() {
+async fn shorter_toleration_shortens_the_wait() {
     let cluster = TestCluster::new();
     put_node(&cluster, "n1", &["down"]);
     put_pod(&cluster, "patient", "n1", TolerationSeconds::Seconds(300));
@@ -195,7 +195,7 @@ const STORY: Scenario = Scenario {
 };
 
 #[tokio::test(start_paused = true)]
-async fn whoever_crashes_pods_go_that_cannot_stay() {
+async fn evicts_despite_crashes() {
     let (end, writes) = STORY.run().await;
     assert_eq!((end, writes), (json!(["elsewhere", "strong"]), 4));
     STORY.survives_crashes().await;

@@ -41,7 +41,7 @@ pub(super) enum PodDecision {
     },
 }
 
-// --- Stay ---
+// --- TolerationTime ---
 
 impl TolerationTime {
     /// How long a pod with these tolerations may stay on a node with these taints. The first matching toleration counts for each
@@ -65,7 +65,7 @@ impl TolerationTime {
     }
 }
 
-// --- Plan ---
+// --- PodDecision ---
 
 impl PodDecision {
     /// Decides for a pod with a deletion `scheduled` at a time. A scheduled time is kept.
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_stays_as_long_as_it_bears_all_taints() {
+    fn computes_minimum_toleration_time() {
         let tolerates = |key: &str, seconds: Option<i64>| json!({"key": key, "operator": "Exists", "tolerationSeconds": seconds});
         let seconds = |seconds| TolerationTime::For(Duration::from_secs(seconds));
         let cases = [
@@ -134,10 +134,11 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_time_that_is_set_stays_until_there_is_no_reason_for_it() {
+    async fn keeps_a_scheduled_deletion() {
         let now = Instant::now();
         let after = |seconds| Duration::from_secs(seconds);
-        let (soon, late) = (now + after(5), now + after(300));
+        let soon = now + after(5);
+        let late = now + after(300);
         let cases = [
             (TolerationTime::Forever, None, PodDecision::Keep),
             (TolerationTime::Forever, Some(soon), PodDecision::Keep),

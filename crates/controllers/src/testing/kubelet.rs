@@ -18,7 +18,7 @@ impl TestCluster {
             .collect()
     }
 
-    /// Runs pods: those that are new get a node and become ready, those that are to go are gone. Those that `is_left` are not
+    /// Runs pods: new ones get a node and become ready, terminating ones are removed. Those that `is_left` are not
     /// touched.
     pub(crate) fn run_pods(&self, is_left: impl Fn(&Value) -> bool) {
         for mut pod in self.pods() {

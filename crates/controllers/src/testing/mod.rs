@@ -1,7 +1,7 @@
 //! What tests of controllers share.
 //!
 //! ```text
-//! story   a cluster in memory whose time passes at once; the same story undisturbed, with a crash at every write, and with two
+//! scenario  a cluster in memory with simulated time; the same scenario undisturbed, with a crash at every write, and with two
 //!         copies at once
 //! kubelet nodes that run pods
 //! ```

@@ -1,4 +1,4 @@
-//! Controllers against an API in memory: a story is told once undisturbed, then with a crash at every write, then with two
+//! Controllers against an API in memory: a scenario runs once undisturbed, then with a crash at every write, then with two
 //! copies at once, and has to end the same each time.
 
 use std::{sync::Arc, time::Duration};
@@ -39,7 +39,7 @@ pub(crate) struct Scenario {
     pub(crate) setup: fn(&TestCluster),
     /// What others do, again and again: kubelets, users, other controllers.
     pub(crate) play: fn(&TestCluster),
-    /// What there is at the end, once that has come.
+    /// The result, once it is reached.
     pub(crate) end: fn(&TestCluster) -> Option<Value>,
 }
 
@@ -56,12 +56,13 @@ pub(crate) struct RunningControllers {
     _informers: Informers,
 }
 
-// --- Stage ---
+// --- TestCluster ---
 
 impl TestCluster {
-    /// An empty one, where it is half past midnight, so to say: 2026-01-01T00:00:30Z.
+    /// An empty cluster at 2026-01-01T00:00:30Z.
     pub(crate) fn new() -> Self {
-        let (begin, start) = (Timestamp::constant(1_767_225_630, 0), Instant::now());
+        let begin = Timestamp::constant(1_767_225_630, 0);
+        let start = Instant::now();
         let clock = Clock::new(move || begin + start.elapsed());
         TestCluster {
             api: FakeApi::with_clock(clock.clone()),
@@ -78,7 +79,7 @@ impl TestCluster {
         self.api.put_value(&resource.api_resource(), object)
     }
 
-    /// Starts a copy of controllers, whose requests are told from others by its name.
+    /// Starts a replica of the controllers, whose requests are identified by its name.
     pub(crate) fn start(
         &self,
         name: &str,
@@ -129,10 +130,10 @@ impl TestCluster {
     }
 }
 
-// --- Story ---
+// --- Scenario ---
 
 impl Scenario {
-    /// Tells it. Gives its end, and how many writes the controllers asked for.
+    /// Runs the scenario. Returns its result and the number of writes.
     pub(crate) async fn run(&self) -> (Value, usize) {
         let cluster = TestCluster::new();
         (self.setup)(&cluster);
@@ -168,7 +169,7 @@ impl Scenario {
         }
     }
 
-    /// Two copies at once come to the same end as one.
+    /// Two replicas reach the same result as one.
     pub(crate) async fn survives_copies(&self) {
         let (expected, _) = self.run().await;
         let cluster = TestCluster::new();
@@ -179,7 +180,7 @@ impl Scenario {
         assert_eq!(end, expected);
     }
 
-    /// Waits until the end has come and stays.
+    /// Waits until the result is reached and stable.
     async fn run_until_end(&self, cluster: &TestCluster, mut turn: impl FnMut()) -> Value {
         let start = Instant::now();
         let mut ended: Option<(Value, Instant)> = None;

@@ -9,7 +9,7 @@ use crate::objects::Job;
 /// Time until a job expires; zero if it has expired, `None` if it does not expire.
 // upstream: pkg/controller/ttlafterfinished/ttlafterfinished_controller.go timeLeft
 pub(super) fn time_left(job: &Job, now: Timestamp) -> Option<Duration> {
-    if job.metadata.is_going() {
+    if job.metadata.is_terminating() {
         return None;
     }
     Some(saturating_duration(expire_time(job)? - now.as_nanosecond()))
@@ -40,9 +40,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_job_is_kept_for_a_time_after_its_end() {
+    fn computes_time_to_expiry() {
         let finished = |how: &str| json!([{"type": how, "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
-        let going = "2026-01-01T00:00:01Z";
+        let terminating = "2026-01-01T00:00:01Z";
         for (metadata, ttl, conditions, now, left) in [
             (
                 json!({}),
@@ -80,7 +80,7 @@ mod tests {
                 None,
             ),
             (
-                json!({"deletionTimestamp": going}),
+                json!({"deletionTimestamp": terminating}),
                 json!(0),
                 finished("Failed"),
                 "2026-01-01T01:00:10Z",

@@ -57,7 +57,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     vec![Box::new(runner)]
 }
 
-// --- Cleaner ---
+// --- TTLAfterFinishedController ---
 
 impl Reconciler for TTLAfterFinishedController {
     // upstream: pkg/controller/ttlafterfinished/ttlafterfinished_controller.go processJob

@@ -67,14 +67,14 @@ const STORY: Scenario = Scenario {
 };
 
 #[tokio::test(start_paused = true)]
-async fn jobs_go_when_their_time_is_over() {
+async fn deletes_expired_jobs() {
     let (end, writes) = STORY.run().await;
     assert_eq!(end, json!(["kept", "prolonged", "working"]));
     assert_eq!(writes, 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_crashes_jobs_go_when_their_time_is_over() {
+async fn deletes_expired_jobs_despite_crashes() {
     STORY.survives_crashes().await;
     STORY.survives_copies().await;
 }

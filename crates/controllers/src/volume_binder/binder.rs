@@ -1,4 +1,4 @@
-//! What the two queues share: what is known of claims and volumes, and how they are written.
+//! State and writes shared by the claim queue and the volume queue.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use kubecontroller::{Key, events::Recorder, informer::Informer, store::By, store
 use serde_json::{Value, json};
 
 use super::{
-    claims::Sight,
-    known::Known,
-    marks::{BETA_STORAGE_PROVISIONER, BIND_COMPLETED, BOUND_BY_CONTROLLER, STORAGE_PROVISIONER},
-    matching::best,
+    annotations::{BETA_STORAGE_PROVISIONER, BIND_COMPLETED, BOUND_BY_CONTROLLER, STORAGE_PROVISIONER},
+    claims::ClaimEnvironment,
+    matching::best_match,
+    write_cache::WriteCache,
 };
 use crate::{
     context::ControllerContext,
@@ -20,14 +20,15 @@ use crate::{
     writer::{ApiWriter, ObjectRef, has_status_code},
 };
 
-/// How events of this controller are signed.
+/// Source of this controller's events.
 const COMPONENT: &str = "persistentvolume-controller";
 
-pub(super) struct Binder {
+// upstream: pkg/controller/volume/persistentvolume/pv_controller.go PersistentVolumeController
+pub(super) struct PersistentVolumeController {
     pub(super) writer: ApiWriter,
     pub(super) recorder: Recorder,
-    pub(super) volumes: Known<PersistentVolume>,
-    pub(super) claims: Known<PersistentVolumeClaim>,
+    pub(super) volumes: WriteCache<PersistentVolume>,
+    pub(super) claims: WriteCache<PersistentVolumeClaim>,
     pub(super) pods: Store<Pod>,
     pods_by_claim: By<Pod>,
     classes: Store<StorageClass>,
@@ -35,19 +36,19 @@ pub(super) struct Binder {
     by_claim: By<PersistentVolume>,
 }
 
-/// The informers that changes come from.
-pub(super) struct Sources {
+/// The informers.
+pub(super) struct VolumeInformers {
     pub(super) volumes: Informer<PersistentVolume>,
     pub(super) claims: Informer<PersistentVolumeClaim>,
     pub(super) classes: Informer<StorageClass>,
     pub(super) pods: Informer<Pod>,
 }
 
-// --- Sources ---
+// --- VolumeInformers ---
 
-impl Sources {
+impl VolumeInformers {
     pub(super) fn new(context: &ControllerContext) -> Self {
-        Sources {
+        VolumeInformers {
             volumes: context.informer(&PERSISTENT_VOLUMES),
             claims: context.informer(&PERSISTENT_VOLUME_CLAIMS),
             classes: context.informer(&STORAGE_CLASSES),
@@ -55,7 +56,7 @@ impl Sources {
         }
     }
 
-    /// The volumes of each claim, by the claim's key: also those that are only meant for it.
+    /// Volumes by the key of their claim, including those that are only pre-bound to it.
     pub(super) fn volumes_by_claim(&self) -> By<PersistentVolume> {
         self.volumes.store().shared_index("claim", |volume| {
             let owner = volume.spec.claim_ref.as_ref();
@@ -65,15 +66,15 @@ impl Sources {
     }
 }
 
-// --- Binder ---
+// --- PersistentVolumeController ---
 
-impl Binder {
-    pub(super) fn new(context: &ControllerContext, sources: &Sources) -> Self {
-        Binder {
+impl PersistentVolumeController {
+    pub(super) fn new(context: &ControllerContext, sources: &VolumeInformers) -> Self {
+        PersistentVolumeController {
             writer: context.writer.clone(),
             recorder: context.recorder.clone().component(COMPONENT),
-            volumes: Known::new(&sources.volumes),
-            claims: Known::new(&sources.claims),
+            volumes: WriteCache::new(&sources.volumes),
+            claims: WriteCache::new(&sources.claims),
             pods: sources.pods.store().clone(),
             pods_by_claim: context.pods_by_claim(),
             classes: sources.classes.store().clone(),
@@ -85,7 +86,7 @@ impl Binder {
         }
     }
 
-    /// The pods that use a claim and have not ended.
+    /// Pods that use a claim and have not terminated.
     pub(super) fn users(&self, claim: &Key) -> Vec<Arc<Pod>> {
         let mut pods = self.pods_by_claim.get(claim.as_str());
         pods.retain(|pod| !pod.has_ended());
@@ -93,34 +94,37 @@ impl Binder {
         pods
     }
 
-    pub(super) fn tell_of_claim(&self, claim: &PersistentVolumeClaim, news: &EventMessage) {
-        news.record(
+    pub(super) fn record_claim_event(&self, claim: &PersistentVolumeClaim, event: &EventMessage) {
+        event.record(
             &self.recorder,
             &claim.metadata.reference(&PERSISTENT_VOLUME_CLAIMS),
         );
     }
 
-    pub(super) fn tell_of_volume(&self, volume: &PersistentVolume, news: &EventMessage) {
-        news.record(&self.recorder, &volume.metadata.reference(&PERSISTENT_VOLUMES));
+    pub(super) fn record_volume_event(&self, volume: &PersistentVolume, event: &EventMessage) {
+        event.record(&self.recorder, &volume.metadata.reference(&PERSISTENT_VOLUMES));
     }
 
-    /// Makes a claim and a volume each other's. Each step is left out that was done before; whoever goes on with it, after a
-    /// crash or because of the events of these writes, does what is missing. The volume is first: it can have one owner only,
-    /// so that of two claims one is refused before anything was promised to it.
+    /// Binds a claim and a volume. Steps that are already done are skipped; after a crash, or on the events of these writes, the
+    /// missing ones are done. The volume is written first: it can have one claim only, so that of two competing claims one fails
+    /// before anything was promised to it.
+    // upstream: pkg/controller/volume/persistentvolume/pv_controller.go bind
     pub(super) async fn bind(
         &self,
         claim: Arc<PersistentVolumeClaim>,
         volume: Arc<PersistentVolume>,
     ) -> kube::Result<()> {
-        let volume = self.give(volume, &claim).await?;
-        let volume = self.phase(volume, VolumePhase::Bound, None).await?;
-        let claim = self.take(claim, &volume).await?;
-        self.claim_phase(claim, ClaimPhase::Bound, Some(&volume)).await?;
+        let volume = self.bind_volume_to_claim(volume, &claim).await?;
+        let volume = self.update_volume_phase(volume, VolumePhase::Bound, None).await?;
+        let claim = self.bind_claim_to_volume(claim, &volume).await?;
+        self.update_claim_phase(claim, ClaimPhase::Bound, Some(&volume))
+            .await?;
         Ok(())
     }
 
-    /// The volume is the claim's.
-    async fn give(
+    /// Sets claimRef of the volume.
+    // upstream: pkg/controller/volume/persistentvolume/pv_controller.go bindVolumeToClaim
+    async fn bind_volume_to_claim(
         &self,
         volume: Arc<PersistentVolume>,
         claim: &PersistentVolumeClaim,
@@ -137,8 +141,9 @@ impl Binder {
         self.write_volume(volume, "", patch).await
     }
 
-    /// The claim has the volume.
-    async fn take(
+    /// Sets volumeName of the claim.
+    // upstream: pkg/controller/volume/persistentvolume/pv_controller.go bindClaimToVolume
+    async fn bind_claim_to_volume(
         &self,
         claim: Arc<PersistentVolumeClaim>,
         volume: &PersistentVolume,
@@ -161,7 +166,8 @@ impl Binder {
         self.write_claim(claim, "", patch).await
     }
 
-    /// The volume is nobody's; if a user has meant it for a claim, it stays so.
+    /// Unbinds a volume; claimRef of a volume pre-bound by a user is kept without the UID.
+    // upstream: pkg/controller/volume/persistentvolume/pv_controller.go unbindVolume
     pub(super) async fn unbind(&self, volume: Arc<PersistentVolume>) -> kube::Result<()> {
         let patch = if volume.metadata.annotation(BOUND_BY_CONTROLLER).is_some() {
             json!({"metadata": {"annotations": {BOUND_BY_CONTROLLER: null}}, "spec": {"claimRef": null}})
@@ -169,12 +175,14 @@ impl Binder {
             json!({"spec": {"claimRef": {"uid": null}}})
         };
         let volume = self.write_volume(volume, "", patch).await?;
-        self.phase(volume, VolumePhase::Available, None).await?;
+        self.update_volume_phase(volume, VolumePhase::Available, None)
+            .await?;
         Ok(())
     }
 
-    /// Somebody outside is to make a volume for the claim.
-    pub(super) async fn ask(
+    /// Asks an external provisioner for a volume.
+    // upstream: pkg/controller/volume/persistentvolume/pv_controller.go provisionClaimOperationExternal
+    pub(super) async fn request_external_provisioning(
         &self,
         claim: Arc<PersistentVolumeClaim>,
         provisioner: &str,
@@ -187,8 +195,9 @@ impl Binder {
         self.write_claim(claim, "", patch).await
     }
 
-    /// The volume is in a phase; if that is news, people are told why.
-    pub(super) async fn phase(
+    /// Sets the phase of a volume, with an event if it changes.
+    // upstream: pkg/controller/volume/persistentvolume/pv_controller.go updateVolumePhaseWithEvent
+    pub(super) async fn update_volume_phase(
         &self,
         volume: Arc<PersistentVolume>,
         phase: VolumePhase,
@@ -200,14 +209,15 @@ impl Binder {
         let message = why.map(EventMessage::message);
         let patch = json!({"status": {"phase": phase, "message": message}});
         let volume = self.write_volume(volume, "status", patch).await?;
-        if let Some(news) = why {
-            self.tell_of_volume(&volume, news);
+        if let Some(event) = why {
+            self.record_volume_event(&volume, event);
         }
         Ok(volume)
     }
 
-    /// The claim is in a phase, with the figures of its volume.
-    pub(super) async fn claim_phase(
+    /// Sets the phase of a claim, and the properties of its volume.
+    // upstream: pkg/controller/volume/persistentvolume/pv_controller.go updateClaimStatusWithEvent
+    pub(super) async fn update_claim_phase(
         &self,
         claim: Arc<PersistentVolumeClaim>,
         phase: ClaimPhase,
@@ -217,23 +227,23 @@ impl Binder {
         self.write_claim(claim, "status", patch).await
     }
 
-    /// Changes a volume, unless there is nothing to change or somebody was faster.
+    /// Patches a volume at its resourceVersion, unless the patch is empty.
     pub(super) async fn write_volume(
         &self,
         volume: Arc<PersistentVolume>,
         part: &str,
         patch: Value,
     ) -> kube::Result<Arc<PersistentVolume>> {
-        let Some(patch) = guarded(patch, &volume.metadata.resource_version) else {
+        let Some(patch) = with_resource_version(patch, &volume.metadata.resource_version) else {
             return Ok(volume);
         };
         let object_ref = ObjectRef::new(&PERSISTENT_VOLUMES, "", &volume.metadata.name).subresource(part);
         Ok(self
             .volumes
-            .wrote(self.writer.update_with_merge(object_ref, &patch).await?))
+            .record_write(self.writer.update_with_merge(object_ref, &patch).await?))
     }
 
-    /// The same with a claim.
+    /// Patches a claim in the same way.
     pub(super) async fn write_claim(
         &self,
         claim: Arc<PersistentVolumeClaim>,
@@ -241,18 +251,18 @@ impl Binder {
         patch: Value,
     ) -> kube::Result<Arc<PersistentVolumeClaim>> {
         let meta = &claim.metadata;
-        let Some(patch) = guarded(patch, &meta.resource_version) else {
+        let Some(patch) = with_resource_version(patch, &meta.resource_version) else {
             return Ok(claim);
         };
         let object_ref =
             ObjectRef::new(&PERSISTENT_VOLUME_CLAIMS, &meta.namespace, &meta.name).subresource(part);
         Ok(self
             .claims
-            .wrote(self.writer.update_with_merge(object_ref, &patch).await?))
+            .record_write(self.writer.update_with_merge(object_ref, &patch).await?))
     }
 
-    /// Asks the server for a claim.
-    pub(super) async fn fresh_claim(&self, key: &Key) -> kube::Result<Option<Arc<PersistentVolumeClaim>>> {
+    /// Reads a claim from the server.
+    pub(super) async fn read_claim(&self, key: &Key) -> kube::Result<Option<Arc<PersistentVolumeClaim>>> {
         let resource: &Resource = &PERSISTENT_VOLUME_CLAIMS;
         match self
             .writer
@@ -266,17 +276,17 @@ impl Binder {
     }
 }
 
-impl Sight for Binder {
+impl ClaimEnvironment for PersistentVolumeController {
     fn volume(&self, name: &str) -> Option<Arc<PersistentVolume>> {
         self.volumes.get(&Key::new("", name))
     }
 
-    fn best(&self, claim: &PersistentVolumeClaim, waits: bool) -> Option<Arc<PersistentVolume>> {
+    fn best_match(&self, claim: &PersistentVolumeClaim, waits: bool) -> Option<Arc<PersistentVolume>> {
         let meta = &claim.metadata;
         let meant = self.by_claim.get(Key::new(&meta.namespace, &meta.name).as_str());
         let free = self.by_class.get(claim.class());
         let volumes = meant.into_iter().chain(free);
-        best(claim, waits, volumes.map(|volume| self.volumes.newest(volume)))
+        best_match(claim, waits, volumes.map(|volume| self.volumes.latest(volume)))
     }
 
     fn class(&self, name: &str) -> Option<Arc<StorageClass>> {
@@ -286,14 +296,16 @@ impl Sight for Binder {
     fn default_class(&self) -> Option<Arc<StorageClass>> {
         let classes = self.classes.all().into_iter();
         let defaults = classes.filter(|class| class.is_default());
-        // The newest; of those that are as new, the first by name.
+        // The newest; of several, the first by name.
         defaults.min_by(|one, other| {
-            let (one, other) = (&one.metadata, &other.metadata);
+            let one = &one.metadata;
+            let other = &other.metadata;
             let newest_first = other.creation_timestamp.cmp(&one.creation_timestamp);
             newest_first.then_with(|| one.name.cmp(&other.name))
         })
     }
 
+    // upstream: pkg/controller/volume/persistentvolume/pv_controller.go findNonScheduledPodsByPVC
     fn waiting_pods(&self, claim: &PersistentVolumeClaim) -> Vec<Box<str>> {
         let meta = &claim.metadata;
         let pods = self.users(&Key::new(&meta.namespace, &meta.name)).into_iter();
@@ -302,8 +314,8 @@ impl Sight for Binder {
     }
 }
 
-/// A patch that says which version it is for; `None` if it would change nothing.
-fn guarded(mut patch: Value, version: &str) -> Option<Value> {
+/// Adds the resourceVersion to a patch; `None` if the patch is empty.
+fn with_resource_version(mut patch: Value, version: &str) -> Option<Value> {
     if patch.as_object().is_none_or(serde_json::Map::is_empty) {
         return None;
     }
@@ -311,15 +323,17 @@ fn guarded(mut patch: Value, version: &str) -> Option<Value> {
     Some(patch)
 }
 
-/// What of a claim's status is to change. How much the volume holds is told when the claim becomes bound, and left alone then:
-/// a file system may be smaller than its device.
+/// The status changes of a claim. Capacity is set when the claim becomes bound, and not touched after that: a file system may
+/// be smaller than its device.
+// upstream: pkg/controller/volume/persistentvolume/pv_controller.go updateClaimStatus
 fn claim_status(
     claim: &PersistentVolumeClaim,
     phase: ClaimPhase,
     volume: Option<&PersistentVolume>,
 ) -> Value {
     const RESIZED_FROM: &str = "volume.alpha.kubernetes.io/pre-resize-capacity";
-    let (status, mut new) = (&claim.status, serde_json::Map::new());
+    let status = &claim.status;
+    let mut new = serde_json::Map::new();
     let mut put = |name: &str, value: Value| new.insert(name.to_owned(), value);
     if status.phase != phase {
         put("phase", json!(phase));

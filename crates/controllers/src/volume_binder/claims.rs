@@ -1,67 +1,72 @@
-//! What is to be done about a claim.
+//! Decides what to do about a claim.
 
 use std::sync::Arc;
 
 use super::{
-    marks::{BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE},
-    matching::check,
+    annotations::{BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE},
+    matching::check_volume_satisfies_claim,
 };
 use crate::{
     event_message::EventMessage,
     objects::{BindingMode, ClaimPhase, PersistentVolume, PersistentVolumeClaim, StorageClass},
 };
 
-/// What is to be done about a claim.
+/// What to do about a claim.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum ClaimPlan {
-    /// It and this volume belong together.
+pub(super) enum ClaimDecision {
+    /// Bind it to this volume.
     Bind(Arc<PersistentVolume>),
-    /// It is as it should be.
+    /// Nothing.
     Leave,
-    /// It waits; people are told what for.
+    /// It waits; the event says for what.
     Wait(Option<EventMessage>),
-    /// It gets the default class.
-    Assign(Box<str>),
-    /// Somebody outside is to make a volume for it.
-    Ask(Box<str>),
-    /// Nobody can make a volume for it.
-    Tell(EventMessage),
-    /// Its volume is gone.
-    Lose(EventMessage),
-    /// It is bound to a volume that is another claim's. That was a mistake, and is tried again until it is mended.
+    /// Set the default storage class.
+    AssignDefaultClass(Box<str>),
+    /// Ask an external provisioner.
+    Provision(Box<str>),
+    /// Provisioning is impossible.
+    RecordEvent(EventMessage),
+    /// Its volume was deleted: phase Lost.
+    MarkLost(EventMessage),
+    /// It is bound to a volume of another claim; retried until a user resolves the conflict.
     Fail(EventMessage, String),
 }
 
-/// What is seen around a claim.
-pub(super) trait Sight {
+/// What a decision about a claim depends on.
+pub(super) trait ClaimEnvironment {
     fn volume(&self, name: &str) -> Option<Arc<PersistentVolume>>;
-    /// The best volume for a claim that may wait for a node.
-    fn best(&self, claim: &PersistentVolumeClaim, waits: bool) -> Option<Arc<PersistentVolume>>;
+    /// The best volume for a claim; `waits` for volumeBindingMode WaitForFirstConsumer.
+    fn best_match(&self, claim: &PersistentVolumeClaim, waits: bool) -> Option<Arc<PersistentVolume>>;
     fn class(&self, name: &str) -> Option<Arc<StorageClass>>;
     fn default_class(&self) -> Option<Arc<StorageClass>>;
-    /// The names of the pods that use a claim and have no node yet.
+    /// Names of unscheduled pods that use a claim.
     fn waiting_pods(&self, claim: &PersistentVolumeClaim) -> Vec<Box<str>>;
 }
 
-/// What is to be done about a claim.
-pub(super) fn plan(claim: &PersistentVolumeClaim, sight: &impl Sight) -> ClaimPlan {
+/// Decides what to do about a claim.
+// upstream: pkg/controller/volume/persistentvolume/pv_controller.go syncClaim
+pub(super) fn decide_claim(
+    claim: &PersistentVolumeClaim,
+    environment: &impl ClaimEnvironment,
+) -> ClaimDecision {
     let is_completed = claim.metadata.annotation(BIND_COMPLETED).is_some();
     match (is_completed, claim.spec.volume_name.is_empty()) {
-        (true, true) => lose(
+        (true, true) => mark_lost(
             claim,
             "ClaimLost",
             "Bound claim has lost reference to PersistentVolume. Data on the volume is lost!",
         ),
-        (true, false) => keep(claim, sight),
-        (false, true) => find(claim, sight),
-        (false, false) => fulfil(claim, sight),
+        (true, false) => sync_bound_claim(claim, environment),
+        (false, true) => sync_claim_without_volume_name(claim, environment),
+        (false, false) => sync_claim_with_volume_name(claim, environment),
     }
 }
 
-/// It was bound, and should stay so.
-fn keep(claim: &PersistentVolumeClaim, sight: &impl Sight) -> ClaimPlan {
-    let Some(volume) = sight.volume(&claim.spec.volume_name) else {
-        return lose(
+/// A bound claim.
+// upstream: pkg/controller/volume/persistentvolume/pv_controller.go syncBoundClaim
+fn sync_bound_claim(claim: &PersistentVolumeClaim, environment: &impl ClaimEnvironment) -> ClaimDecision {
+    let Some(volume) = environment.volume(&claim.spec.volume_name) else {
+        return mark_lost(
             claim,
             "ClaimLost",
             "Bound claim has lost its PersistentVolume. Data on the volume is lost!",
@@ -69,88 +74,97 @@ fn keep(claim: &PersistentVolumeClaim, sight: &impl Sight) -> ClaimPlan {
     };
     let owner = volume.spec.claim_ref.as_ref();
     if owner.is_none_or(|owner| owner.uid == claim.metadata.uid) {
-        return ClaimPlan::Bind(volume);
+        return ClaimDecision::Bind(volume);
     }
-    lose(
+    mark_lost(
         claim,
         "ClaimMisbound",
         "Two claims are bound to the same volume, this one is bound incorrectly",
     )
 }
 
-/// That is told once.
-fn lose(claim: &PersistentVolumeClaim, reason: &str, message: &str) -> ClaimPlan {
+/// Recorded once, when the phase changes.
+fn mark_lost(claim: &PersistentVolumeClaim, reason: &str, message: &str) -> ClaimDecision {
     if claim.status.phase == ClaimPhase::Lost {
-        return ClaimPlan::Leave;
+        return ClaimDecision::Leave;
     }
-    ClaimPlan::Lose(EventMessage::warning(reason, message))
+    ClaimDecision::MarkLost(EventMessage::warning(reason, message))
 }
 
-/// It asks for a volume by name.
-fn fulfil(claim: &PersistentVolumeClaim, sight: &impl Sight) -> ClaimPlan {
-    let Some(volume) = sight.volume(&claim.spec.volume_name) else {
-        return ClaimPlan::Wait(None);
+/// An unbound claim that requests a volume by name.
+// upstream: pkg/controller/volume/persistentvolume/pv_controller.go syncUnboundClaim
+fn sync_claim_with_volume_name(
+    claim: &PersistentVolumeClaim,
+    environment: &impl ClaimEnvironment,
+) -> ClaimDecision {
+    let Some(volume) = environment.volume(&claim.spec.volume_name) else {
+        return ClaimDecision::Wait(None);
     };
     let name = &volume.metadata.name;
     let Some(owner) = &volume.spec.claim_ref else {
-        return match check(claim, &volume) {
-            Ok(()) => ClaimPlan::Bind(volume),
+        return match check_volume_satisfies_claim(claim, &volume) {
+            Ok(()) => ClaimDecision::Bind(volume),
             Err(unfit) => {
                 let message = format!("Cannot bind to requested volume {name:?}: {unfit}");
-                ClaimPlan::Wait(Some(EventMessage::warning("VolumeMismatch", message)))
+                ClaimDecision::Wait(Some(EventMessage::warning("VolumeMismatch", message)))
             }
         };
     };
     if volume.is_for(claim) {
-        return ClaimPlan::Bind(volume);
+        return ClaimDecision::Bind(volume);
     }
-    let news = EventMessage::warning(
+    let event = EventMessage::warning(
         "FailedBinding",
         format_args!("volume {name:?} already bound to a different claim."),
     );
     let meta = &claim.metadata;
     if meta.annotation(BOUND_BY_CONTROLLER).is_none() {
-        return ClaimPlan::Wait(Some(news));
+        return ClaimDecision::Wait(Some(event));
     }
     let why = format!(
         "invalid binding of claim \"{}/{}\" to volume {name:?}: volume already claimed by \"{}/{}\"",
         meta.namespace, meta.name, owner.namespace, owner.name
     );
-    ClaimPlan::Fail(news, why)
+    ClaimDecision::Fail(event, why)
 }
 
-/// It takes any volume that is good.
-fn find(claim: &PersistentVolumeClaim, sight: &impl Sight) -> ClaimPlan {
+/// An unbound claim that accepts any matching volume.
+// upstream: pkg/controller/volume/persistentvolume/pv_controller.go syncUnboundClaim
+fn sync_claim_without_volume_name(
+    claim: &PersistentVolumeClaim,
+    environment: &impl ClaimEnvironment,
+) -> ClaimDecision {
     let class = match claim.class() {
         "" => None,
-        name => sight.class(name),
+        name => environment.class(name),
     };
     let waits = class
         .as_ref()
         .is_some_and(|class| class.volume_binding_mode == BindingMode::WaitForFirstConsumer);
-    if let Some(volume) = sight.best(claim, waits) {
-        return ClaimPlan::Bind(volume);
+    if let Some(volume) = environment.best_match(claim, waits) {
+        return ClaimDecision::Bind(volume);
     }
     if !claim.has_class()
-        && let Some(class) = sight.default_class()
+        && let Some(class) = environment.default_class()
     {
-        return ClaimPlan::Assign(class.metadata.name.clone());
+        return ClaimDecision::AssignDefaultClass(class.metadata.name.clone());
     }
     if waits && claim.metadata.annotation(SELECTED_NODE).is_none() {
-        return ClaimPlan::Wait(Some(waiting(&sight.waiting_pods(claim))));
+        return ClaimDecision::Wait(Some(wait_for_consumer_event(&environment.waiting_pods(claim))));
     }
     match (claim.class(), class) {
-        ("", _) => ClaimPlan::Wait(Some(EventMessage::normal(
+        ("", _) => ClaimDecision::Wait(Some(EventMessage::normal(
             "FailedBinding",
             "no persistent volumes available for this claim and no storage class is set",
         ))),
-        (name, None) => refuse(format!("storageclass.storage.k8s.io {name:?} not found")),
+        (name, None) => provisioning_failed(format!("storageclass.storage.k8s.io {name:?} not found")),
         (_, Some(class)) => provision(&class.provisioner),
     }
 }
 
-/// What it waits for until it is known where it is needed.
-fn waiting(pods: &[Box<str>]) -> EventMessage {
+/// The event of a claim with WaitForFirstConsumer.
+// upstream: pkg/controller/volume/persistentvolume/pv_controller.go emitEventForUnboundDelayBindingClaim
+fn wait_for_consumer_event(pods: &[Box<str>]) -> EventMessage {
     let message = match pods {
         [] => {
             let message = "waiting for first consumer to be created before binding";
@@ -162,8 +176,9 @@ fn waiting(pods: &[Box<str>]) -> EventMessage {
     EventMessage::normal("WaitForPodScheduled", message)
 }
 
-/// Who makes volumes of a class. What was once part of Kubernetes is a driver's now, which has another name.
-fn provision(provisioner: &str) -> ClaimPlan {
+/// Finds the provisioner of a class. In-tree plugins were migrated to CSI drivers with other names.
+// upstream: pkg/controller/volume/persistentvolume/pv_controller.go provisionClaim, findProvisionablePlugin
+fn provision(provisioner: &str) -> ClaimDecision {
     const DRIVERS: [(&str, &str); 7] = [
         ("aws-ebs", "ebs.csi.aws.com"),
         ("azure-disk", "disk.csi.azure.com"),
@@ -174,12 +189,12 @@ fn provision(provisioner: &str) -> ClaimPlan {
         ("vsphere-volume", "csi.vsphere.vmware.com"),
     ];
     let Some(plugin) = provisioner.strip_prefix("kubernetes.io/") else {
-        return ClaimPlan::Ask(provisioner.into());
+        return ClaimDecision::Provision(provisioner.into());
     };
     if let Some((_, driver)) = DRIVERS.iter().find(|(name, _)| *name == plugin) {
-        return ClaimPlan::Ask((*driver).into());
+        return ClaimDecision::Provision((*driver).into());
     }
-    refuse(match plugin {
+    provisioning_failed(match plugin {
         "host-path" => {
             format!("Failed to create provisioner: provisioning in volume plugin {provisioner:?} is disabled")
         }
@@ -188,6 +203,6 @@ fn provision(provisioner: &str) -> ClaimPlan {
     })
 }
 
-fn refuse(why: String) -> ClaimPlan {
-    ClaimPlan::Tell(EventMessage::warning("ProvisioningFailed", why))
+fn provisioning_failed(why: String) -> ClaimDecision {
+    ClaimDecision::RecordEvent(EventMessage::warning("ProvisioningFailed", why))
 }

@@ -1,14 +1,14 @@
-//! Which volume is good for a claim, and which is best.
+//! Matches volumes to claims.
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use crate::objects::{PersistentVolume, PersistentVolumeClaim, VolumePhase};
 
-/// Why a claim cannot have the volume that it asks for by name.
+/// Why a claim cannot be bound to the volume it requests by name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Unfit {
+pub(super) enum MismatchReason {
     #[error("the volume is marked for deletion {0:?}")]
-    Going(Box<str>),
+    Terminating(Box<str>),
     #[error("requested PV is too small")]
     Small,
     #[error("storageClassName does not match")]
@@ -21,14 +21,17 @@ pub(super) enum Unfit {
     AccessMode,
 }
 
-/// The best volume for a claim: with as few access modes as possible, meant for it if there is such a one, as small as
-/// possible. If the claim waits for a node, only what is meant for it comes into question: the scheduler chooses.
-pub(super) fn best(
+/// The best volume for a claim: pre-bound to it if possible, otherwise with the fewest access modes and the smallest capacity.
+/// With WaitForFirstConsumer only a pre-bound volume is considered: the scheduler chooses.
+// upstream: pkg/controller/volume/persistentvolume/index.go findByClaim, findBestMatchForClaim
+pub(super) fn best_match(
     claim: &PersistentVolumeClaim,
     waits: bool,
     volumes: impl IntoIterator<Item = Arc<PersistentVolume>>,
 ) -> Option<Arc<PersistentVolume>> {
-    let good = volumes.into_iter().filter(|volume| suits(claim, volume, waits));
+    let good = volumes
+        .into_iter()
+        .filter(|volume| is_match(claim, volume, waits));
     good.min_by_key(|volume| {
         let modes: BTreeSet<_> = volume.spec.access_modes.iter().collect();
         (
@@ -40,23 +43,25 @@ pub(super) fn best(
     })
 }
 
-/// Whether a volume is good for a claim that does not ask for one by name.
-pub(super) fn suits(claim: &PersistentVolumeClaim, volume: &PersistentVolume, waits: bool) -> bool {
+/// Whether a volume matches a claim that does not request one by name.
+pub(super) fn is_match(claim: &PersistentVolumeClaim, volume: &PersistentVolume, waits: bool) -> bool {
     let is_for = volume.is_for(claim);
     if volume.spec.claim_ref.is_some() && !is_for {
         return false;
     }
-    let (want, have) = (&claim.spec, &volume.spec);
+    let claim_spec = &claim.spec;
+    let volume_spec = &volume.spec;
     let is_possible = has_modes(claim, volume)
-        && have.capacity.amount() >= want.resources.requests.amount()
-        && want.volume_mode == have.volume_mode
+        && volume_spec.capacity.amount() >= claim_spec.resources.requests.amount()
+        && claim_spec.volume_mode == volume_spec.volume_mode
         && has_attributes(claim, volume)
-        && !volume.metadata.is_going();
+        && !volume.metadata.is_terminating();
     if !is_possible || is_for {
         return is_possible;
     }
     let is_selected = |labels| {
-        want.selector
+        claim_spec
+            .selector
             .as_ref()
             .is_none_or(|selector| selector.matches(labels))
     };
@@ -66,36 +71,42 @@ pub(super) fn suits(claim: &PersistentVolumeClaim, volume: &PersistentVolume, wa
         && volume.class() == claim.class()
 }
 
-/// Whether a claim can have the volume that it asks for by name.
-pub(super) fn check(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> Result<(), Unfit> {
-    let (want, have) = (&claim.spec, &volume.spec);
-    if volume.metadata.is_going() {
-        Err(Unfit::Going(volume.metadata.name.clone()))
-    } else if have.capacity.amount().value() < want.resources.requests.amount().value() {
-        Err(Unfit::Small)
+/// Whether a claim can be bound to the volume it requests by name.
+// upstream: pkg/controller/volume/persistentvolume/pv_controller.go checkVolumeSatisfyClaim
+pub(super) fn check_volume_satisfies_claim(
+    claim: &PersistentVolumeClaim,
+    volume: &PersistentVolume,
+) -> Result<(), MismatchReason> {
+    let claim_spec = &claim.spec;
+    let volume_spec = &volume.spec;
+    if volume.metadata.is_terminating() {
+        Err(MismatchReason::Terminating(volume.metadata.name.clone()))
+    } else if volume_spec.capacity.amount().value() < claim_spec.resources.requests.amount().value() {
+        Err(MismatchReason::Small)
     } else if volume.class() != claim.class() {
-        Err(Unfit::Class)
+        Err(MismatchReason::Class)
     } else if !has_attributes(claim, volume) {
-        Err(Unfit::AttributesClass)
-    } else if want.volume_mode != have.volume_mode {
-        Err(Unfit::Mode)
+        Err(MismatchReason::AttributesClass)
+    } else if claim_spec.volume_mode != volume_spec.volume_mode {
+        Err(MismatchReason::Mode)
     } else if !has_modes(claim, volume) {
-        Err(Unfit::AccessMode)
+        Err(MismatchReason::AccessMode)
     } else {
         Ok(())
     }
 }
 
 fn has_modes(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
-    let (want, have) = (&claim.spec.access_modes, &volume.spec.access_modes);
-    want.iter().all(|mode| have.contains(mode))
+    let claim_spec = &claim.spec.access_modes;
+    let volume_spec = &volume.spec.access_modes;
+    claim_spec.iter().all(|mode| volume_spec.contains(mode))
 }
 
-/// Whether the classes of attributes are the same; the empty one is none.
+/// Whether the volume attributes classes are equal; the empty one counts as none.
 fn has_attributes(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
-    let want = claim.spec.volume_attributes_class_name.as_deref();
-    let have = volume.spec.volume_attributes_class_name.as_deref();
-    want.unwrap_or_default() == have.unwrap_or_default()
+    let claim_spec = claim.spec.volume_attributes_class_name.as_deref();
+    let volume_spec = volume.spec.volume_attributes_class_name.as_deref();
+    claim_spec.unwrap_or_default() == volume_spec.unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -127,9 +138,9 @@ mod tests {
     }
 
     #[test]
-    fn a_volume_is_good_if_it_has_what_is_claimed() {
+    fn matches_volumes_to_claims() {
         let plain = json!({});
-        for (want, have, is_good) in [
+        for (claim_spec, volume_spec, is_good) in [
             (plain.clone(), plain.clone(), true),
             (
                 plain.clone(),
@@ -200,13 +211,17 @@ mod tests {
                 false,
             ),
         ] {
-            let volume = volume("v", have);
-            assert_eq!(suits(&claim(want), &volume, false), is_good, "{volume:?}");
+            let volume = volume("v", volume_spec);
+            assert_eq!(
+                is_match(&claim(claim_spec), &volume, false),
+                is_good,
+                "{volume:?}"
+            );
         }
     }
 
     #[test]
-    fn the_best_is_meant_for_the_claim_or_else_the_smallest_of_those_with_the_fewest_modes() {
+    fn chooses_the_best_matching_volume() {
         let modes = json!(["ReadWriteOnce", "ReadOnlyMany"]);
         let all = || {
             [
@@ -218,21 +233,21 @@ mod tests {
         };
         let name = |volume: Option<Arc<PersistentVolume>>| volume.map(|volume| volume.metadata.name.clone());
         let claim = claim(json!({}));
-        assert_eq!(name(best(&claim, false, all())), Some("alike".into()));
+        assert_eq!(name(best_match(&claim, false, all())), Some("alike".into()));
         let meant = volume(
             "meant",
             json!({"spec": {"capacity": {"storage": "99Gi"}, "claimRef": of("")}}),
         );
         let with = || all().into_iter().chain([meant.clone()]);
-        assert_eq!(name(best(&claim, false, with())), Some("meant".into()));
-        assert_eq!(name(best(&claim, true, with())), Some("meant".into()));
-        assert_eq!(name(best(&claim, true, all())), None);
+        assert_eq!(name(best_match(&claim, false, with())), Some("meant".into()));
+        assert_eq!(name(best_match(&claim, true, with())), Some("meant".into()));
+        assert_eq!(name(best_match(&claim, true, all())), None);
     }
 
     #[test]
-    fn who_asks_for_a_volume_is_told_why_it_cannot_be_had() {
+    fn reports_why_a_requested_volume_does_not_match() {
         let plain = json!({});
-        for (want, have, why) in [
+        for (claim_spec, volume_spec, why) in [
             (plain.clone(), plain.clone(), None),
             (
                 plain.clone(),
@@ -260,10 +275,10 @@ mod tests {
                 Some("incompatible accessMode"),
             ),
         ] {
-            let told = check(&claim(want), &volume("v", have))
+            let reported = check_volume_satisfies_claim(&claim(claim_spec), &volume("v", volume_spec))
                 .err()
                 .map(|unfit| unfit.to_string());
-            assert_eq!(told.as_deref(), why);
+            assert_eq!(reported.as_deref(), why);
         }
     }
 }

@@ -1,58 +1,60 @@
-//! Brings claims and volumes together, and sees to what becomes of volumes that nobody claims any more.
+//! The PersistentVolume controller: binds claims and volumes, and reclaims released volumes.
 //!
 //! ```text
-//! matching  which volume is good for a claim
-//! claims    what is to be done about a claim      volumes   about a volume
-//! known     objects as new as anybody here knows them
-//! binder    how both are written                  keepers   a queue for each
-//! recycler  volumes that are wiped by a pod
+//! matching     which volume matches a claim
+//! claims       decisions about a claim          volumes     about a volume
+//! write_cache  read-your-writes cache
+//! binder       writes                           controller  reconcilers
+//! recycler     recycler pods
 //! ```
 //!
-//! What differs from upstream: nothing is looked at again every few seconds. A claim is looked at when something changes that
-//! it could wait for, and so what it waits for is told once and not over and over.
+//! Difference from upstream: there is no periodic resync. A claim is synced when something changes that it may wait for, so that
+//! its event is recorded once and not repeatedly.
 
+pub(crate) mod annotations;
 mod binder;
 mod claims;
-mod keepers;
-mod known;
-pub(crate) mod marks;
+mod controller;
 mod matching;
 mod recycler;
 #[cfg(test)]
-mod stories;
+mod scenarios;
 #[cfg(test)]
 mod tests;
 mod volumes;
+mod write_cache;
 
 use std::sync::Arc;
 
 use kubecontroller::{Key, controller::Predicate, informer::Delta};
 
 use self::{
-    binder::{Binder, Sources},
-    keepers::{Claims, Volumes},
-    marks::BIND_COMPLETED,
-    matching::suits,
+    annotations::BIND_COMPLETED,
+    binder::{PersistentVolumeController, VolumeInformers},
+    controller::{ClaimReconciler, VolumeReconciler},
+    matching::is_match,
 };
 use crate::{
     context::{ControllerContext, Task},
     objects::{PersistentVolume, PersistentVolumeClaim, Pod, StorageClass},
 };
 
-/// What runs. Each queue has one worker: two claims at once would only take each other's volumes.
+/// Each queue has one worker: two claims in parallel would compete for volumes.
+// upstream: pkg/controller/volume/persistentvolume/pv_controller_base.go NewController
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
-    let sources = Sources::new(context);
-    let binder = Arc::new(Binder::new(context, &sources));
-    let Sources {
+    let sources = VolumeInformers::new(context);
+    let controller = Arc::new(PersistentVolumeController::new(context, &sources));
+    let VolumeInformers {
         volumes,
         claims,
         classes,
         pods,
     } = &sources;
-    let by_name = claims.store().index(named);
-    let of_class = claims.store().index(open);
+    let by_name = claims.store().index(requested_volume);
+    let of_class = claims.store().index(open_claim_class);
     let takers_of = of_class.clone();
-    let (store, by_claim) = (claims.store().clone(), sources.volumes_by_claim());
+    let store = claims.store().clone();
+    let by_claim = sources.volumes_by_claim();
     let keeper = context
         .controller("claims")
         .for_(claims)
@@ -64,7 +66,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
             let is_free = delta.new().is_some() && volume.spec.claim_ref.is_none();
             let takers = is_free.then(|| takers_of.get(volume.class()));
             let takers = takers.into_iter().flatten();
-            let takers = takers.filter(|claim| suits(claim, volume, false));
+            let takers = takers.filter(|claim| is_match(claim, volume, false));
             let takers = takers.map(|claim| Key::new(&claim.metadata.namespace, &claim.metadata.name));
             owners
                 .chain(takers)
@@ -79,15 +81,19 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
             }
             keys
         })
-        .watches_where(pods, comes_or_goes(), move |delta: &Delta<Pod>| {
+        .watches_where(pods, pod_predicate(), move |delta: &Delta<Pod>| {
             let pod = delta.object();
             let claims = pod.claims();
             let keys = claims.map(|claim| Key::new(&pod.metadata.namespace, &claim));
-            let is_open = |key: &Key| store.get(key).is_some_and(|claim| !open(&claim).is_empty());
+            let is_open = |key: &Key| {
+                store
+                    .get(key)
+                    .is_some_and(|claim| !open_claim_class(&claim).is_empty())
+            };
             keys.filter(is_open).collect()
         })
         .workers(1)
-        .reconciler(Claims(binder.clone()));
+        .reconciler(ClaimReconciler(controller.clone()));
     let releaser = context
         .controller("volumes")
         .for_(volumes)
@@ -102,24 +108,24 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
         })
         .watches(pods, |delta: &Delta<Pod>| recycler::volume_of(delta.object()))
         .workers(1)
-        .reconciler(Volumes(binder));
+        .reconciler(VolumeReconciler(controller));
     vec![Box::new(keeper), Box::new(releaser)]
 }
 
-/// The volume that a claim has or asks for.
-fn named(claim: &PersistentVolumeClaim) -> Vec<String> {
+/// The volume that a claim is bound to or requests.
+fn requested_volume(claim: &PersistentVolumeClaim) -> Vec<String> {
     let name = &claim.spec.volume_name;
     (!name.is_empty()).then(|| name.to_string()).into_iter().collect()
 }
 
-/// The class of a claim that takes any volume.
-fn open(claim: &PersistentVolumeClaim) -> Vec<String> {
+/// The class of a claim that accepts any volume.
+fn open_claim_class(claim: &PersistentVolumeClaim) -> Vec<String> {
     let is_open = claim.spec.volume_name.is_empty() && claim.metadata.annotation(BIND_COMPLETED).is_none();
     is_open.then(|| claim.class().to_owned()).into_iter().collect()
 }
 
-/// Whether a pod is new, gone, or has a node now: claims that wait for a node tell whom they wait for.
-fn comes_or_goes() -> Predicate<Pod> {
+/// Whether a pod is new, deleted, or scheduled: events of claims that wait for a consumer name it.
+fn pod_predicate() -> Predicate<Pod> {
     Predicate::new(|delta: &Delta<Pod>| match (delta.old(), delta.new()) {
         (Some(old), Some(new)) => old.spec.node_name != new.spec.node_name,
         _ => true,

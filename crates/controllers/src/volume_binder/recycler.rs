@@ -8,7 +8,7 @@ use kubecontroller::{
 };
 use serde_json::{Value, json};
 
-use super::binder::Binder;
+use super::binder::PersistentVolumeController;
 use crate::{
     event_message::EventMessage,
     objects::{PersistentVolume, Pod, PodPhase, VolumePhase},
@@ -23,31 +23,32 @@ const NAME: &str = "recycler-for-";
 const IMAGE: &str = "registry.k8s.io/build-image/debian-base:bookworm-v1.0.6";
 const SCRIPT: &str =
     "test -e /scrub && find /scrub -mindepth 1 -delete && test -z \"$(ls -A /scrub)\" || exit 1";
-/// After so long it is tried again, if it went wrong or somebody uses the volume.
-const AGAIN: Duration = Duration::from_secs(15);
-/// How long a pod may work for each gibibyte.
+/// Retry delay after a failure, or while the volume is in use.
+const RETRY_DELAY: Duration = Duration::from_secs(15);
+/// Timeout of the recycler pod per GiB.
 const SECONDS_PER_GIBIBYTE: i64 = 30;
 
-/// The volume that a pod wipes.
+/// The volume that a recycler pod scrubs.
 pub(super) fn volume_of(pod: &Pod) -> Vec<Key> {
     let name = pod.metadata.name.strip_prefix(NAME);
     let name = name.filter(|_| &*pod.metadata.namespace == NAMESPACE);
     name.map(|name| Key::new("", name)).into_iter().collect()
 }
 
-// --- Binder ---
+// --- PersistentVolumeController ---
 
-impl Binder {
-    /// Has a volume wiped, and makes it free when that is done.
+impl PersistentVolumeController {
+    /// Scrubs a volume, and makes it available afterwards.
+    // upstream: pkg/controller/volume/persistentvolume/pv_controller.go recycleVolumeOperation
     pub(super) async fn recycle(&self, volume: Arc<PersistentVolume>) -> Result<Outcome, Error> {
-        if let Some(users) = self.users_of_gone(&volume) {
+        if let Some(users) = self.users_of_deleted_claim(&volume) {
             let message = format_args!("Volume is used by pods: {}", users.join(","));
-            self.tell_of_volume(&volume, &EventMessage::normal("VolumeFailedRecycle", message));
-            return Ok(Outcome::After(AGAIN));
+            self.record_volume_event(&volume, &EventMessage::normal("VolumeFailedRecycle", message));
+            return Ok(Outcome::After(RETRY_DELAY));
         }
         let name = format!("{NAME}{}", volume.metadata.name);
         let Some(pod) = self.pods.get(&Key::new(NAMESPACE, &name)) else {
-            return self.begin(&volume, &name).await;
+            return self.start_recycler_pod(&volume, &name).await;
         };
         if !pod.has_ended() {
             return Ok(Outcome::Done);
@@ -57,25 +58,25 @@ impl Binder {
             .delete(object_ref, &delete_options_for_uid(&pod.metadata.uid))
             .await?;
         if pod.status.phase == PodPhase::Succeeded {
-            self.tell_of_volume(
+            self.record_volume_event(
                 &volume,
                 &EventMessage::normal("VolumeRecycled", "Volume recycled"),
             );
             self.unbind(volume).await?;
             return Ok(Outcome::Done);
         }
-        self.failed(
+        self.record_recycle_failure(
             volume,
             "failed to recycle volume: pod failed, pod.Status.Message unknown",
         )
         .await
     }
 
-    /// Deletes a pod that would wipe a volume which is not to be wiped.
-    pub(super) async fn spare(&self, volume: &PersistentVolume) -> kube::Result<()> {
+    /// Deletes the recycler pod of a volume that must not be scrubbed.
+    pub(super) async fn delete_recycler_pod(&self, volume: &PersistentVolume) -> kube::Result<()> {
         let name = format!("{NAME}{}", volume.metadata.name);
         match self.pods.get(&Key::new(NAMESPACE, &name)) {
-            Some(pod) if !pod.metadata.is_going() => {
+            Some(pod) if !pod.metadata.is_terminating() => {
                 let object_ref = ObjectRef::new(&PODS, NAMESPACE, &name);
                 self.writer
                     .delete(object_ref, &delete_options_for_uid(&pod.metadata.uid))
@@ -85,36 +86,42 @@ impl Binder {
         }
     }
 
-    async fn begin(&self, volume: &Arc<PersistentVolume>, name: &str) -> Result<Outcome, Error> {
-        // What is behind a volume is not kept of all volumes, for these few.
+    async fn start_recycler_pod(&self, volume: &Arc<PersistentVolume>, name: &str) -> Result<Outcome, Error> {
+        // The volume source is not in the cache; the few volumes to recycle are read from the server.
         let object_ref = ObjectRef::new(&PERSISTENT_VOLUMES, "", &volume.metadata.name);
         let whole: Value = self.writer.get(object_ref).await?;
-        // Nothing is wiped that was given to somebody meanwhile.
+        // The volume may have been bound meanwhile.
         if whole["metadata"]["resourceVersion"] != *volume.metadata.resource_version {
-            return Ok(Outcome::After(AGAIN));
+            return Ok(Outcome::After(RETRY_DELAY));
         }
-        let pod = recycler(volume, &whole["spec"], name);
+        let pod = recycler_pod(volume, &whole["spec"], name);
         match self.writer.create::<Value>(&PODS, NAMESPACE, &pod).await {
             Ok(_) => Ok(Outcome::Done),
-            Err(error) if is_already_exists(&error) => Ok(Outcome::After(AGAIN)),
+            Err(error) if is_already_exists(&error) => Ok(Outcome::After(RETRY_DELAY)),
             Err(error) => {
                 let why = format!(
                     "unexpected error creating recycler pod:  {}",
                     error_message(&error)
                 );
-                self.failed(volume.clone(), &why).await
+                self.record_recycle_failure(volume.clone(), &why).await
             }
         }
     }
 
-    async fn failed(&self, volume: Arc<PersistentVolume>, why: &str) -> Result<Outcome, Error> {
-        let news = EventMessage::warning("VolumeFailedRecycle", format_args!("Recycle failed: {why}"));
-        self.phase(volume, VolumePhase::Failed, Some(&news)).await?;
-        Ok(Outcome::After(AGAIN))
+    async fn record_recycle_failure(
+        &self,
+        volume: Arc<PersistentVolume>,
+        why: &str,
+    ) -> Result<Outcome, Error> {
+        let event = EventMessage::warning("VolumeFailedRecycle", format_args!("Recycle failed: {why}"));
+        self.update_volume_phase(volume, VolumePhase::Failed, Some(&event))
+            .await?;
+        Ok(Outcome::After(RETRY_DELAY))
     }
 
-    /// The pods that still use the claim that is gone. If there is a claim of its name again, they mean that one.
-    fn users_of_gone(&self, volume: &PersistentVolume) -> Option<Vec<String>> {
+    /// Pods that still use the deleted claim. If a claim of that name exists again, they use that one.
+    // upstream: pkg/controller/volume/persistentvolume/pv_controller.go isVolumeUsed
+    fn users_of_deleted_claim(&self, volume: &PersistentVolume) -> Option<Vec<String>> {
         let owner = volume.spec.claim_ref.as_ref()?;
         let key = Key::new(&owner.namespace, &owner.name);
         let users = self.users(&key).into_iter();
@@ -125,8 +132,9 @@ impl Binder {
     }
 }
 
-/// A pod that wipes a volume.
-fn recycler(volume: &PersistentVolume, spec: &Value, name: &str) -> Value {
+/// The recycler pod.
+// upstream: pkg/volume/util/recyclerclient/recycler_client.go RecycleVolumeByWatchingPodUntilCompletion
+fn recycler_pod(volume: &PersistentVolume, spec: &Value, name: &str) -> Value {
     let gibibytes = volume.spec.capacity.amount().value() >> 30;
     let (source, least) = if volume.spec.host_path.is_some() {
         (

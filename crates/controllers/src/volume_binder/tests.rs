@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{
-    claims::{self, ClaimPlan, Sight},
+    claims::{self, ClaimDecision, ClaimEnvironment},
     matching,
-    volumes::{self, Reclaim, VolumePlan},
+    volumes::{self, Reclaim, VolumeDecision},
 };
 use crate::{
     event_message::EventMessage,
@@ -16,20 +16,20 @@ use crate::{
 
 /// What is around a claim, as a test says.
 #[derive(Default)]
-struct Around {
+struct TestEnvironment {
     volumes: Vec<Arc<PersistentVolume>>,
     classes: Vec<Arc<StorageClass>>,
     pods: Vec<Box<str>>,
 }
 
-impl Sight for Around {
+impl ClaimEnvironment for TestEnvironment {
     fn volume(&self, name: &str) -> Option<Arc<PersistentVolume>> {
         let mut volumes = self.volumes.iter();
         volumes.find(|volume| &*volume.metadata.name == name).cloned()
     }
 
-    fn best(&self, claim: &PersistentVolumeClaim, waits: bool) -> Option<Arc<PersistentVolume>> {
-        matching::best(claim, waits, self.volumes.iter().cloned())
+    fn best_match(&self, claim: &PersistentVolumeClaim, waits: bool) -> Option<Arc<PersistentVolume>> {
+        matching::best_match(claim, waits, self.volumes.iter().cloned())
     }
 
     fn class(&self, name: &str) -> Option<Arc<StorageClass>> {
@@ -46,7 +46,7 @@ impl Sight for Around {
     }
 }
 
-fn made<T: serde::de::DeserializeOwned>(whole: Value, change: Value) -> T {
+fn merged<T: serde::de::DeserializeOwned>(whole: Value, change: Value) -> T {
     let changed = k3_api::patch::merge::apply(whole, change).unwrap();
     serde_json::from_value(changed).unwrap()
 }
@@ -54,13 +54,13 @@ fn made<T: serde::de::DeserializeOwned>(whole: Value, change: Value) -> T {
 fn claim(change: Value) -> PersistentVolumeClaim {
     let whole = json!({"metadata": {"name": "c", "namespace": "shop", "uid": "u"}, "spec": {
         "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
-    made(whole, change)
+    merged(whole, change)
 }
 
 fn volume(change: Value) -> PersistentVolume {
     let whole = json!({"metadata": {"name": "v"}, "status": {"phase": "Available"}, "spec": {
         "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}}});
-    made(whole, change)
+    merged(whole, change)
 }
 
 fn class(name: &str, provisioner: &str, mode: &str) -> Arc<StorageClass> {
@@ -73,12 +73,15 @@ fn of(name: &str, uid: &str) -> Value {
 }
 
 #[test]
-fn a_claim_that_was_bound_keeps_its_volume_or_is_lost() {
+fn bound_claim_keeps_its_volume_or_is_lost() {
     let done = json!({"pv.kubernetes.io/bind-completed": "yes"});
     let bound = claim(json!({"metadata": {"annotations": done}, "spec": {"volumeName": "v"}}));
-    let lost = |reason: &str, message: &str| ClaimPlan::Lose(EventMessage::warning(reason, message));
-    let gone = "Bound claim has lost its PersistentVolume. Data on the volume is lost!";
-    assert_eq!(claims::plan(&bound, &Around::default()), lost("ClaimLost", gone));
+    let lost = |reason: &str, message: &str| ClaimDecision::MarkLost(EventMessage::warning(reason, message));
+    let deleted = "Bound claim has lost its PersistentVolume. Data on the volume is lost!";
+    assert_eq!(
+        claims::decide_claim(&bound, &TestEnvironment::default()),
+        lost("ClaimLost", deleted)
+    );
     for (owner, is_kept) in [
         (json!({}), true),
         (of("c", "u"), true),
@@ -86,38 +89,44 @@ fn a_claim_that_was_bound_keeps_its_volume_or_is_lost() {
         (of("c", ""), false),
     ] {
         let volume = Arc::new(volume(json!({"spec": owner})));
-        let around = Around {
+        let around = TestEnvironment {
             volumes: vec![volume.clone()],
-            ..Around::default()
+            ..TestEnvironment::default()
         };
         let two = "Two claims are bound to the same volume, this one is bound incorrectly";
-        let want = if is_kept {
-            ClaimPlan::Bind(volume)
+        let claim_spec = if is_kept {
+            ClaimDecision::Bind(volume)
         } else {
             lost("ClaimMisbound", two)
         };
-        assert_eq!(claims::plan(&bound, &around), want);
+        assert_eq!(claims::decide_claim(&bound, &around), claim_spec);
     }
     let nameless = claim(json!({"metadata": {"annotations": done}}));
     let reference = "Bound claim has lost reference to PersistentVolume. Data on the volume is lost!";
     assert_eq!(
-        claims::plan(&nameless, &Around::default()),
+        claims::decide_claim(&nameless, &TestEnvironment::default()),
         lost("ClaimLost", reference)
     );
     let known = claim(json!({"metadata": {"annotations": done}, "status": {"phase": "Lost"}}));
-    assert_eq!(claims::plan(&known, &Around::default()), ClaimPlan::Leave);
+    assert_eq!(
+        claims::decide_claim(&known, &TestEnvironment::default()),
+        ClaimDecision::Leave
+    );
 }
 
 #[test]
-fn a_claim_gets_the_volume_it_asks_for_if_that_is_free_and_fits() {
+fn binds_the_requested_volume_if_it_matches() {
     let asks = claim(json!({"spec": {"volumeName": "v"}}));
     let taken = EventMessage::warning(
         "FailedBinding",
         "volume \"v\" already bound to a different claim.",
     );
-    assert_eq!(claims::plan(&asks, &Around::default()), ClaimPlan::Wait(None));
+    assert_eq!(
+        claims::decide_claim(&asks, &TestEnvironment::default()),
+        ClaimDecision::Wait(None)
+    );
     let small = "Cannot bind to requested volume \"v\": requested PV is too small";
-    for (change, told) in [
+    for (change, reported) in [
         (json!({}), None),
         (json!({"spec": of("c", "")}), None),
         (json!({"spec": of("c", "u")}), None),
@@ -128,28 +137,30 @@ fn a_claim_gets_the_volume_it_asks_for_if_that_is_free_and_fits() {
         ),
     ] {
         let volume = Arc::new(volume(change));
-        let around = Around {
+        let around = TestEnvironment {
             volumes: vec![volume.clone()],
-            ..Around::default()
+            ..TestEnvironment::default()
         };
-        let want = told.map_or(ClaimPlan::Bind(volume), |told| ClaimPlan::Wait(Some(told)));
-        assert_eq!(claims::plan(&asks, &around), want);
+        let claim_spec = reported.map_or(ClaimDecision::Bind(volume), |reported| {
+            ClaimDecision::Wait(Some(reported))
+        });
+        assert_eq!(claims::decide_claim(&asks, &around), claim_spec);
     }
     let chosen = json!({"annotations": {"pv.kubernetes.io/bound-by-controller": "yes"}});
     let chosen = claim(json!({"metadata": chosen, "spec": {"volumeName": "v"}}));
-    let around = Around {
+    let around = TestEnvironment {
         volumes: vec![Arc::new(volume(json!({"spec": of("other", "x")})))],
-        ..Around::default()
+        ..TestEnvironment::default()
     };
     let why = "invalid binding of claim \"shop/c\" to volume \"v\": volume already claimed by \"shop/other\"";
     assert_eq!(
-        claims::plan(&chosen, &around),
-        ClaimPlan::Fail(taken, why.to_owned())
+        claims::decide_claim(&chosen, &around),
+        ClaimDecision::Fail(taken, why.to_owned())
     );
 }
 
 #[test]
-fn a_claim_without_a_volume_waits_or_has_one_made() {
+fn unbound_claim_waits_or_is_provisioned() {
     let late = "WaitForFirstConsumer";
     let classes = || {
         vec![
@@ -159,10 +170,11 @@ fn a_claim_without_a_volume_waits_or_has_one_made() {
             class("old", "kubernetes.io/aws-ebs", "Immediate"),
         ]
     };
-    let wait = |reason: &str, message: &str| ClaimPlan::Wait(Some(EventMessage::normal(reason, message)));
-    let tell = |message: &str| ClaimPlan::Tell(EventMessage::warning("ProvisioningFailed", message));
+    let wait = |reason: &str, message: &str| ClaimDecision::Wait(Some(EventMessage::normal(reason, message)));
+    let record =
+        |message: &str| ClaimDecision::RecordEvent(EventMessage::warning("ProvisioningFailed", message));
     let node = json!({"annotations": {"volume.kubernetes.io/selected-node": "n"}});
-    for (change, pods, want) in [
+    for (change, pods, claim_spec) in [
         (
             json!({"spec": {"storageClassName": ""}}),
             &[][..],
@@ -174,22 +186,22 @@ fn a_claim_without_a_volume_waits_or_has_one_made() {
         (
             json!({"spec": {"storageClassName": "outside"}}),
             &[],
-            ClaimPlan::Ask("example.com/disks".into()),
+            ClaimDecision::Provision("example.com/disks".into()),
         ),
         (
             json!({"spec": {"storageClassName": "old"}}),
             &[],
-            ClaimPlan::Ask("ebs.csi.aws.com".into()),
+            ClaimDecision::Provision("ebs.csi.aws.com".into()),
         ),
         (
             json!({"spec": {"storageClassName": "none"}}),
             &[],
-            tell("no volume plugin matched name: kubernetes.io/no-provisioner"),
+            record("no volume plugin matched name: kubernetes.io/no-provisioner"),
         ),
         (
             json!({"spec": {"storageClassName": "absent"}}),
             &[],
-            tell("storageclass.storage.k8s.io \"absent\" not found"),
+            record("storageclass.storage.k8s.io \"absent\" not found"),
         ),
         (
             json!({"spec": {"storageClassName": "late"}}),
@@ -209,89 +221,101 @@ fn a_claim_without_a_volume_waits_or_has_one_made() {
         (
             json!({"metadata": node, "spec": {"storageClassName": "late"}}),
             &["p"],
-            ClaimPlan::Ask("example.com/disks".into()),
+            ClaimDecision::Provision("example.com/disks".into()),
         ),
     ] {
-        let around = Around {
+        let around = TestEnvironment {
             classes: classes(),
             pods: pods.iter().map(|pod| (*pod).into()).collect(),
-            ..Around::default()
+            ..TestEnvironment::default()
         };
         let claim = claim(change);
-        assert_eq!(claims::plan(&claim, &around), want, "{claim:?}");
+        assert_eq!(claims::decide_claim(&claim, &around), claim_spec, "{claim:?}");
     }
 }
 
 #[test]
-fn a_claim_that_names_no_class_gets_a_volume_without_one_or_the_default_class() {
+fn claim_without_class_gets_the_default_class() {
     let marked = json!({"metadata": {"name": "usual", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}});
-    let mut around = Around {
+    let mut around = TestEnvironment {
         classes: vec![Arc::new(serde_json::from_value(marked).unwrap())],
-        ..Around::default()
+        ..TestEnvironment::default()
     };
     let (plain, classless) = (claim(json!({})), claim(json!({"spec": {"storageClassName": ""}})));
-    assert_eq!(claims::plan(&plain, &around), ClaimPlan::Assign("usual".into()));
-    assert!(matches!(claims::plan(&classless, &around), ClaimPlan::Wait(_)));
+    assert_eq!(
+        claims::decide_claim(&plain, &around),
+        ClaimDecision::AssignDefaultClass("usual".into())
+    );
+    assert!(matches!(
+        claims::decide_claim(&classless, &around),
+        ClaimDecision::Wait(_)
+    ));
     around.volumes = vec![Arc::new(volume(json!({})))];
     assert_eq!(
-        claims::plan(&plain, &around),
-        ClaimPlan::Bind(around.volumes[0].clone())
+        claims::decide_claim(&plain, &around),
+        ClaimDecision::Bind(around.volumes[0].clone())
     );
 }
 
 #[test]
-fn a_volume_is_free_bound_or_released_as_its_claim_is() {
+fn volume_phase_follows_its_claim() {
     let named = |name: &str| Some(claim(json!({"spec": {"volumeName": name}})));
-    let made = json!({"annotations": {"pv.kubernetes.io/provisioned-by": "x"}});
+    let written = json!({"annotations": {"pv.kubernetes.io/provisioned-by": "x"}});
     let block = claim(json!({"spec": {"volumeMode": "Block"}}));
-    for (change, owner, want) in [
-        (json!({}), None, VolumePlan::Phase(VolumePhase::Available)),
+    for (change, owner, claim_spec) in [
+        (json!({}), None, VolumeDecision::Phase(VolumePhase::Available)),
         (
             json!({"spec": of("c", "")}),
             None,
-            VolumePlan::Phase(VolumePhase::Available),
+            VolumeDecision::Phase(VolumePhase::Available),
         ),
-        (json!({"spec": of("c", "u")}), None, VolumePlan::Release),
+        (json!({"spec": of("c", "u")}), None, VolumeDecision::Release),
         (
             json!({"spec": of("c", "u")}),
             named("v"),
-            VolumePlan::Phase(VolumePhase::Bound),
+            VolumeDecision::Phase(VolumePhase::Bound),
         ),
         (
             json!({"spec": of("c", "u")}),
             Some(claim(json!({}))),
-            VolumePlan::Leave,
+            VolumeDecision::Leave,
         ),
-        (json!({"spec": of("c", "u")}), named("w"), VolumePlan::Unbind),
+        (json!({"spec": of("c", "u")}), named("w"), VolumeDecision::Unbind),
         (
-            json!({"metadata": made, "spec": of("c", "u")}),
+            json!({"metadata": written, "spec": of("c", "u")}),
             named("w"),
-            VolumePlan::Unbind,
+            VolumeDecision::Unbind,
         ),
     ] {
-        assert_eq!(volumes::plan(&volume(change), owner.as_ref()), want);
+        assert_eq!(
+            volumes::decide_volume(&volume(change), owner.as_ref()),
+            claim_spec
+        );
     }
     let mut spec = of("c", "u");
     spec["persistentVolumeReclaimPolicy"] = "Delete".into();
-    let unneeded = volume(json!({"metadata": made, "spec": spec}));
-    assert_eq!(volumes::plan(&unneeded, named("w").as_ref()), VolumePlan::Release);
-    let plan = volumes::plan(&volume(json!({"spec": of("c", "u")})), Some(&block));
-    assert!(matches!(plan, VolumePlan::Mismatch { .. }));
+    let unneeded = volume(json!({"metadata": written, "spec": spec}));
+    assert_eq!(
+        volumes::decide_volume(&unneeded, named("w").as_ref()),
+        VolumeDecision::Release
+    );
+    let plan = volumes::decide_volume(&volume(json!({"spec": of("c", "u")})), Some(&block));
+    assert!(matches!(plan, VolumeDecision::Mismatch { .. }));
 }
 
 #[test]
-fn what_becomes_of_a_released_volume_is_its_policy() {
+fn applies_the_reclaim_policy() {
     let fail = |reason: &str, why: &str| Reclaim::Fail(EventMessage::warning(reason, why));
-    let folder = |path: &str| json!({"path": path});
+    let directory = |path: &str| json!({"path": path});
     let by = |name: &str| json!({"annotations": {"pv.kubernetes.io/provisioned-by": name}});
-    let (none, tmp) = (json!({}), folder("/tmp/x"));
-    for (policy, metadata, source, want) in [
+    let (none, tmp) = (json!({}), directory("/tmp/x"));
+    for (policy, metadata, source, claim_spec) in [
         ("Retain", none.clone(), json!({"hostPath": tmp}), Reclaim::Leave),
         ("Delete", none.clone(), json!({"hostPath": tmp}), Reclaim::Delete),
         (
             "Delete",
             none.clone(),
-            json!({"hostPath": folder("/data/x")}),
+            json!({"hostPath": directory("/data/x")}),
             fail(
                 "VolumeFailedDelete",
                 "host_path deleter only supports /tmp/.+ but received provided /data/x",
@@ -352,6 +376,6 @@ fn what_becomes_of_a_released_volume_is_its_policy() {
         let mut spec = source;
         spec["persistentVolumeReclaimPolicy"] = policy.into();
         let volume = volume(json!({"metadata": metadata, "spec": spec}));
-        assert_eq!(volumes::reclaim(&volume), want, "{policy} {volume:?}");
+        assert_eq!(volumes::reclaim(&volume), claim_spec, "{policy} {volume:?}");
     }
 }

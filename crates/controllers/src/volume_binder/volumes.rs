@@ -1,80 +1,84 @@
-//! What is to be done about a volume.
+//! Decides what to do about a volume.
 
-use super::marks::{MIGRATED_TO, PROVISIONED_BY};
+use super::annotations::{MIGRATED_TO, PROVISIONED_BY};
 use crate::{
     event_message::EventMessage,
     objects::{PersistentVolume, PersistentVolumeClaim, VolumePhase},
 };
 
-/// What is to be done about a volume.
+/// What to do about a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum VolumePlan {
-    /// It is to be in this phase.
+pub(super) enum VolumeDecision {
+    /// Set this phase.
     Phase(VolumePhase),
-    /// Its claim is gone.
+    /// Its claim was deleted.
     Release,
-    /// It was bound to a claim that has another volume: it is free again.
+    /// Its claim is bound to another volume.
     Unbind,
-    /// The claim will be bound to it, or not; that is the claim's matter.
+    /// Nothing: syncing the claim decides.
     Leave,
-    /// It and its claim do not fit; both are told.
+    /// The volumeMode does not match; an event for each of them.
     Mismatch {
-        /// What is told about the volume.
+        /// Event for the volume.
         volume: EventMessage,
-        /// What is told about the claim.
+        /// Event for the claim.
         claim: EventMessage,
     },
 }
 
-/// What becomes of a volume that nobody claims.
+/// How a released volume is reclaimed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Reclaim {
-    /// Nothing, or others see to it.
+    /// Not by this controller.
     Leave,
-    /// It is deleted.
     Delete,
-    /// It is wiped and free again.
+    /// Scrub it and make it available.
     Recycle,
-    /// That cannot be done.
+    /// Impossible.
     Fail(EventMessage),
 }
 
-/// What is to be done about a volume whose claim, if there is one with the same uid, is this.
-pub(super) fn plan(volume: &PersistentVolume, claim: Option<&PersistentVolumeClaim>) -> VolumePlan {
+/// Decides for a volume and its claim, if one with the same UID exists.
+// upstream: pkg/controller/volume/persistentvolume/pv_controller.go syncVolume
+pub(super) fn decide_volume(
+    volume: &PersistentVolume,
+    claim: Option<&PersistentVolumeClaim>,
+) -> VolumeDecision {
     let owner = volume.spec.claim_ref.as_ref();
     if owner.is_none_or(|owner| owner.uid.is_empty()) {
-        return VolumePlan::Phase(VolumePhase::Available);
+        return VolumeDecision::Phase(VolumePhase::Available);
     }
     let Some(claim) = claim else {
-        return VolumePlan::Release;
+        return VolumeDecision::Release;
     };
     let name = &volume.metadata.name;
     if claim.spec.volume_name.is_empty() {
         if claim.spec.volume_mode == volume.spec.volume_mode {
-            return VolumePlan::Leave;
+            return VolumeDecision::Leave;
         }
-        let tell = |message: String| EventMessage::warning("VolumeMismatch", message);
-        return VolumePlan::Mismatch {
-            volume: tell(format!(
+        let record = |message: String| EventMessage::warning("VolumeMismatch", message);
+        return VolumeDecision::Mismatch {
+            volume: record(format!(
                 "Cannot bind PersistentVolume to requested PersistentVolumeClaim {:?} due to incompatible volumeMode.",
                 claim.metadata.name
             )),
-            claim: tell(format!(
+            claim: record(format!(
                 "Cannot bind PersistentVolume {name:?} to requested PersistentVolumeClaim due to incompatible volumeMode."
             )),
         };
     }
     if claim.spec.volume_name == *name {
-        return VolumePlan::Phase(VolumePhase::Bound);
+        return VolumeDecision::Phase(VolumePhase::Bound);
     }
     let is_made = volume.metadata.annotation(PROVISIONED_BY).is_some();
     if is_made && &*volume.spec.reclaim_policy == "Delete" {
-        return VolumePlan::Release;
+        return VolumeDecision::Release;
     }
-    VolumePlan::Unbind
+    VolumeDecision::Unbind
 }
 
-/// What becomes of a volume that nobody claims.
+/// How a released volume is reclaimed.
+// upstream: pkg/controller/volume/persistentvolume/pv_controller.go reclaimVolume
 pub(super) fn reclaim(volume: &PersistentVolume) -> Reclaim {
     let migrated = volume.metadata.annotation(MIGRATED_TO);
     if migrated.is_some_and(|driver| !driver.is_empty()) {
@@ -82,7 +86,7 @@ pub(super) fn reclaim(volume: &PersistentVolume) -> Reclaim {
     }
     match &*volume.spec.reclaim_policy {
         "Retain" => Reclaim::Leave,
-        "Delete" => delete(volume),
+        "Delete" => delete_decision(volume),
         "Recycle" if volume.spec.host_path.is_some() || volume.spec.nfs.is_some() => Reclaim::Recycle,
         "Recycle" => Reclaim::Fail(EventMessage::warning(
             "VolumeFailedRecycle",
@@ -95,7 +99,8 @@ pub(super) fn reclaim(volume: &PersistentVolume) -> Reclaim {
     }
 }
 
-fn delete(volume: &PersistentVolume) -> Reclaim {
+// upstream: pkg/controller/volume/persistentvolume/pv_controller.go deleteVolumeOperation, findDeletablePlugin
+fn delete_decision(volume: &PersistentVolume) -> Reclaim {
     const UNMATCHED: &str = "no deletable volume plugin matched";
     let fail = |why: String| Reclaim::Fail(EventMessage::warning("VolumeFailedDelete", why));
     let name = &volume.metadata.name;
@@ -105,16 +110,16 @@ fn delete(volume: &PersistentVolume) -> Reclaim {
         Some(plugin) if plugin.starts_with("kubernetes.io/") => {
             return fail(format!("no volume plugin matched name: {plugin}"));
         }
-        // Who has made it deletes it.
+        // The external provisioner deletes it.
         Some(_) => return Reclaim::Leave,
     }
     let spec = &volume.spec;
     match &spec.host_path {
         _ if spec.csi.is_some() || volume.metadata.annotation(MIGRATED_TO).is_some() => Reclaim::Leave,
-        Some(folder) if is_temporary(&folder.path) => Reclaim::Delete,
-        Some(folder) => fail(format!(
+        Some(directory) if is_under_tmp(&directory.path) => Reclaim::Delete,
+        Some(directory) => fail(format!(
             "host_path deleter only supports /tmp/.+ but received provided {}",
-            folder.path
+            directory.path
         )),
         None => {
             let why = if spec.nfs.is_some() {
@@ -129,8 +134,8 @@ fn delete(volume: &PersistentVolume) -> Reclaim {
     }
 }
 
-/// Whether a folder is one that may be deleted without asking.
-fn is_temporary(path: &str) -> bool {
+/// Whether a hostPath may be deleted: under /tmp, for tests.
+fn is_under_tmp(path: &str) -> bool {
     path.split_once("/tmp/")
         .is_some_and(|(_, inside)| !inside.is_empty())
 }

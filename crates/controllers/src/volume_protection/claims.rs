@@ -1,4 +1,4 @@
-//! Claims stay as long as pods use them, and tell whether any does.
+//! PVC protection: claims are kept while pods use them. Also sets the Unused condition.
 
 use k8s_openapi::jiff::Timestamp;
 use kubecontroller::{
@@ -10,7 +10,7 @@ use kubecontroller::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Hold, write};
+use super::{FinalizerAction, write_finalizers};
 use crate::{
     context::{ControllerContext, Task},
     objects::{ClaimPhase, Condition, ConditionStatus, PersistentVolumeClaim, Pod},
@@ -20,10 +20,11 @@ use crate::{
 };
 
 const FINALIZER: &str = "kubernetes.io/pvc-protection";
-/// The condition that tells since when nobody uses a claim.
+/// Condition: since when no pod uses a claim.
 const UNUSED: &str = "Unused";
 
-struct Guard {
+// upstream: pkg/controller/volume/pvcprotection/pvc_protection_controller.go Controller, processPVC
+struct PVCProtectionController {
     writer: ApiWriter,
     clock: Clock,
     claims: Store<PersistentVolumeClaim>,
@@ -36,11 +37,10 @@ struct Pods {
     items: Vec<Pod>,
 }
 
-/// What runs.
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let claims = context.informer::<PersistentVolumeClaim>(&PERSISTENT_VOLUME_CLAIMS);
     let pods = context.pods();
-    let guard = Guard {
+    let guard = PVCProtectionController {
         writer: context.writer.clone(),
         clock: context.clock.clone(),
         claims: claims.store().clone(),
@@ -64,15 +64,15 @@ fn claims_of(pod: &Pod) -> Vec<Key> {
         .collect()
 }
 
-// --- Guard ---
+// --- PVCProtectionController ---
 
-impl Reconciler for Guard {
+impl Reconciler for PVCProtectionController {
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
         let Some(claim) = self.claims.get(&request.key) else {
             return Ok(Outcome::Done);
         };
         if let Some(conditions) = self.conditions(&request.key, &claim) {
-            // The finalizer is seen to when this write comes back.
+            // The finalizer is handled when this write is delivered by the informer.
             let meta = &claim.metadata;
             let patch = json!({
                 "metadata": {"resourceVersion": meta.resource_version},
@@ -84,50 +84,53 @@ impl Reconciler for Guard {
                 .await?;
             return Ok(Outcome::Done);
         }
-        let is_held = match Hold::of(&*claim, FINALIZER) {
-            Hold::Add => true,
-            Hold::Consider if !self.is_used(&request.key, &claim).await? => false,
+        let add = match FinalizerAction::of(&*claim, FINALIZER) {
+            FinalizerAction::Add => true,
+            FinalizerAction::RemoveIfUnused if !self.is_used(&request.key, &claim).await? => false,
             _ => return Ok(Outcome::Done),
         };
-        write(
+        write_finalizers(
             &self.writer,
             &PERSISTENT_VOLUME_CLAIMS,
             &claim.metadata,
             FINALIZER,
-            is_held,
+            add,
         )
         .await?;
         Ok(Outcome::Done)
     }
 }
 
-impl Guard {
-    /// Whether a pod holds a claim. Before it is said that none does, the server is asked: a pod that is not in the informer
-    /// yet may have been started with the claim, which would then go from under it.
+impl PVCProtectionController {
+    /// Whether a pod uses a claim. Before the answer is no, the server is asked: a pod that is not in the informer's cache yet may
+    /// have started with the claim.
+    // upstream: pkg/controller/volume/pvcprotection/pvc_protection_controller.go isBeingUsedWith, askInformer, askAPIServer
     async fn is_used(&self, key: &Key, claim: &PersistentVolumeClaim) -> kube::Result<bool> {
         let known = self.users.get(key.as_str());
-        if known.iter().any(|pod| holds(pod, claim)) {
+        if known.iter().any(|pod| uses_for_deletion(pod, claim)) {
             return Ok(true);
         }
         let path = PODS.path(key.namespace());
         let fresh: Pods = self.writer.get_path(&path, "application/json").await?;
-        Ok(fresh.items.iter().any(|pod| holds(pod, claim)))
+        Ok(fresh.items.iter().any(|pod| uses_for_deletion(pod, claim)))
     }
 
-    /// The conditions that a claim is to have, if it has others.
+    /// The desired conditions, if they differ.
+    // upstream: pkg/controller/volume/pvcprotection/pvc_protection_controller.go updateUnusedCondition
     fn conditions(&self, key: &Key, claim: &PersistentVolumeClaim) -> Option<Vec<Condition>> {
-        if claim.metadata.is_going() || claim.status.phase != ClaimPhase::Bound {
+        if claim.metadata.is_terminating() || claim.status.phase != ClaimPhase::Bound {
             return None;
         }
         let users = self.users.get(key.as_str());
-        let is_used = users.iter().any(|pod| refers(pod, claim) && !pod.has_ended());
-        unused(&claim.status.conditions, !is_used, self.clock.now())
+        let is_used = users.iter().any(|pod| uses_claim(pod, claim) && !pod.has_ended());
+        set_unused_condition(&claim.status.conditions, !is_used, self.clock.now())
     }
 }
 
-/// Whether a pod keeps a claim from going: it has a node, where the claim may be mounted until the pod is gone.
-fn holds(pod: &Pod, claim: &PersistentVolumeClaim) -> bool {
-    let is_shut_down = pod.metadata.is_going() && pod.metadata.deletion_grace_period_seconds == Some(0);
+/// Whether a pod blocks the deletion of a claim: it is scheduled, and the claim may be mounted until the pod is deleted.
+// upstream: pkg/controller/volume/pvcprotection/pvc_protection_controller.go podUsesPVCForDeletion
+fn uses_for_deletion(pod: &Pod, claim: &PersistentVolumeClaim) -> bool {
+    let is_shut_down = pod.metadata.is_terminating() && pod.metadata.deletion_grace_period_seconds == Some(0);
     !pod.spec.node_name.is_empty()
         && pod.spec.volumes.iter().any(|volume| {
             volume.claim_name(&pod.metadata.name) == *claim.metadata.name
@@ -135,8 +138,9 @@ fn holds(pod: &Pod, claim: &PersistentVolumeClaim) -> bool {
         })
 }
 
-/// Whether a pod names a claim, or had it made.
-fn refers(pod: &Pod, claim: &PersistentVolumeClaim) -> bool {
+/// Whether a pod refers to a claim, directly or by an ephemeral volume.
+// upstream: pkg/controller/volume/pvcprotection/pvc_protection_controller.go podUsesPVCForUnusedSince
+fn uses_claim(pod: &Pod, claim: &PersistentVolumeClaim) -> bool {
     pod.spec.volumes.iter().any(|volume| {
         volume.claim_name(&pod.metadata.name) == *claim.metadata.name
             && (!volume.is_ephemeral() || is_made_for(pod, claim))
@@ -147,15 +151,16 @@ fn is_made_for(pod: &Pod, claim: &PersistentVolumeClaim) -> bool {
     claim.metadata.is_controlled_by(&pod.metadata.uid)
 }
 
-/// The conditions with the one that tells whether nobody uses a claim, if that is not among them.
-fn unused(conditions: &[Condition], is_unused: bool, now: Timestamp) -> Option<Vec<Condition>> {
+/// The conditions with the Unused condition, if it changes.
+// upstream: pkg/controller/volume/pvcprotection/pvc_protection_controller.go setUnusedCondition
+fn set_unused_condition(conditions: &[Condition], is_unused: bool, now: Timestamp) -> Option<Vec<Condition>> {
     let status = ConditionStatus::from(is_unused);
-    let told = Condition::find(conditions, UNUSED);
-    let is_told = told.is_some_and(|told| match told.status {
+    let reported = Condition::find(conditions, UNUSED);
+    let is_reported = reported.is_some_and(|reported| match reported.status {
         ConditionStatus::Unknown => !is_unused,
-        told => told == status,
+        reported => reported == status,
     });
-    if is_told {
+    if is_reported {
         return None;
     }
     let (reason, message) = if is_unused {
@@ -169,12 +174,12 @@ fn unused(conditions: &[Condition], is_unused: bool, now: Timestamp) -> Option<V
         reason: reason.into(),
         message: message.into(),
         last_transition_time: Some(truncate_to_second(now)),
-        // A time that is not set is written by upstream, as nothing.
+        // upstream writes an unset time as null
         other: [("lastProbeTime".to_owned(), Value::Null)].into_iter().collect(),
     };
     let mut new = conditions.to_vec();
-    match new.iter_mut().find(|told| &*told.kind == UNUSED) {
-        Some(told) => *told = condition,
+    match new.iter_mut().find(|reported| &*reported.kind == UNUSED) {
+        Some(reported) => *reported = condition,
         None => new.push(condition),
     }
     Some(new)

@@ -1,64 +1,87 @@
-//! Classes of attributes of volumes stay as long as a claim or a volume names them.
+//! VAC protection: VolumeAttributesClasses are kept while a claim or a volume refers to them.
 
 use kubecontroller::{
     Key,
-    controller::{Outcome, Predicate, reconcile_fn},
+    controller::{Error, Outcome, Predicate, Reconciler, Request},
     informer::Delta,
-    store::By,
+    store::{By, Store},
 };
 use serde::de::IgnoredAny;
 
-use super::{Hold, write};
+use super::{FinalizerAction, write_finalizers};
 use crate::{
     context::{ControllerContext, Task},
     objects::{PersistentVolume, PersistentVolumeClaim, Projection},
     resource::{PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, VOLUME_ATTRIBUTES_CLASSES},
+    writer::ApiWriter,
 };
 
 const FINALIZER: &str = "kubernetes.io/vac-protection";
 
 type Class = Projection<IgnoredAny>;
 
-/// What runs.
+// upstream: pkg/controller/volume/vacprotection/vac_protection_controller.go Controller, processVAC
+struct VACProtectionController {
+    writer: ApiWriter,
+    store: Store<Class>,
+    by_claims: By<PersistentVolumeClaim>,
+    by_volumes: By<PersistentVolume>,
+}
+
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let classes = context.informer::<Class>(&VOLUME_ATTRIBUTES_CLASSES);
     let claims = context.informer::<PersistentVolumeClaim>(&PERSISTENT_VOLUME_CLAIMS);
     let volumes = context.informer::<PersistentVolume>(&PERSISTENT_VOLUMES);
-    let by_claims: By<PersistentVolumeClaim> = claims.store().shared_index("attributes", named_by_claim);
-    let by_volumes: By<PersistentVolume> = volumes.store().shared_index("attributes", named_by_volume);
-    let (writer, store) = (context.writer.clone(), classes.store().clone());
+    let by_claims: By<PersistentVolumeClaim> = claims.store().shared_index("attributes", classes_of_claim);
+    let by_volumes: By<PersistentVolume> = volumes.store().shared_index("attributes", classes_of_volume);
+    let writer = context.writer.clone();
+    let store = classes.store().clone();
     let matters = |delta: &Delta<Class>| {
         let new = delta.new();
-        new.is_some_and(|class| Hold::of(&**class, FINALIZER) != Hold::Leave)
+        new.is_some_and(|class| FinalizerAction::of(&**class, FINALIZER) != FinalizerAction::Nothing)
     };
     let runner = context
         .controller("vacprotection")
         .for_where(&classes, Predicate::new(matters))
-        .watches(&claims, |delta| let_go(delta, named_by_claim))
-        .watches(&volumes, |delta| let_go(delta, named_by_volume))
-        .reconciler(reconcile_fn(move |request| {
-            let (writer, class) = (writer.clone(), store.get(&request.key));
-            let name = request.key.name();
-            let is_used = by_claims.count(name) > 0 || by_volumes.count(name) > 0;
-            async move {
-                let Some(class) = class else {
-                    return Ok(Outcome::Done);
-                };
-                let is_held = match Hold::of(&*class, FINALIZER) {
-                    Hold::Add => true,
-                    Hold::Consider if !is_used => false,
-                    _ => return Ok(Outcome::Done),
-                };
-                let metadata = &class.metadata;
-                write(&writer, &VOLUME_ATTRIBUTES_CLASSES, metadata, FINALIZER, is_held).await?;
-                Ok(Outcome::Done)
-            }
-        }));
+        .watches(&claims, |delta| no_longer_referenced(delta, classes_of_claim))
+        .watches(&volumes, |delta| no_longer_referenced(delta, classes_of_volume))
+        .reconciler(VACProtectionController {
+            writer,
+            store,
+            by_claims,
+            by_volumes,
+        });
     vec![Box::new(runner)]
 }
 
-/// The classes that a claim names: that it asks for, that it has, and that it is on its way to.
-fn named_by_claim(claim: &PersistentVolumeClaim) -> Vec<String> {
+impl Reconciler for VACProtectionController {
+    async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
+        let VACProtectionController {
+            writer,
+            store,
+            by_claims,
+            by_volumes,
+        } = self;
+        let class = store.get(&request.key);
+        let name = request.key.name();
+        let is_used = by_claims.count(name) > 0 || by_volumes.count(name) > 0;
+        let Some(class) = class else {
+            return Ok(Outcome::Done);
+        };
+        let add = match FinalizerAction::of(&*class, FINALIZER) {
+            FinalizerAction::Add => true,
+            FinalizerAction::RemoveIfUnused if !is_used => false,
+            _ => return Ok(Outcome::Done),
+        };
+        let metadata = &class.metadata;
+        write_finalizers(writer, &VOLUME_ATTRIBUTES_CLASSES, metadata, FINALIZER, add).await?;
+        Ok(Outcome::Done)
+    }
+}
+
+/// The classes that a claim refers to: requested, current and target.
+// upstream: pkg/controller/volume/vacprotection/vac_protection_controller.go getPVCReferencedVACNames
+fn classes_of_claim(claim: &PersistentVolumeClaim) -> Vec<String> {
     let status = &claim.status;
     let target = status.modify_volume_status.as_ref();
     let target = target.map(|target| &*target.target_volume_attributes_class_name);
@@ -77,8 +100,9 @@ fn named_by_claim(claim: &PersistentVolumeClaim) -> Vec<String> {
     names
 }
 
-/// The class that a volume names.
-fn named_by_volume(volume: &PersistentVolume) -> Vec<String> {
+/// The class that a volume refers to.
+// upstream: pkg/controller/volume/vacprotection/vac_protection_controller.go getPVReferencedVACNames
+fn classes_of_volume(volume: &PersistentVolume) -> Vec<String> {
     let name = volume.spec.volume_attributes_class_name.as_deref();
     name.filter(|name| !name.is_empty())
         .map(str::to_owned)
@@ -86,8 +110,9 @@ fn named_by_volume(volume: &PersistentVolume) -> Vec<String> {
         .collect()
 }
 
-/// The classes that are not named any more.
-fn let_go<T>(delta: &Delta<T>, named: fn(&T) -> Vec<String>) -> Vec<Key> {
+/// Classes that are no longer referred to.
+// upstream: pkg/controller/volume/vacprotection/vac_protection_controller.go pvcUpdated, pvUpdated
+fn no_longer_referenced<T>(delta: &Delta<T>, named: fn(&T) -> Vec<String>) -> Vec<Key> {
     let (before, still) = match delta {
         Delta::Deleted { last, .. } => (named(last), Vec::new()),
         _ => (
@@ -95,6 +120,6 @@ fn let_go<T>(delta: &Delta<T>, named: fn(&T) -> Vec<String>) -> Vec<Key> {
             named(delta.object()),
         ),
     };
-    let gone = before.iter().filter(|name| !still.contains(name));
-    gone.map(|name| Key::new("", name)).collect()
+    let deleted = before.iter().filter(|name| !still.contains(name));
+    deleted.map(|name| Key::new("", name)).collect()
 }

@@ -1,5 +1,4 @@
-//! Volumes, claims and classes of attributes that are deleted while somebody uses them stay until nobody does: a finalizer
-//! holds them.
+//! Protection of volumes, claims and volume attributes classes: a finalizer keeps them while they are in use.
 
 mod claims;
 mod classes;
@@ -19,45 +18,45 @@ use crate::{
     writer::{ApiWriter, ObjectRef, has_status_code},
 };
 
-/// What is to be done with the finalizer of an object.
+/// What to do with the finalizer of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Hold {
-    /// It is to hold the object when that will go.
+enum FinalizerAction {
+    /// Add it.
     Add,
-    /// The object may go, if nobody uses it.
-    Consider,
-    /// Nothing.
-    Leave,
+    /// The object is being deleted: remove it if the object is not in use.
+    RemoveIfUnused,
+    Nothing,
 }
 
-// --- Hold ---
+// --- FinalizerAction ---
 
-impl Hold {
+impl FinalizerAction {
     fn of(object: &impl Object, finalizer: &str) -> Self {
-        let is_held = object.finalizers().any(|name| name == finalizer);
-        match (object.is_going(), is_held) {
-            (false, false) => Hold::Add,
-            (true, true) => Hold::Consider,
-            _ => Hold::Leave,
+        let add = object.finalizers().any(|name| name == finalizer);
+        match (object.is_going(), add) {
+            (false, false) => FinalizerAction::Add,
+            (true, true) => FinalizerAction::RemoveIfUnused,
+            _ => FinalizerAction::Nothing,
         }
     }
 }
 
-/// Writes the finalizers of an object with one more, or one less.
-async fn write(
+/// Adds or removes the finalizer.
+// upstream: pkg/controller/volume/pvprotection/pv_protection_controller.go addFinalizer, removeFinalizer
+async fn write_finalizers(
     writer: &ApiWriter,
     resource: &Resource,
     meta: &Meta,
     finalizer: &str,
-    is_held: bool,
+    add: bool,
 ) -> kube::Result<()> {
     let others = meta.finalizers.iter().map(|name| &**name);
     let others = others.filter(|name| *name != finalizer);
-    let finalizers: Vec<&str> = others.chain(is_held.then_some(finalizer)).collect();
+    let finalizers: Vec<&str> = others.chain(add.then_some(finalizer)).collect();
     let patch = json!({"metadata": {"resourceVersion": meta.resource_version, "finalizers": finalizers}});
     let object_ref = ObjectRef::new(resource, &meta.namespace, &meta.name);
     match writer.update_with_merge::<Value>(object_ref, &patch).await {
-        // It is gone, as it should be.
+        // The object was deleted.
         Err(error) if has_status_code(&error, 404) => Ok(()),
         other => other.map(|_| ()),
     }

@@ -24,7 +24,7 @@ fn make(context: &ControllerContext) -> Vec<Task> {
 }
 
 /// Wants an object to go; a finalizer may hold it.
-fn go<K>(api: &FakeApi, namespace: &str, name: &str, now: &Time)
+fn request_deletion<K>(api: &FakeApi, namespace: &str, name: &str, now: &Time)
 where
     K: kube::Resource<DynamicType = ()>
         + serde::Serialize
@@ -51,7 +51,7 @@ where
     }
 }
 
-fn held<K>(api: &FakeApi, namespace: &str, name: &str) -> Option<Value>
+fn remaining_finalizers<K>(api: &FakeApi, namespace: &str, name: &str) -> Option<Value>
 where
     K: kube::Resource<DynamicType = ()>
         + serde::Serialize
@@ -84,17 +84,18 @@ const STORY: Scenario = Scenario {
         );
     },
     play: |cluster| {
-        let (api, seconds) = (&cluster.api, cluster.now().as_second() - 1_767_225_630);
+        let api = &cluster.api;
+        let seconds = cluster.now().as_second() - 1_767_225_630;
         let is_held = |held: Option<Value>| held.is_none_or(|held| !held.is_null());
         if seconds >= 10
-            && is_held(held::<PersistentVolumeClaim>(api, "shop", "used"))
-            && is_held(held::<PersistentVolume>(api, "", "v-used"))
+            && is_held(remaining_finalizers::<PersistentVolumeClaim>(api, "shop", "used"))
+            && is_held(remaining_finalizers::<PersistentVolume>(api, "", "v-used"))
         {
             let now = Time(cluster.now());
-            go::<PersistentVolumeClaim>(api, "shop", "used", &now);
-            go::<PersistentVolumeClaim>(api, "shop", "free", &now);
-            go::<PersistentVolume>(api, "", "v-used", &now);
-            go::<PersistentVolume>(api, "", "v-free", &now);
+            request_deletion::<PersistentVolumeClaim>(api, "shop", "used", &now);
+            request_deletion::<PersistentVolumeClaim>(api, "shop", "free", &now);
+            request_deletion::<PersistentVolume>(api, "", "v-used", &now);
+            request_deletion::<PersistentVolume>(api, "", "v-free", &now);
         }
         if seconds >= 60 && api.get::<Pod>("shop", "p").is_some() {
             api.remove::<Pod>("shop", "p");
@@ -107,13 +108,13 @@ const STORY: Scenario = Scenario {
         let api = &cluster.api;
         let claims = api.list::<PersistentVolumeClaim>().into_iter().map(|claim| {
             let conditions = claim.status.unwrap_or_default().conditions.unwrap_or_default();
-            let told = conditions
+            let reported = conditions
                 .into_iter()
-                .map(|told| (told.type_, told.status, told.reason));
+                .map(|reported| (reported.type_, reported.status, reported.reason));
             json!([
                 claim.metadata.name,
                 claim.metadata.finalizers,
-                told.collect::<Vec<_>>()
+                reported.collect::<Vec<_>>()
             ])
         });
         let volumes = api.list::<PersistentVolume>().into_iter();
@@ -124,26 +125,26 @@ const STORY: Scenario = Scenario {
 };
 
 #[tokio::test(start_paused = true)]
-async fn what_is_used_stays_until_it_is_not() {
+async fn keeps_objects_in_use() {
     let (end, _) = STORY.run().await;
-    let told = json!([["Unused", "True", "NoPodsUsingPVC"]]);
+    let reported = json!([["Unused", "True", "NoPodsUsingPVC"]]);
     assert_eq!(
         end,
         json!([
-            ["stays", ["kubernetes.io/pvc-protection"], told],
+            ["stays", ["kubernetes.io/pvc-protection"], reported],
             ["v-stays", ["kubernetes.io/pv-protection"]],
         ])
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_crashes_what_is_used_stays_until_it_is_not() {
+async fn keeps_objects_in_use_despite_crashes() {
     STORY.survives_crashes().await;
     STORY.survives_copies().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_is_used_stays_and_says_so() {
+async fn keeps_a_used_claim_and_sets_its_condition() {
     let cluster = TestCluster::new();
     (STORY.setup)(&cluster);
     let _running = cluster.start("one", make);
@@ -153,9 +154,9 @@ async fn a_claim_that_is_used_stays_and_says_so() {
     }
     let claim = cluster.api.get::<PersistentVolumeClaim>("shop", "used").unwrap();
     assert!(claim.metadata.deletion_timestamp.is_some());
-    let told = claim.status.unwrap().conditions.unwrap();
+    let reported = claim.status.unwrap().conditions.unwrap();
     assert_eq!(
-        (told[0].status.as_str(), told[0].reason.as_deref()),
+        (reported[0].status.as_str(), reported[0].reason.as_deref()),
         ("False", Some("PodUsingPVC"))
     );
     assert!(cluster.api.get::<PersistentVolumeClaim>("shop", "free").is_none());
@@ -182,11 +183,14 @@ const CLASSES: Scenario = Scenario {
         );
     },
     play: |cluster| {
-        let (api, seconds) = (&cluster.api, cluster.now().as_second() - 1_767_225_630);
+        let api = &cluster.api;
+        let seconds = cluster.now().as_second() - 1_767_225_630;
         if seconds >= 10 {
             for name in ["free", "asked", "left", "held"] {
-                if held::<VolumeAttributesClass>(api, "", name).is_some_and(|held| !held.is_null()) {
-                    go::<VolumeAttributesClass>(api, "", name, &Time(cluster.now()));
+                if remaining_finalizers::<VolumeAttributesClass>(api, "", name)
+                    .is_some_and(|held| !held.is_null())
+                {
+                    request_deletion::<VolumeAttributesClass>(api, "", name, &Time(cluster.now()));
                 }
             }
         }
@@ -209,7 +213,7 @@ const CLASSES: Scenario = Scenario {
 };
 
 #[tokio::test(start_paused = true)]
-async fn a_class_of_attributes_stays_until_nobody_names_it() {
+async fn keeps_a_referenced_volume_attributes_class() {
     let (end, _) = CLASSES.run().await;
     let held = ["kubernetes.io/vac-protection"];
     assert_eq!(end, json!([["asked", held], ["held", held]]));

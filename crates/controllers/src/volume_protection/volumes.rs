@@ -1,44 +1,56 @@
-//! Volumes stay as long as they are bound.
+//! PV protection: volumes are kept while they are bound.
 
 use kubecontroller::{
-    controller::{Outcome, Predicate, reconcile_fn},
+    controller::{Error, Outcome, Predicate, Reconciler, Request},
     informer::Delta,
+    store::Store,
 };
 
-use super::{Hold, write};
+use super::{FinalizerAction, write_finalizers};
 use crate::{
     context::{ControllerContext, Task},
     objects::{PersistentVolume, VolumePhase},
     resource::PERSISTENT_VOLUMES,
+    writer::ApiWriter,
 };
 
 const FINALIZER: &str = "kubernetes.io/pv-protection";
 
-/// What runs.
+// upstream: pkg/controller/volume/pvprotection/pv_protection_controller.go Controller, processPV
+struct PVProtectionController {
+    writer: ApiWriter,
+    store: Store<PersistentVolume>,
+}
+
+// upstream: pkg/controller/volume/pvprotection/pv_protection_controller.go NewPVProtectionController, processPV
 pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
     let volumes = context.informer::<PersistentVolume>(&PERSISTENT_VOLUMES);
-    let (writer, store) = (context.writer.clone(), volumes.store().clone());
+    let writer = context.writer.clone();
+    let store = volumes.store().clone();
     let matters = |delta: &Delta<PersistentVolume>| {
         let new = delta.new();
-        new.is_some_and(|volume| Hold::of(&**volume, FINALIZER) != Hold::Leave)
+        new.is_some_and(|volume| FinalizerAction::of(&**volume, FINALIZER) != FinalizerAction::Nothing)
     };
     let runner = context
         .controller("pvprotection")
         .for_where(&volumes, Predicate::new(matters))
-        .reconciler(reconcile_fn(move |request| {
-            let (writer, volume) = (writer.clone(), store.get(&request.key));
-            async move {
-                let Some(volume) = volume else {
-                    return Ok(Outcome::Done);
-                };
-                let is_held = match Hold::of(&*volume, FINALIZER) {
-                    Hold::Add => true,
-                    Hold::Consider if volume.status.phase != VolumePhase::Bound => false,
-                    _ => return Ok(Outcome::Done),
-                };
-                write(&writer, &PERSISTENT_VOLUMES, &volume.metadata, FINALIZER, is_held).await?;
-                Ok(Outcome::Done)
-            }
-        }));
+        .reconciler(PVProtectionController { writer, store });
     vec![Box::new(runner)]
+}
+
+impl Reconciler for PVProtectionController {
+    async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
+        let PVProtectionController { writer, store } = self;
+        let volume = store.get(&request.key);
+        let Some(volume) = volume else {
+            return Ok(Outcome::Done);
+        };
+        let add = match FinalizerAction::of(&*volume, FINALIZER) {
+            FinalizerAction::Add => true,
+            FinalizerAction::RemoveIfUnused if volume.status.phase != VolumePhase::Bound => false,
+            _ => return Ok(Outcome::Done),
+        };
+        write_finalizers(writer, &PERSISTENT_VOLUMES, &volume.metadata, FINALIZER, add).await?;
+        Ok(Outcome::Done)
+    }
 }

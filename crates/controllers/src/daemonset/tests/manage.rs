@@ -100,12 +100,10 @@ const SURGE: fn() -> Value = || json!({"maxSurge": 1, "maxUnavailable": 0});
 const PLAIN: fn() -> Value = || json!({"maxSurge": 0, "maxUnavailable": 1});
 
 #[test]
-fn there_is_one_pod_where_one_should_be() {
-    let (runs, stays, no) = (
-        ("n1", NodeEligibility::ShouldRun),
-        ("n1", NodeEligibility::ShouldContinueRunning),
-        ("n1", NodeEligibility::Neither),
-    );
+fn keeps_one_pod_per_eligible_node() {
+    let runs = ("n1", NodeEligibility::ShouldRun);
+    let stays = ("n1", NodeEligibility::ShouldContinueRunning);
+    let no = ("n1", NodeEligibility::Neither);
     let cases: [Case<'_>; 15] = [
         ("missing", PLAIN(), runs, &[], &["make n1"]),
         ("none is sent", PLAIN(), stays, &[], &[]),
@@ -190,14 +188,14 @@ fn there_is_one_pod_where_one_should_be() {
 }
 
 #[test]
-fn pods_that_wait_for_a_node_that_is_gone_are_deleted() {
+fn deletes_pods_waiting_for_a_deleted_node() {
     let pods: Pods<'_> = &[("a", "n9", "new", "waiting"), ("b", "n9", "new", "ready")];
     let plan = with(&PLAIN(), &[], pods, |observed| observed.manage(|_| None));
     assert_eq!(told(&plan), ["delete a"]);
 }
 
 #[test]
-fn a_failed_pod_is_left_alone_for_a_while() {
+fn backs_off_for_failed_pods() {
     let pods: Pods<'_> = &[("a", "n1", "new", "failed")];
     let pause = Duration::from_secs(4);
     let plan = with(
@@ -226,7 +224,7 @@ fn a_failed_pod_is_left_alone_for_a_while() {
 }
 
 #[test]
-fn old_pods_are_replaced_within_bounds() {
+fn replaces_old_pods_within_bounds() {
     let three = [
         ("n1", NodeEligibility::ShouldRun),
         ("n2", NodeEligibility::ShouldRun),
@@ -305,7 +303,7 @@ fn old_pods_are_replaced_within_bounds() {
 }
 
 #[test]
-fn where_pods_are_no_longer_to_run_they_go_when_others_work() {
+fn removes_pods_from_ineligible_nodes_when_others_are_available() {
     let nodes = [
         ("n1", NodeEligibility::ShouldContinueRunning),
         ("n2", NodeEligibility::ShouldRun),
@@ -320,7 +318,7 @@ fn where_pods_are_no_longer_to_run_they_go_when_others_work() {
 }
 
 #[test]
-fn the_status_counts_nodes() {
+fn counts_nodes_in_the_status() {
     let nodes = [
         ("n1", NodeEligibility::ShouldRun),
         ("n2", NodeEligibility::ShouldRun),

@@ -137,7 +137,7 @@ const SURGING: Scenario = Scenario {
 };
 
 #[tokio::test(start_paused = true)]
-async fn a_set_comes_up_on_all_nodes_and_is_rolled_over() {
+async fn starts_on_all_nodes_and_updates() {
     let (end, writes) = ROLLED.run().await;
     assert_eq!(
         end,
@@ -147,17 +147,17 @@ async fn a_set_comes_up_on_all_nodes_and_is_rolled_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_set_survives_crashes_between_any_two_writes() {
+async fn survives_crashes_between_writes() {
     ROLLED.survives_crashes().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_set_that_surges_survives_crashes_between_any_two_writes() {
+async fn surging_update_survives_crashes() {
     SURGING.survives_crashes().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_copies_keep_a_set_as_one_does() {
+async fn two_replicas_behave_as_one() {
     for story in [ROLLED, SURGING] {
         story.survives_copies().await;
     }
@@ -173,7 +173,7 @@ fn working(cluster: &TestCluster) -> (usize, usize) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rolling_update_keeps_its_bounds_at_every_moment() {
+async fn rolling_update_keeps_its_bounds() {
     let bounds = |unavailable: i32, surge: i32| json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": unavailable, "maxSurge": surge}});
     for (strategy, least, most) in [(bounds(2, 0), 3, 5), (bounds(0, 2), 5, 7)] {
         let cluster = TestCluster::new();
@@ -197,7 +197,7 @@ async fn a_rolling_update_keeps_its_bounds_at_every_moment() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_come_and_go_with_nodes_and_their_taints() {
+async fn follows_nodes_and_taints() {
     let cluster = TestCluster::new();
     put_nodes(&cluster, &["n1"]);
     put_set(&cluster, &plain());
@@ -221,7 +221,7 @@ async fn pods_come_and_go_with_nodes_and_their_taints() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn old_pods_stay_until_they_are_deleted_if_that_is_asked_for() {
+async fn on_delete_keeps_old_pods() {
     let cluster = TestCluster::new();
     put_nodes(&cluster, &["n1", "n2"]);
     put_set(&cluster, &json!({"type": "OnDelete"}));
@@ -243,7 +243,7 @@ async fn old_pods_stay_until_they_are_deleted_if_that_is_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_fails_again_and_again_is_replaced_less_and_less_often() {
+async fn backs_off_for_repeatedly_failing_pods() {
     let cluster = TestCluster::new();
     put_nodes(&cluster, &["n1"]);
     put_set(&cluster, &plain());
@@ -267,14 +267,14 @@ async fn a_pod_that_fails_again_and_again_is_replaced_less_and_less_often() {
     // After 0, 1, 3, 7, 15 and 31 seconds.
     assert_eq!(deleted, 6);
     let events = cluster.api.list::<Event>();
-    let told = events
+    let reported = events
         .iter()
         .any(|event| event.reason.as_deref() == Some("FailedDaemonPod"));
-    assert!(told);
+    assert!(reported);
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_revisions_of_one_template_become_one() {
+async fn merges_duplicate_revisions() {
     let cluster = TestCluster::new();
     put_nodes(&cluster, &["n1"]);
     put_set(&cluster, &plain());
@@ -299,7 +299,7 @@ async fn two_revisions_of_one_template_become_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn people_are_told_what_happens_to_a_set() {
+async fn records_events() {
     let cluster = TestCluster::new();
     put_nodes(&cluster, &["n1"]);
     put_set(&cluster, &plain());
@@ -310,17 +310,17 @@ async fn people_are_told_what_happens_to_a_set() {
         &NODES,
         json!({"metadata": {"name": "n1"}, "spec": {"taints": [{"key": "a", "effect": "NoExecute"}]}}),
     );
-    let told = eventually_within(Duration::from_mins(5), || async {
+    let reported = eventually_within(Duration::from_mins(5), || async {
         let events = cluster.api.list::<Event>().into_iter();
-        let mut told: Vec<_> = events
+        let mut reported: Vec<_> = events
             .filter_map(|event| Some((event.reason?, event.message?)))
             .collect();
-        told.sort();
-        (told.len() == 2).then_some(told)
+        reported.sort();
+        (reported.len() == 2).then_some(reported)
     });
     let expectations = [
         ("SuccessfulCreate".to_owned(), format!("Created pod: {name}")),
         ("SuccessfulDelete".to_owned(), format!("Deleted pod: {name}")),
     ];
-    assert_eq!(told.await, expectations);
+    assert_eq!(reported.await, expectations);
 }

@@ -111,7 +111,7 @@ fn complete(cluster: &TestCluster, image: &str, replicas: i32) -> Result<Value, 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deployment_is_rolled_out_changed_and_taken_back() {
+async fn rolls_out_updates_and_rolls_back() {
     let cluster = TestCluster::new();
     cluster.put(&DEPLOYMENTS, web("one", 1, &json!({})));
     let _running = cluster.start("k3", make);
@@ -144,7 +144,7 @@ async fn a_deployment_is_rolled_out_changed_and_taken_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rolling_update_keeps_its_bounds_at_every_moment() {
+async fn rolling_update_keeps_its_bounds() {
     let cluster = TestCluster::new();
     let bounds = json!({"replicas": 20, "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 3, "maxUnavailable": 2}}});
     cluster.put(&DEPLOYMENTS, web("one", 1, &bounds));
@@ -160,7 +160,8 @@ async fn a_rolling_update_keeps_its_bounds_at_every_moment() {
         let running = there
             .iter()
             .filter(|pod| phase(pod).as_deref() == Some("Running"));
-        let (there, running) = (there.len(), running.count());
+        let there = there.len();
+        let running = running.count();
         assert!(there <= 23 && running >= 18, "{running} of {there}");
     };
     eventually(|| {
@@ -174,7 +175,7 @@ async fn a_rolling_update_keeps_its_bounds_at_every_moment() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn recreation_leaves_no_two_templates_beside_each_other() {
+async fn recreate_never_mixes_templates() {
     let cluster = TestCluster::new();
     cluster.put(
         &DEPLOYMENTS,
@@ -194,7 +195,7 @@ async fn recreation_leaves_no_two_templates_beside_each_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deployment_is_scaled_paused_and_resumed() {
+async fn scales_pauses_and_resumes() {
     let cluster = TestCluster::new();
     cluster.put(&DEPLOYMENTS, web("one", 1, &json!({})));
     let _running = cluster.start("k3", make);
@@ -213,7 +214,7 @@ async fn a_deployment_is_scaled_paused_and_resumed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rollout_that_gets_nowhere_times_out_and_recovers() {
+async fn stuck_rollout_times_out_and_recovers() {
     let cluster = TestCluster::new();
     cluster.put(
         &DEPLOYMENTS,
@@ -237,7 +238,7 @@ async fn a_rollout_that_gets_nowhere_times_out_and_recovers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hash_that_is_taken_is_counted_and_avoided() {
+async fn counts_and_avoids_hash_collisions() {
     let cluster = TestCluster::new();
     cluster.put(&DEPLOYMENTS, web("one", 1, &json!({})));
     let names = || {
@@ -276,7 +277,7 @@ async fn a_hash_that_is_taken_is_counted_and_avoided() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_set_that_cannot_be_made_is_told() {
+async fn reports_failed_replica_set_creation() {
     let cluster = TestCluster::new();
     cluster.put(&DEPLOYMENTS, web("one", 1, &json!({})));
     cluster
@@ -292,7 +293,7 @@ async fn a_set_that_cannot_be_made_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn history_is_limited_and_rest_is_silent() {
+async fn limits_history_and_stays_idle() {
     let cluster = TestCluster::new();
     cluster.put(&DEPLOYMENTS, web("one", 1, &json!({"revisionHistoryLimit": 1})));
     let _running = cluster.start("k3", make);
@@ -348,17 +349,17 @@ const FORGOTTEN: Scenario = Scenario {
 };
 
 #[tokio::test(start_paused = true)]
-async fn a_deployment_comes_up_wherever_its_controllers_die() {
+async fn deployment_starts_despite_crashes() {
     UP.survives_crashes().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rollout_ends_wherever_its_controllers_die() {
+async fn rollout_completes_despite_crashes() {
     FORGOTTEN.survives_crashes().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_copies_roll_out_one_deployment() {
+async fn two_replicas_roll_out_one_deployment() {
     UP.survives_copies().await;
     CHANGED.survives_copies().await;
     let (end, _) = CHANGED.run().await;

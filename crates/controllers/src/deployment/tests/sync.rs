@@ -102,7 +102,7 @@ fn scaled(plan: &SyncPlan) -> Vec<(&str, i32, i32)> {
 // --- sets ---
 
 #[test]
-fn a_template_without_a_set_gets_one() {
+fn creates_a_replica_set_for_a_new_template() {
     let deployment = deployment(&json!({
         "metadata": {"annotations": {"cause": "new", REVISION: "1"}},
         "status": counts(),
@@ -147,7 +147,7 @@ fn a_template_without_a_set_gets_one() {
 }
 
 #[test]
-fn after_a_collision_the_name_is_another_one() {
+fn avoids_hash_collisions() {
     let name = |collisions: Value| {
         let deployment = deployment(&json!({"status": {"collisionCount": collisions}}));
         planned(&deployment, &[]).creation.unwrap().name
@@ -156,14 +156,14 @@ fn after_a_collision_the_name_is_another_one() {
 }
 
 #[test]
-fn a_long_name_is_cut() {
+fn truncates_long_names() {
     let deployment = deployment(&json!({"metadata": {"name": "n".repeat(253)}}));
     let name = planned(&deployment, &[]).creation.unwrap().name;
     assert!(name.len() == 253 && name.contains("n-"));
 }
 
 #[test]
-fn a_template_that_was_there_before_gets_its_set_back() {
+fn reuses_the_replica_set_of_an_earlier_template() {
     let sets = [set("two", 1, 0, &json!({})), set("one", 3, 2, &json!({}))];
     let plan = planned(&deployment(&json!({"status": counts()})), &sets);
     assert!(plan.creation.is_none());
@@ -176,7 +176,7 @@ fn a_template_that_was_there_before_gets_its_set_back() {
 }
 
 #[test]
-fn recreation_waits_until_the_last_old_pod_has_ended() {
+fn recreate_waits_for_old_pods() {
     let deployment = deployment(&json!({"spec": {"strategy": {"type": "Recreate", "rollingUpdate": {}}}}));
     let plan_with = |old: &Arc<ReplicaSet>, has_pods: bool| {
         plan(
@@ -201,7 +201,7 @@ fn recreation_waits_until_the_last_old_pod_has_ended() {
 }
 
 #[test]
-fn a_paused_deployment_is_scaled_but_not_rolled_out() {
+fn scales_a_paused_deployment_without_rollout() {
     let paused = deployment(&json!({"spec": {"paused": true, "replicas": 4}}));
     let plan = planned(&paused, &[set("one", 1, 2, &json!({}))]);
     assert!(plan.creation.is_none());
@@ -228,15 +228,15 @@ fn a_paused_deployment_is_scaled_but_not_rolled_out() {
 }
 
 #[test]
-fn a_deployment_that_is_going_is_only_counted() {
-    let going = deployment(&json!({"metadata": {"deletionTimestamp": NOW}}));
-    let plan = planned(&going, &[set("one", 1, 2, &json!({}))]);
+fn only_counts_a_terminating_deployment() {
+    let terminating = deployment(&json!({"metadata": {"deletionTimestamp": NOW}}));
+    let plan = planned(&terminating, &[set("one", 1, 2, &json!({}))]);
     assert!(plan.creation.is_none() && scaled(&plan).is_empty());
     assert_eq!(plan.status.unwrap().replicas, 2);
 }
 
 #[test]
-fn old_sets_beyond_the_history_are_deleted_once_all_is_rolled_out() {
+fn deletes_old_replica_sets_beyond_history_limit() {
     let complete = json!({
         "spec": {"revisionHistoryLimit": 1},
         "status": {"replicas": 2, "updatedReplicas": 2, "availableReplicas": 2, "observedGeneration": 2},
@@ -261,7 +261,7 @@ fn old_sets_beyond_the_history_are_deleted_once_all_is_rolled_out() {
 }
 
 #[test]
-fn a_selector_that_means_everything_is_refused() {
+fn rejects_an_empty_selector() {
     let mut tree =
         json!({"metadata": {"generation": 4}, "spec": {"replicas": 1, "template": template("one")}});
     tree["spec"]["selector"] = json!({});
@@ -274,10 +274,10 @@ fn a_selector_that_means_everything_is_refused() {
 // --- status ---
 
 #[test]
-fn counts_are_those_of_all_sets() {
-    let going = json!({"status": {"terminatingReplicas": 3, "availableReplicas": 1}});
+fn sums_counts_of_all_replica_sets() {
+    let terminating = json!({"status": {"terminatingReplicas": 3, "availableReplicas": 1}});
     let sets = [
-        set("one", 1, 2, &going),
+        set("one", 1, 2, &terminating),
         set("two", 2, 1, &json!({"status": {"terminatingReplicas": 1}})),
     ];
     let status = planned(
@@ -314,7 +314,7 @@ fn counts_are_those_of_all_sets() {
 }
 
 #[test]
-fn a_rollout_progresses_completes_or_times_out() {
+fn reports_progress_completion_and_timeout() {
     let pending = json!({"status": {"readyReplicas": 0, "availableReplicas": 0}});
     let known = |status: &str, reason: &str, updated: &str, replicas: u32| {
         json!({"status": {
@@ -322,7 +322,8 @@ fn a_rollout_progresses_completes_or_times_out() {
             "conditions": [progressing(status, reason, updated)],
         }})
     };
-    let (long_ago, lately) = ("2026-01-01T00:00:00Z", "2026-01-01T00:09:30Z");
+    let long_ago = "2026-01-01T00:00:00Z";
+    let lately = "2026-01-01T00:09:30Z";
     // What was said before, the set, and what is said now.
     let cases = [
         (
@@ -362,23 +363,23 @@ fn a_rollout_progresses_completes_or_times_out() {
             "has successfully progressed.",
         ),
     ];
-    for (before, set_status, now, words) in cases {
+    for (before, set_status, now, text) in cases {
         let plan = planned(&deployment(&before), &[set("two", 1, 2, set_status)]);
         let status = plan.status.unwrap();
         assert_eq!(reason(&status, PROGRESSING), now, "{before}");
-        let words = if words.is_empty() {
+        let text = if text.is_empty() {
             String::new()
         } else {
-            format!("ReplicaSet \"web-two\" {words}")
+            format!("ReplicaSet \"web-two\" {text}")
         };
-        assert_eq!(message(&status, PROGRESSING), words, "{before}");
+        assert_eq!(message(&status, PROGRESSING), text, "{before}");
         let waits = now == "ReplicaSetUpdated" || now == "NewReplicaSetAvailable" && set_status == &pending;
         assert_eq!(plan.requeue_after.is_some(), waits, "{before}");
     }
 }
 
 #[test]
-fn without_a_deadline_nothing_is_said_of_progress() {
+fn has_no_progressing_condition_without_deadline() {
     let deployment = deployment(&json!({
         "spec": {"progressDeadlineSeconds": i32::MAX},
         "status": {"conditions": [progressing("True", "ReplicaSetUpdated", NOW)]},
@@ -391,7 +392,7 @@ fn without_a_deadline_nothing_is_said_of_progress() {
 }
 
 #[test]
-fn the_failure_of_a_set_is_the_failure_of_its_deployment() {
+fn reports_replica_failures() {
     let failure = |why: &str| {
         let condition =
             json!({"type": REPLICA_FAILURE, "status": "True", "reason": why, "lastTransitionTime": NOW});
@@ -408,7 +409,7 @@ fn the_failure_of_a_set_is_the_failure_of_its_deployment() {
 }
 
 #[test]
-fn nothing_is_written_when_nothing_differs() {
+fn plans_nothing_without_differences() {
     let sets = [set("two", 1, 2, &json!({}))];
     let first = deployment(&json!({"metadata": {"annotations": {REVISION: "1"}}}));
     let status = planned(&first, &sets).status.unwrap();
@@ -426,7 +427,7 @@ fn nothing_is_written_when_nothing_differs() {
 // --- rollback ---
 
 #[test]
-fn a_rollback_that_is_asked_for_brings_the_template_back() {
+fn rolls_back_by_annotation() {
     let rollback = |to: &str, sets: &[Arc<ReplicaSet>]| {
         let asks = json!({"metadata": {"annotations": {ROLLBACK_TO: to, "cause": "two"}}});
         planned(&deployment(&asks), sets).rollback.unwrap()
@@ -460,7 +461,7 @@ fn a_rollback_that_is_asked_for_brings_the_template_back() {
 }
 
 #[test]
-fn times_are_whole_seconds() {
+fn writes_times_in_whole_seconds() {
     let now: Timestamp = "2026-01-01T00:10:00.75Z".parse().unwrap();
     let plan = plan(&deployment(&json!({})), Vec::new(), |_| false, now).unwrap();
     for condition in plan.status.unwrap().conditions {

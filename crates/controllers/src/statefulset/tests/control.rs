@@ -95,7 +95,7 @@ fn check(cases: &[ClaimOwnership<'_>]) {
 }
 
 #[test]
-fn ordered_pods_come_and_go_one_by_one() {
+fn ordered_ready_changes_one_pod_at_a_time() {
     check(&[
         ("the first one", json!({}), &[], &["make 0 new"]),
         ("waits for the first", json!({}), &[(0, "new", "pending")], &[]),
@@ -170,7 +170,7 @@ fn ordered_pods_come_and_go_one_by_one() {
 }
 
 #[test]
-fn parallel_pods_come_and_go_at_once() {
+fn parallel_changes_all_pods_at_once() {
     let parallel = |more: Value| {
         let mut spec = more;
         spec["podManagementPolicy"] = "Parallel".into();
@@ -216,7 +216,7 @@ fn parallel_pods_come_and_go_at_once() {
 }
 
 #[test]
-fn a_rolling_update_replaces_the_last_ones_first() {
+fn rolling_update_starts_at_the_highest_ordinal() {
     let old = &[(0, "old", "ready"), (1, "old", "ready"), (2, "old", "ready")][..];
     let rolling =
         |bounds: Value| json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": bounds}});
@@ -280,7 +280,7 @@ fn a_rolling_update_replaces_the_last_ones_first() {
 }
 
 #[test]
-fn a_pod_without_its_label_is_corrected() {
+fn restores_missing_labels() {
     let mut bare = (*pod(0, "new", "ready")).clone();
     let mut labels = (*bare.metadata.labels).clone();
     labels.remove("statefulset.kubernetes.io/pod-name");
@@ -305,7 +305,7 @@ fn a_pod_without_its_label_is_corrected() {
 }
 
 #[test]
-fn the_status_counts_pods_by_what_they_are() {
+fn counts_pods_by_state() {
     let set = set(&json!({"minReadySeconds": 10}));
     let pods = [
         (0, "old", "ready"),
@@ -313,8 +313,8 @@ fn the_status_counts_pods_by_what_they_are() {
         (2, "new", "going"),
         (7, "old", "pending"),
     ];
-    let told = plan(&set, &pods);
-    let status = &told.status;
+    let reported = plan(&set, &pods);
+    let status = &reported.status;
     assert_eq!(
         [
             status.replicas,
@@ -330,11 +330,11 @@ fn the_status_counts_pods_by_what_they_are() {
         ("old", "new")
     );
     assert_eq!((status.observed_generation, status.collision_count), (2, Some(0)));
-    assert_eq!(told.requeue_after, Some(std::time::Duration::from_secs(5)));
+    assert_eq!(reported.requeue_after, Some(std::time::Duration::from_secs(5)));
 }
 
 #[test]
-fn a_rollout_is_over_when_all_pods_are_new_and_ready() {
+fn completes_a_rollout() {
     let set = set(&json!({}));
     let new = [(0, "new", "ready"), (1, "new", "ready"), (2, "new", "ready")];
     let status = complete_update(&set, plan(&set, &new).status, 0);
@@ -345,7 +345,7 @@ fn a_rollout_is_over_when_all_pods_are_new_and_ready() {
 }
 
 #[test]
-fn a_set_that_goes_is_only_counted() {
+fn only_counts_a_terminating_set() {
     let mut set = set(&json!({}));
     set.metadata.deletion_timestamp = Some(NOW.parse().unwrap());
     let plan = plan(&set, &[(0, "new", "ready")]);

@@ -76,7 +76,8 @@ fn revisions(cluster: &TestCluster) -> Vec<i64> {
 /// What there is when all pods are of an image and ready, and everybody knows.
 fn complete(cluster: &TestCluster, image: &str) -> Option<Value> {
     let set = set(cluster);
-    let (status, replicas) = (&set["status"], &set["spec"]["replicas"]);
+    let status = &set["status"];
+    let replicas = &set["spec"]["replicas"];
     let counts = [
         "replicas",
         "readyReplicas",
@@ -160,7 +161,7 @@ async fn rest(cluster: &TestCluster, turns: u32) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_set_comes_up_is_rolled_over_and_gets_smaller() {
+async fn starts_updates_and_scales_down() {
     let (end, writes) = ROLLED.run().await;
     assert_eq!(end["images"], json!([["db-0", "two"]]));
     assert_eq!(
@@ -178,24 +179,24 @@ async fn a_set_comes_up_is_rolled_over_and_gets_smaller() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_set_survives_crashes_between_any_two_writes() {
+async fn survives_crashes_between_writes() {
     ROLLED.survives_crashes().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_parallel_set_survives_crashes_between_any_two_writes() {
+async fn parallel_set_survives_crashes() {
     PARALLEL.survives_crashes().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_copies_keep_a_set_as_one_does() {
+async fn two_replicas_behave_as_one() {
     for story in [ROLLED, PARALLEL] {
         story.survives_copies().await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_set_is_taken_back_to_an_earlier_revision() {
+async fn rolls_back_to_an_earlier_revision() {
     let cluster = TestCluster::new();
     put_set(&cluster, &json!({}));
     let _running = cluster.start("one", make);
@@ -212,7 +213,7 @@ async fn a_set_is_taken_back_to_an_earlier_revision() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rolling_update_keeps_its_bounds_at_every_moment() {
+async fn rolling_update_keeps_its_bounds() {
     for policy in ["OrderedReady", "Parallel"] {
         let cluster = TestCluster::new();
         let bounds = json!({"type": "RollingUpdate", "rollingUpdate": {"partition": 0, "maxUnavailable": 2}});
@@ -241,7 +242,7 @@ async fn a_rolling_update_keeps_its_bounds_at_every_moment() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_before_the_partition_stay_at_the_revision_they_were_of() {
+async fn keeps_pods_below_the_partition() {
     let cluster = TestCluster::new();
     put_set(&cluster, &json!({}));
     let _running = cluster.start("one", make);
@@ -269,7 +270,7 @@ async fn pods_before_the_partition_stay_at_the_revision_they_were_of() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_pod_is_made_anew_with_its_claim() {
+async fn recreates_a_failed_pod_with_its_claim() {
     let cluster = TestCluster::new();
     put_set(&cluster, &json!({}));
     let _running = cluster.start("one", make);
@@ -291,7 +292,7 @@ async fn a_failed_pod_is_made_anew_with_its_claim() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn claims_go_with_the_pods_that_are_too_many() {
+async fn deletes_claims_of_scaled_down_pods() {
     let cluster = TestCluster::new();
     cluster.api.collect_garbage();
     let policy =
@@ -312,7 +313,7 @@ async fn claims_go_with_the_pods_that_are_too_many() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_waits_for_the_claim_of_the_one_before_it_to_go() {
+async fn pod_waits_for_claim_deletion() {
     let cluster = TestCluster::new();
     let policy = json!({"replicas": 1, "persistentVolumeClaimRetentionPolicy": {"whenScaled": "Delete"}});
     put_set(&cluster, &policy);
@@ -330,15 +331,15 @@ async fn a_pod_waits_for_the_claim_of_the_one_before_it_to_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_that_match_are_taken_in_and_others_let_go() {
+async fn adopts_matching_pods_and_releases_others() {
     let cluster = TestCluster::new();
     put_set(&cluster, &json!({"volumeClaimTemplates": []}));
-    let stray = |name: &str| {
+    let orphan_pod = |name: &str| {
         json!({"metadata": {"name": name, "namespace": "shop", "labels": {"app": "a"}}, "spec": {"containers": [{"name": "c", "image": "one"}]},
             "status": {"phase": "Pending"}})
     };
-    cluster.put(&PODS, stray("db-0"));
-    cluster.put(&PODS, stray("other-0"));
+    cluster.put(&PODS, orphan_pod("db-0"));
+    cluster.put(&PODS, orphan_pod("other-0"));
     let _running = cluster.start("one", make);
     let owned = |pod: &str| {
         let pod = cluster.api.get::<Pod>("shop", pod);
@@ -373,7 +374,7 @@ fn disown(object: &mut Value) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_set_that_is_made_again_goes_on_with_what_is_there() {
+async fn recreated_set_adopts_existing_pods() {
     let cluster = TestCluster::new();
     put_set(&cluster, &json!({}));
     let running = cluster.start("one", make);
@@ -409,20 +410,20 @@ async fn a_set_that_is_made_again_goes_on_with_what_is_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn people_are_told_what_happens_to_a_set() {
+async fn records_events() {
     let cluster = TestCluster::new();
     put_set(&cluster, &json!({"replicas": 1}));
     let _running = cluster.start("one", make);
     until(&cluster, "one").await;
     edit(&cluster, |spec| spec["replicas"] = 0.into());
-    let told = eventually_within(Duration::from_mins(5), || async {
+    let reported = eventually_within(Duration::from_mins(5), || async {
         cluster.run_pods(|_| false);
         let events = cluster.api.list::<Event>().into_iter();
-        let mut told: Vec<_> = events
+        let mut reported: Vec<_> = events
             .filter_map(|event| Some((event.reason?, event.message?)))
             .collect();
-        told.sort();
-        (told.len() == 3).then_some(told)
+        reported.sort();
+        (reported.len() == 3).then_some(reported)
     });
     let expectations = [
         (
@@ -433,11 +434,11 @@ async fn people_are_told_what_happens_to_a_set() {
         ("SuccessfulDelete", "Delete Pod db-0 in StatefulSet db successful"),
     ];
     let expectations = expectations.map(|(reason, message)| (reason.to_owned(), message.to_owned()));
-    assert_eq!(told.await, expectations);
+    assert_eq!(reported.await, expectations);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_that_is_taken_by_another_template_is_avoided() {
+async fn avoids_revision_name_collisions() {
     let cluster = TestCluster::new();
     put_set(&cluster, &json!({}));
     let running = cluster.start("one", make);

@@ -1,4 +1,4 @@
-//! Which claims get a volume, and what it is.
+//! Decides which claims get a volume, and builds it.
 
 use serde_json::{Value, json};
 
@@ -8,89 +8,96 @@ use crate::{
         BindingMode, Node, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeMode, VolumePhase,
     },
     resource::PERSISTENT_VOLUME_CLAIMS,
-    volume_binder::marks::{
+    volume_binder::annotations::{
         BETA_STORAGE_PROVISIONER, BIND_COMPLETED, PROVISIONED_BY, SELECTED_NODE, STORAGE_PROVISIONER,
     },
 };
 
-/// The label by which volumes and nodes find each other.
+/// Label that ties volumes to nodes.
 const HOST: &str = "kubernetes.io/hostname";
-/// How a folder of one node can be used.
-const MODES: [&str; 2] = ["ReadWriteOnce", "ReadWriteOncePod"];
+/// Access modes of a node-local directory.
+const ACCESS_MODES: [&str; 2] = ["ReadWriteOnce", "ReadWriteOncePod"];
 
-/// What is to be done about a claim.
+/// What to do about a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Plan {
-    /// Nothing, or nothing yet.
+pub(super) enum ProvisioningDecision {
+    /// Nothing (yet).
     Leave,
-    /// It cannot have a volume.
-    Refuse(String),
-    /// It cannot have one on the node that was chosen for it.
-    ChooseAgain(String),
-    /// It gets one.
-    Make {
-        /// The name of the host.
+    /// Provisioning is impossible.
+    Fail(String),
+    /// Not possible on the selected node: the scheduler has to choose again.
+    Reschedule(String),
+    /// Create a volume.
+    Provision {
+        /// The hostname label of the node.
         host: Box<str>,
-        /// What becomes of the volume in the end.
+        /// reclaimPolicy.
         policy: Box<str>,
     },
 }
 
-/// Whether a claim waits for a volume from here.
-pub(super) fn is_for_us(claim: &PersistentVolumeClaim) -> bool {
+/// Whether a claim waits for this provisioner.
+pub(super) fn waits_for_provisioner(claim: &PersistentVolumeClaim) -> bool {
     let meta = &claim.metadata;
     let mark = meta.annotation(STORAGE_PROVISIONER);
     mark.or(meta.annotation(BETA_STORAGE_PROVISIONER)) == Some(NAME)
         && claim.spec.volume_name.is_empty()
         && meta.annotation(BIND_COMPLETED).is_none()
-        && !meta.is_going()
+        && !meta.is_terminating()
 }
 
-/// Whether a volume was made here and is to go.
-pub(super) fn is_done_with(volume: &PersistentVolume) -> bool {
+/// Whether a released volume of this provisioner is to be deleted.
+pub(super) fn is_to_be_deleted(volume: &PersistentVolume) -> bool {
     volume.metadata.annotation(PROVISIONED_BY) == Some(NAME)
         && matches!(volume.status.phase, VolumePhase::Released | VolumePhase::Failed)
         && &*volume.spec.reclaim_policy == "Delete"
-        && !volume.metadata.is_going()
+        && !volume.metadata.is_terminating()
 }
 
-/// What is to be done about a claim that waits for a volume from here, with its class and the node that was chosen for it.
-pub(super) fn plan(claim: &PersistentVolumeClaim, class: Option<&StorageClass>, node: Option<&Node>) -> Plan {
+/// Decides for a claim with its class and selected node.
+// upstream: pkg/controller/volume/persistentvolume/pv_controller.go provisionClaimOperation; the rules are k3's own
+pub(super) fn decide(
+    claim: &PersistentVolumeClaim,
+    class: Option<&StorageClass>,
+    node: Option<&Node>,
+) -> ProvisioningDecision {
     let Some(class) = class.filter(|class| &*class.provisioner == NAME) else {
-        return Plan::Leave;
+        return ProvisioningDecision::Leave;
     };
-    let refuse = |why: &str| {
+    let fail = |why: &str| {
         let class = &class.metadata.name;
-        Plan::Refuse(format!(
+        ProvisioningDecision::Fail(format!(
             "failed to provision volume with StorageClass {class:?}: {why}"
         ))
     };
     let chosen = claim.metadata.annotation(SELECTED_NODE);
     if chosen.is_none() && class.volume_binding_mode == BindingMode::WaitForFirstConsumer {
-        return Plan::Leave;
+        return ProvisioningDecision::Leave;
     }
     if claim.spec.selector.is_some() {
-        return refuse("claim.Spec.Selector is not supported");
+        return fail("claim.Spec.Selector is not supported");
     }
     if claim.spec.volume_mode == VolumeMode::Block {
-        return refuse("a folder cannot be a block device");
+        return fail("a directory cannot be a block device");
     }
     if !claim
         .spec
         .access_modes
         .iter()
-        .all(|mode| MODES.contains(&&**mode))
+        .all(|mode| ACCESS_MODES.contains(&&**mode))
     {
-        return refuse("a folder of a node can be used as ReadWriteOnce and ReadWriteOncePod only");
+        return fail("a directory of a node can be used as ReadWriteOnce and ReadWriteOncePod only");
     }
     let Some(chosen) = chosen else {
-        return refuse("no node was chosen: the class must have the volumeBindingMode WaitForFirstConsumer");
+        return fail("no node was chosen: the class must have the volumeBindingMode WaitForFirstConsumer");
     };
     let Some(node) = node else {
-        return Plan::ChooseAgain(format!("failed to get target node: node {chosen:?} not found"));
+        return ProvisioningDecision::Reschedule(format!(
+            "failed to get target node: node {chosen:?} not found"
+        ));
     };
     let policy = &class.reclaim_policy;
-    Plan::Make {
+    ProvisioningDecision::Provision {
         host: node.metadata.label(HOST).unwrap_or(chosen).into(),
         policy: if policy.is_empty() {
             "Delete".into()
@@ -100,16 +107,16 @@ pub(super) fn plan(claim: &PersistentVolumeClaim, class: Option<&StorageClass>, 
     }
 }
 
-/// A volume for a claim.
+/// The volume for a claim.
 pub(super) fn volume(
     claim: &PersistentVolumeClaim,
     name: &str,
-    folder: &str,
+    directory: &str,
     host: &str,
     policy: &str,
 ) -> Value {
     let meta = &claim.metadata;
-    let path = format!("{folder}/{name}_{}_{}", meta.namespace, meta.name);
+    let path = format!("{directory}/{name}_{}_{}", meta.namespace, meta.name);
     let expression = json!({"key": HOST, "operator": "In", "values": [host]});
     let terms = json!([{"matchExpressions": [expression]}]);
     json!({
@@ -133,7 +140,7 @@ pub(super) fn volume(
 mod tests {
     use super::*;
 
-    fn made<T: serde::de::DeserializeOwned>(whole: Value, change: Value) -> T {
+    fn merged<T: serde::de::DeserializeOwned>(whole: Value, change: Value) -> T {
         let changed = k3_api::patch::merge::apply(whole, change).unwrap();
         serde_json::from_value(changed).unwrap()
     }
@@ -142,61 +149,77 @@ mod tests {
         let marks = json!({STORAGE_PROVISIONER: NAME, SELECTED_NODE: "n"});
         let whole = json!({"metadata": {"name": "c", "namespace": "shop", "uid": "u", "annotations": marks},
             "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "storageClassName": "usual"}});
-        made(whole, change)
+        merged(whole, change)
     }
 
     #[test]
-    fn a_claim_gets_a_volume_if_a_folder_of_its_node_can_be_one() {
+    fn decides_which_claims_are_provisioned() {
         let late = json!({"metadata": {"name": "usual"}, "provisioner": NAME, "volumeBindingMode": "WaitForFirstConsumer"});
-        let class = |change: Value| made::<StorageClass>(late.clone(), change);
+        let class = |change: Value| merged::<StorageClass>(late.clone(), change);
         let node = |labels: Value| {
-            made::<Node>(
+            merged::<Node>(
                 json!({"metadata": {"name": "n"}}),
                 json!({"metadata": {"labels": labels}}),
             )
         };
         let host = node(json!({HOST: "host"}));
-        let make = |host: &str| Plan::Make {
+        let make = |host: &str| ProvisioningDecision::Provision {
             host: host.into(),
             policy: "Delete".into(),
         };
         let unchosen = json!({"metadata": {"annotations": {SELECTED_NODE: null}}});
-        let is_refused = |plan: &Plan| matches!(plan, Plan::Refuse(_));
+        let is_refused = |plan: &ProvisioningDecision| matches!(plan, ProvisioningDecision::Fail(_));
         let (plain, usual) = (claim(json!({})), class(json!({})));
-        assert_eq!(plan(&plain, Some(&usual), Some(&host)), make("host"));
-        assert_eq!(plan(&plain, Some(&usual), Some(&node(json!({})))), make("n"));
-        assert_eq!(plan(&plain, None, Some(&host)), Plan::Leave);
-        assert_eq!(plan(&claim(unchosen.clone()), Some(&usual), None), Plan::Leave);
+        assert_eq!(decide(&plain, Some(&usual), Some(&host)), make("host"));
+        assert_eq!(decide(&plain, Some(&usual), Some(&node(json!({})))), make("n"));
+        assert_eq!(decide(&plain, None, Some(&host)), ProvisioningDecision::Leave);
+        assert_eq!(
+            decide(&claim(unchosen.clone()), Some(&usual), None),
+            ProvisioningDecision::Leave
+        );
         let other = class(json!({"provisioner": "example.com/disks"}));
-        assert_eq!(plan(&plain, Some(&other), Some(&host)), Plan::Leave);
-        assert!(matches!(plan(&plain, Some(&usual), None), Plan::ChooseAgain(_)));
+        assert_eq!(
+            decide(&plain, Some(&other), Some(&host)),
+            ProvisioningDecision::Leave
+        );
+        assert!(matches!(
+            decide(&plain, Some(&usual), None),
+            ProvisioningDecision::Reschedule(_)
+        ));
         let immediate = class(json!({"volumeBindingMode": "Immediate"}));
-        assert!(is_refused(&plan(&claim(unchosen), Some(&immediate), None)));
+        assert!(is_refused(&decide(&claim(unchosen), Some(&immediate), None)));
         for spec in [
             json!({"selector": {}}),
             json!({"volumeMode": "Block"}),
             json!({"accessModes": ["ReadWriteMany"]}),
         ] {
             let claim = claim(json!({"spec": spec}));
-            assert!(is_refused(&plan(&claim, Some(&usual), Some(&host))), "{claim:?}");
+            assert!(
+                is_refused(&decide(&claim, Some(&usual), Some(&host))),
+                "{claim:?}"
+            );
         }
     }
 
     #[test]
-    fn only_claims_that_ask_and_volumes_that_are_over_matter() {
-        assert!(is_for_us(&claim(json!({}))));
-        assert!(!is_for_us(&claim(json!({"spec": {"volumeName": "v"}}))));
-        assert!(!is_for_us(&claim(
+    fn selects_relevant_claims_and_volumes() {
+        assert!(waits_for_provisioner(&claim(json!({}))));
+        assert!(!waits_for_provisioner(&claim(
+            json!({"spec": {"volumeName": "v"}})
+        )));
+        assert!(!waits_for_provisioner(&claim(
             json!({"metadata": {"annotations": {STORAGE_PROVISIONER: "other"}}})
         )));
         let over = json!({"metadata": {"annotations": {PROVISIONED_BY: NAME}}, "status": {"phase": "Released"},
             "spec": {"persistentVolumeReclaimPolicy": "Delete"}});
-        let volume = |change: Value| made::<PersistentVolume>(over.clone(), change);
-        assert!(is_done_with(&volume(json!({}))));
-        assert!(!is_done_with(&volume(json!({"status": {"phase": "Bound"}}))));
-        assert!(!is_done_with(&volume(
+        let volume = |change: Value| merged::<PersistentVolume>(over.clone(), change);
+        assert!(is_to_be_deleted(&volume(json!({}))));
+        assert!(!is_to_be_deleted(&volume(json!({"status": {"phase": "Bound"}}))));
+        assert!(!is_to_be_deleted(&volume(
             json!({"spec": {"persistentVolumeReclaimPolicy": "Retain"}})
         )));
-        assert!(!is_done_with(&volume(json!({"metadata": {"annotations": null}}))));
+        assert!(!is_to_be_deleted(&volume(
+            json!({"metadata": {"annotations": null}})
+        )));
     }
 }

@@ -1,4 +1,4 @@
-//! Takes migrations a step further.
+//! Reconciles StorageVersionMigrations step by step.
 
 use std::time::Duration;
 
@@ -15,9 +15,9 @@ use kubecontroller::{
 use serde_json::{Value, json};
 
 use super::{
-    Migrated, Migration, MigrationStatus,
-    definition::{self, End},
-    plan::{FAILED, RUNNING, SUCCEEDED, Step, next, progress, set},
+    MigratedResource, Migration, MigrationStatus,
+    definition::{self, MigrationResult},
+    steps::{FAILED, MigrationStep, RUNNING, SUCCEEDED, next_step, progress, set_condition},
 };
 use crate::{
     context::ControllerContext,
@@ -30,51 +30,51 @@ use crate::{
 
 const MERGE: &str = "application/merge-patch+json";
 const MANAGER: &str = "storage-version-migrator-controller";
-/// How many objects are read at once.
+/// Page size of lists.
 const PAGE: u32 = 500;
-/// What has to be possible with a resource.
+/// Verbs that a migratable resource supports.
 const VERBS: [&str; 3] = ["update", "patch", "list"];
-/// So long a resource is looked for that is not served.
-const PATIENCE: Duration = Duration::from_mins(1);
-/// So often.
-const LOOK_AFTER: Duration = Duration::from_secs(5);
+/// How long to wait for a resource that is not served.
+const DISCOVERY_TIMEOUT: Duration = Duration::from_mins(1);
+/// How often to check for it.
+const DISCOVERY_RETRY: Duration = Duration::from_secs(5);
 const RUNNING_REASON: &str = "MigrationRunning";
 const FAILED_REASON: &str = "StorageVersionMigrationFailed";
 
-/// Takes migrations a step further.
-pub(super) struct Migrator {
+// upstream: pkg/controller/storageversionmigrator/storageversionmigrator.go SVMController, sync
+pub(super) struct StorageVersionMigratorController {
     writer: ApiWriter,
     clock: Clock,
     migrations: Informer<Migration>,
     by_resource: By<Migration>,
 }
 
-/// An object that is to be written.
+/// An object to rewrite.
 type Candidate = Projection<serde::de::IgnoredAny>;
 
-// --- Migrator ---
+// --- StorageVersionMigratorController ---
 
-impl Reconciler for Migrator {
+impl Reconciler for StorageVersionMigratorController {
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
         let migrations = self.by_resource.get(request.key.name());
-        match next(&migrations) {
-            Step::Rest => Ok(Outcome::Done),
-            Step::Begin(migration) => self.begin(&request, migration).await,
-            Step::Checkpoint(migration) => self.checkpoint(&request, migration).await,
-            Step::Migrate(migration) => self.migrate(&request, migration).await,
-            Step::Finish(migration) => self.finish(&request, migration).await,
+        match next_step(&migrations) {
+            MigrationStep::Idle => Ok(Outcome::Done),
+            MigrationStep::Begin(migration) => self.record_start(&request, migration).await,
+            MigrationStep::Checkpoint(migration) => self.checkpoint(&request, migration).await,
+            MigrationStep::Migrate(migration) => self.migrate(&request, migration).await,
+            MigrationStep::Finish(migration) => self.finish(&request, migration).await,
         }
     }
 }
 
-impl Migrator {
+impl StorageVersionMigratorController {
     pub(super) fn new(context: &ControllerContext, migrations: Informer<Migration>) -> Self {
         let by_resource = migrations
             .store()
             .shared_index("resource", |migration: &Migration| {
                 vec![migration.spec.resource.to_string()]
             });
-        Migrator {
+        StorageVersionMigratorController {
             writer: context.writer.clone(),
             clock: context.clock.clone(),
             migrations,
@@ -82,12 +82,14 @@ impl Migrator {
         }
     }
 
-    async fn begin(&self, request: &Request, migration: &Migration) -> Result<Outcome, Error> {
-        let (resource, now) = (&migration.spec.resource, self.now());
-        definition::begin(&self.writer, resource, &migration.metadata.name, now).await?;
+    // upstream: pkg/controller/storageversionmigrator/migrationrunner.go sync
+    async fn record_start(&self, request: &Request, migration: &Migration) -> Result<Outcome, Error> {
+        let resource = &migration.spec.resource;
+        let now = self.now();
+        definition::record_start(&self.writer, resource, &migration.metadata.name, now).await?;
         self.write(request, migration, |status| {
             let message = progress(None, None);
-            set(
+            set_condition(
                 &mut status.conditions,
                 RUNNING,
                 true,
@@ -99,6 +101,7 @@ impl Migrator {
         .await
     }
 
+    // upstream: pkg/controller/storageversionmigrator/resourceversion.go sync, getLatestResourceVersion, isResourceMigratable
     async fn checkpoint(&self, request: &Request, migration: &Migration) -> Result<Outcome, Error> {
         let Some(served) = self.served(&migration.spec.resource).await? else {
             let why = "resource does not exist in discovery";
@@ -106,10 +109,8 @@ impl Migrator {
         };
         let can = |verb: &str| served.verbs.iter().any(|own| **own == *verb);
         if !VERBS.into_iter().all(can) {
-            let (named, verbs) = (
-                go::quote(&served.resource.group_version_resource_text()),
-                VERBS.join(" "),
-            );
+            let named = go::quote(&served.resource.group_version_resource_text());
+            let verbs = VERBS.join(" ");
             let why = format!("resource {named} does not support discovery operations: [{verbs}]");
             return self.fail(request, migration, &why).await;
         }
@@ -120,7 +121,8 @@ impl Migrator {
             .await?;
         let version = page.metadata.resource_version;
         if version.parse::<u64>().is_err() {
-            let (named, version) = (served.resource.group_version_resource_text(), go::quote(&version));
+            let named = served.resource.group_version_resource_text();
+            let version = go::quote(&version);
             let why = format!("latest resourceVersion for {named} is not valid: {version}");
             return self.fail(request, migration, &why).await;
         }
@@ -128,22 +130,24 @@ impl Migrator {
             .await
     }
 
+    // upstream: pkg/controller/storageversionmigrator/storageversionmigrator.go runMigration
     async fn migrate(&self, request: &Request, migration: &Migration) -> Result<Outcome, Error> {
         let Some(served) = self.served(&migration.spec.resource).await? else {
             let why = "migration encountered unhandled error: unable to obtain GVR from discovery";
             return self.wait_or_fail(request, migration, why).await;
         };
         let (candidates, all) = self.candidates(&served.resource, migration).await?;
-        let (mut left, now) = (candidates.len(), self.now());
+        let mut left = candidates.len();
+        let now = self.now();
         for candidate in &candidates {
             match self.rewrite(&served.resource, candidate).await {
                 Ok(()) => left -= 1,
-                // It was written or deleted meanwhile.
+                // The object was written or deleted meanwhile.
                 Err(error) if has_status_code(&error, 409) || has_status_code(&error, 404) => left -= 1,
-                Err(error) if is_passing(&error) => {
+                Err(error) if is_retriable(&error) => {
                     let message = progress(Some((left, all)), Some(&error_message(&error)));
                     self.write(request, migration, |status| {
-                        set(
+                        set_condition(
                             &mut status.conditions,
                             RUNNING,
                             true,
@@ -156,42 +160,46 @@ impl Migrator {
                     return Err(error.into());
                 }
                 Err(error) => {
-                    let (running, why) = (progress(Some((left, all)), None), error_message(&error));
+                    let running = progress(Some((left, all)), None);
+                    let why = error_message(&error);
                     let message = format!(
                         "{left}/{all} not yet migrated. migration encountered unhandled error: {why}"
                     );
                     return self
                         .write(request, migration, |status| {
                             let conditions = &mut status.conditions;
-                            set(conditions, RUNNING, true, RUNNING_REASON, &running, now);
-                            set(conditions, FAILED, true, FAILED_REASON, &message, now);
+                            set_condition(conditions, RUNNING, true, RUNNING_REASON, &running, now);
+                            set_condition(conditions, FAILED, true, FAILED_REASON, &message, now);
                         })
                         .await;
                 }
             }
         }
-        let (message, now) = (progress(Some((left, all)), None), self.now());
+        let message = progress(Some((left, all)), None);
+        let now = self.now();
         self.write(request, migration, |status| {
             let conditions = &mut status.conditions;
-            set(conditions, RUNNING, true, RUNNING_REASON, &message, now);
+            set_condition(conditions, RUNNING, true, RUNNING_REASON, &message, now);
             let reason = "StorageVersionMigrationSucceeded";
-            set(conditions, SUCCEEDED, true, reason, "Migration completed", now);
+            set_condition(conditions, SUCCEEDED, true, reason, "Migration completed", now);
         })
         .await
     }
 
+    // upstream: pkg/controller/storageversionmigrator/migrationrunner.go sync
     async fn finish(&self, request: &Request, migration: &Migration) -> Result<Outcome, Error> {
         let conditions = &migration.status.conditions;
         let end = if crate::objects::Condition::holds(conditions, SUCCEEDED) {
-            End::Succeeded
+            MigrationResult::Succeeded
         } else {
-            End::Failed
+            MigrationResult::Failed
         };
         let now = self.now();
         definition::finish(&self.writer, &migration.spec.resource, end, now).await?;
         self.write(request, migration, |status| {
-            let (conditions, text) = (&mut status.conditions, "Migration completed");
-            set(conditions, RUNNING, false, "MigrationCompleted", text, now);
+            let conditions = &mut status.conditions;
+            let text = "Migration completed";
+            set_condition(conditions, RUNNING, false, "MigrationCompleted", text, now);
             let running = conditions
                 .iter_mut()
                 .find(|condition| &*condition.kind == RUNNING);
@@ -205,7 +213,7 @@ impl Migrator {
         .await
     }
 
-    /// A resource that is not served may come to be, if the migration is young.
+    /// A young migration waits for a resource that is not served yet.
     async fn wait_or_fail(
         &self,
         request: &Request,
@@ -213,29 +221,30 @@ impl Migrator {
         why: &str,
     ) -> Result<Outcome, Error> {
         let created = migration.metadata.creation_timestamp.unwrap_or_default();
-        if created + PATIENCE > self.clock.now() {
-            return Ok(Outcome::After(LOOK_AFTER));
+        if created + DISCOVERY_TIMEOUT > self.clock.now() {
+            return Ok(Outcome::After(DISCOVERY_RETRY));
         }
         self.fail(request, migration, why).await
     }
 
+    // upstream: pkg/controller/storageversionmigrator/storageversionmigrator.go failMigration
     async fn fail(&self, request: &Request, migration: &Migration, why: &str) -> Result<Outcome, Error> {
         let now = self.now();
         self.write(request, migration, |status| {
-            set(&mut status.conditions, FAILED, true, FAILED_REASON, why, now);
+            set_condition(&mut status.conditions, FAILED, true, FAILED_REASON, why, now);
         })
         .await
     }
 
-    /// The resource, in the version that the server prefers.
-    async fn served(&self, migrated: &Migrated) -> kube::Result<Option<ServedResource>> {
+    /// The resource in its preferred version.
+    async fn served(&self, migrated: &MigratedResource) -> kube::Result<Option<ServedResource>> {
         let discovered = DiscoveryResult::fetch(&self.writer).await?;
         Ok(discovered.resources.into_iter().find(|served| {
             served.resource.group == *migrated.group && served.resource.plural == *migrated.resource
         }))
     }
 
-    /// The objects that were written last before the migration, and how many there are in all.
+    /// Objects last written before the migration, and the total number.
     async fn candidates(
         &self,
         resource: &Resource,
@@ -247,7 +256,8 @@ impl Migrator {
             version.is_ok_and(|version| version <= checkpoint)
         };
         let mut parameters = ListParams::default().limit(PAGE);
-        let (mut candidates, mut all) = (Vec::new(), 0);
+        let mut candidates = Vec::new();
+        let mut all = 0;
         loop {
             let page: Page<Candidate> = self.writer.list_metadata_page(resource, "", &parameters).await?;
             all += page.items.len();
@@ -259,7 +269,7 @@ impl Migrator {
         }
     }
 
-    /// Writes an object as it is, unless it has changed.
+    /// Rewrites an object unchanged, unless it was changed meanwhile.
     async fn rewrite(&self, resource: &Resource, candidate: &Candidate) -> kube::Result<()> {
         let metadata = &candidate.metadata;
         let patch = json!({
@@ -275,7 +285,7 @@ impl Migrator {
         Ok(())
     }
 
-    /// Writes a status, if it is another one, and if nobody was faster. The next step follows when that is seen.
+    /// Writes the status at its resourceVersion, if it changes. The next step follows when the informer delivers it.
     async fn write(
         &self,
         request: &Request,
@@ -301,8 +311,8 @@ impl Migrator {
             .update::<WrittenObject>(object_ref.subresource("status"), &object)
             .await
         {
-            Ok(made) => {
-                request.wrote_at(&self.migrations, &made.metadata.resource_version);
+            Ok(written) => {
+                request.wrote_at(&self.migrations, &written.metadata.resource_version);
                 Ok(Outcome::Done)
             }
             Err(error) if has_status_code(&error, 404) => Ok(Outcome::Done),
@@ -315,8 +325,9 @@ impl Migrator {
     }
 }
 
-/// Whether an error is expected to go away.
-fn is_passing(error: &kube::Error) -> bool {
+/// Whether an error is retriable.
+// upstream: pkg/controller/storageversionmigrator/storageversionmigrator.go isRetriableError
+fn is_retriable(error: &kube::Error) -> bool {
     match error {
         kube::Error::Api(status) => matches!(status.code, 429 | 500 | 503 | 504),
         _ => true,

@@ -1,4 +1,4 @@
-//! Which quotas have to be counted when something happens to an object: when one goes, or may use less than before.
+//! Maps object events to the quotas to recount: deleted objects, and objects that may use less than before.
 
 use k3_api::quota::{DeviceClassIndex, QuotaEvaluator};
 use kubecontroller::{
@@ -15,38 +15,39 @@ use crate::{
     resource::Resource,
 };
 
-/// The conditions that a pod has while it gets more, or less.
+/// Conditions of a pod during an in-place resize.
 const RESIZING: [&str; 2] = ["PodResizePending", "PodResizeInProgress"];
 
-/// Finds the quotas that the objects of a kind concern.
-pub(super) struct Wake {
+pub(super) struct QuotaEventHandler {
     meter: QuotaEvaluator,
     quotas: By<Quota>,
 }
 
-// --- Wake ---
+// --- QuotaEventHandler ---
 
-impl Wake {
+impl QuotaEventHandler {
     pub(super) fn new(resource: &Resource, quotas: &Store<Quota>) -> Self {
-        Wake {
+        QuotaEventHandler {
             meter: QuotaEvaluator::of(&resource.group, &resource.plural, Default::default),
             quotas: quotas.by_namespace(),
         }
     }
 
-    /// The quotas that a change of a pod concerns.
-    pub(super) fn pod(&self, delta: &Delta<Pod>) -> Vec<Key> {
+    /// Quotas affected by a pod event.
+    // upstream: pkg/controller/resourcequota/resource_quota_monitor.go controllerFor, processResourceChanges
+    pub(super) fn quotas_of_pod(&self, delta: &Delta<Pod>) -> Vec<Key> {
         let matters = match delta {
             Delta::Deleted { .. } => true,
-            Delta::Updated { old, new } | Delta::Replaced { old, new } => frees(old, new),
+            Delta::Updated { old, new } | Delta::Replaced { old, new } => may_release_usage(old, new),
             Delta::Added { .. } | Delta::Sync { .. } => false,
         };
-        self.concerned(matters, delta.object().namespace())
+        self.affected_quotas(matters, delta.object().namespace())
     }
 
-    /// The quotas that a change of another object concerns. Of those that use more than their place in the store, it is not
-    /// kept what they use: any change may matter.
-    pub(super) fn object(&self, delta: &Delta<Dependent>) -> Vec<Key> {
+    /// Quotas affected by an event of another object. For objects with more than a count, the usage is not cached: any update may
+    /// matter.
+    // upstream: pkg/controller/resourcequota/resource_quota_controller.go replenishQuota
+    pub(super) fn quotas_of_object(&self, delta: &Delta<Dependent>) -> Vec<Key> {
         let matters = match delta {
             Delta::Deleted { .. } => true,
             Delta::Updated { old, new } | Delta::Replaced { old, new } => {
@@ -55,10 +56,10 @@ impl Wake {
             }
             Delta::Added { .. } | Delta::Sync { .. } => false,
         };
-        self.concerned(matters, delta.object().namespace())
+        self.affected_quotas(matters, delta.object().namespace())
     }
 
-    fn concerned(&self, matters: bool, namespace: &str) -> Vec<Key> {
+    fn affected_quotas(&self, matters: bool, namespace: &str) -> Vec<Key> {
         if !matters {
             return Vec::new();
         }
@@ -77,12 +78,12 @@ impl Wake {
     }
 }
 
-/// Whether a pod may use less than before, or be meant by other quotas.
-fn frees(old: &Pod, new: &Pod) -> bool {
+/// Whether a pod may use less than before, or match other quotas.
+fn may_release_usage(old: &Pod, new: &Pod) -> bool {
     let resizing = |pod: &Pod| RESIZING.map(|kind| Condition::find(&pod.status.conditions, kind).is_some());
     old.metadata.uid != new.metadata.uid
         || (new.has_ended() && !old.has_ended())
-        || (new.metadata.is_going() && !old.metadata.is_going())
+        || (new.metadata.is_terminating() && !old.metadata.is_terminating())
         || old.metadata.generation != new.metadata.generation
         || resizing(old) != resizing(new)
 }
@@ -94,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_frees_something_when_it_ends_goes_or_is_changed() {
+    fn detects_released_usage_of_pods() {
         let pod = |change: Value| {
             let mut pod = json!({"metadata": {"uid": "1", "generation": 1}, "status": {"phase": "Running"}});
             k3_api::patch::merge::apply(std::mem::take(&mut pod), change)
@@ -116,7 +117,11 @@ mod tests {
                 true,
             ),
         ] {
-            assert_eq!(frees(&old, &pod(change.clone())), expected, "{change}");
+            assert_eq!(
+                may_release_usage(&old, &pod(change.clone())),
+                expected,
+                "{change}"
+            );
         }
     }
 }

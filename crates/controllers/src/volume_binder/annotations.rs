@@ -1,18 +1,19 @@
-//! What is written on claims and volumes for others to see.
+//! Annotations and finalizers of claims and volumes.
 
-/// On a claim: it was bound once. If its volume is gone after that, the claim is lost.
+/// On a claim: it was bound. If its volume is deleted after that, the claim is Lost.
+// upstream: pkg/controller/volume/persistentvolume/pv_controller.go syncClaim; the annotations are defined in component-helpers/storage/volume
 pub(crate) const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
-/// On either: the controller has chosen the other. Without it, a user has.
+/// On a claim or volume: the controller chose the other one. Without it, a user did.
 pub(crate) const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
-/// On a claim: the scheduler wants a volume that this node can use.
+/// On a claim: the node chosen by the scheduler.
 pub(crate) const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
-/// On a claim: who is to make a volume for it.
+/// On a claim: the provisioner.
 pub(crate) const STORAGE_PROVISIONER: &str = "volume.kubernetes.io/storage-provisioner";
-/// The same, for those who know the older name.
+/// The beta name of the same.
 pub(crate) const BETA_STORAGE_PROVISIONER: &str = "volume.beta.kubernetes.io/storage-provisioner";
-/// On a volume: who has made it.
+/// On a volume: its provisioner.
 pub(crate) const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
-/// On a volume: a driver has taken it over.
+/// On a volume: the CSI driver it was migrated to.
 pub(crate) const MIGRATED_TO: &str = "pv.kubernetes.io/migrated-to";
-/// Holds a volume until what is behind it is gone.
+/// On a volume: kept until its storage is deleted.
 pub(crate) const DELETION_FINALIZER: &str = "kubernetes.io/pv-controller";

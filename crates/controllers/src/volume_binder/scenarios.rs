@@ -114,21 +114,21 @@ const BINDING: Scenario = Scenario {
 };
 
 #[tokio::test(start_paused = true)]
-async fn claims_get_the_volumes_that_fit_them() {
+async fn binds_claims_to_matching_volumes() {
     let (end, writes) = BINDING.run().await;
-    let want = json!({
+    let claim_spec = json!({
         "v-big": ["Available", null], "v-small": ["Released", "small"], "huge": ["Pending", null],
         "meant": ["Bound", "v-meant"], "v-meant": ["Bound", "meant"],
         "named": ["Bound", "v-named"], "v-named": ["Bound", "named"],
         "doomed": ["Lost", "v-doomed"],
     });
-    assert_eq!(end, want);
+    assert_eq!(end, claim_spec);
     // Four for each of four pairs, at most three to say that volumes are free, one to release and one to lose.
     assert!(writes <= 21, "{writes} writes");
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_crashes_claims_get_the_volumes_that_fit_them() {
+async fn binds_claims_despite_crashes() {
     BINDING.survives_crashes().await;
     BINDING.survives_copies().await;
 }
@@ -162,14 +162,14 @@ const RECLAIM: Scenario = Scenario {
 };
 
 #[tokio::test(start_paused = true)]
-async fn volumes_without_a_claim_are_kept_deleted_or_wiped() {
+async fn reclaims_released_volumes() {
     let (end, _) = RECLAIM.run().await;
-    let want = json!({"retain": ["Released", "retain"], "recycle": ["Available", null]});
-    assert_eq!(end, json!([want, 0]));
+    let claim_spec = json!({"retain": ["Released", "retain"], "recycle": ["Available", null]});
+    assert_eq!(end, json!([claim_spec, 0]));
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_crashes_volumes_without_a_claim_are_kept_deleted_or_wiped() {
+async fn reclaims_volumes_despite_crashes() {
     RECLAIM.survives_crashes().await;
     RECLAIM.survives_copies().await;
 }
@@ -210,21 +210,21 @@ const MAKING: Scenario = Scenario {
 };
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_gets_the_default_class_and_a_volume_made_for_it() {
+async fn assigns_default_class_and_provisions() {
     let (end, _) = MAKING.run().await;
-    let want = json!({"c": ["Bound", "pvc-made"], "pvc-made": ["Bound", "c"]});
-    let told = json!(["ExternalProvisioning", "WaitForFirstConsumer"]);
-    assert_eq!(end, json!([want, told]));
+    let claim_spec = json!({"c": ["Bound", "pvc-made"], "pvc-made": ["Bound", "c"]});
+    let reported = json!(["ExternalProvisioning", "WaitForFirstConsumer"]);
+    assert_eq!(end, json!([claim_spec, reported]));
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_crashes_a_claim_gets_a_volume_made_for_it() {
+async fn provisions_despite_crashes() {
     MAKING.survives_crashes().await;
     MAKING.survives_copies().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_bound_carries_the_marks_of_a_binding() {
+async fn sets_binding_annotations() {
     let cluster = TestCluster::new();
     volume(&cluster, "v", "2Gi", json!({}));
     claim(&cluster, "c", "1Gi", json!({}));

@@ -1,4 +1,4 @@
-//! Which migration of a resource has its turn, and with what.
+//! Chooses the next step for a resource's migrations.
 
 use std::sync::Arc;
 
@@ -11,36 +11,36 @@ pub(super) const RUNNING: &str = "Running";
 pub(super) const SUCCEEDED: &str = "Succeeded";
 pub(super) const FAILED: &str = "Failed";
 
-/// What comes next for a resource.
+/// The next step.
 #[derive(Debug, PartialEq)]
-pub(super) enum Step<'a> {
-    /// This one has ended: it does not run any more.
+pub(super) enum MigrationStep<'a> {
+    /// It has finished: clear the Running condition.
     Finish(&'a Migration),
-    /// This one runs, and has to say up to which version objects are written.
+    /// It is running and needs a resourceVersion as checkpoint.
     Checkpoint(&'a Migration),
-    /// This one runs: objects are written.
+    /// It is running: rewrite objects.
     Migrate(&'a Migration),
-    /// No other runs: this one begins.
+    /// No other one is running: start it.
     Begin(&'a Migration),
-    /// Nothing.
-    Rest,
+    Idle,
 }
 
-/// What comes next for a resource, of which these are all migrations.
-pub(super) fn next(migrations: &[Arc<Migration>]) -> Step<'_> {
+/// The next step for all migrations of a resource.
+// upstream: pkg/controller/storageversionmigrator/migrationrunner.go sync, getSVMsForResource
+pub(super) fn next_step(migrations: &[Arc<Migration>]) -> MigrationStep<'_> {
     let running = || {
         migrations
             .iter()
-            .filter(|migration| has_status_code(migration, RUNNING))
+            .filter(|migration| has_condition(migration, RUNNING))
     };
     if let Some(ended) = running().find(|migration| has_ended(migration)) {
-        return Step::Finish(ended);
+        return MigrationStep::Finish(ended);
     }
     if let Some(migration) = running().next() {
         return if migration.status.resource_version.is_empty() {
-            Step::Checkpoint(migration)
+            MigrationStep::Checkpoint(migration)
         } else {
-            Step::Migrate(migration)
+            MigrationStep::Migrate(migration)
         };
     }
     let waiting = migrations.iter().filter(|migration| !has_ended(migration));
@@ -48,20 +48,21 @@ pub(super) fn next(migrations: &[Arc<Migration>]) -> Step<'_> {
         let metadata = &migration.metadata;
         (metadata.creation_timestamp, &metadata.name)
     });
-    oldest.map_or(Step::Rest, |migration| Step::Begin(migration))
+    oldest.map_or(MigrationStep::Idle, |migration| MigrationStep::Begin(migration))
 }
 
-/// Whether it will never run again.
+/// Whether it is in a terminal state.
+// upstream: pkg/controller/storageversionmigrator/migrationrunner.go isTerminal
 pub(super) fn has_ended(migration: &Migration) -> bool {
-    has_status_code(migration, SUCCEEDED) || has_status_code(migration, FAILED)
+    has_condition(migration, SUCCEEDED) || has_condition(migration, FAILED)
 }
 
-fn has_status_code(migration: &Migration, kind: &str) -> bool {
+fn has_condition(migration: &Migration, kind: &str) -> bool {
     Condition::holds(&migration.status.conditions, kind)
 }
 
-/// Sets a condition in a list.
-pub(super) fn set(
+// upstream: pkg/controller/storageversionmigrator/util.go setStatusConditions
+pub(super) fn set_condition(
     conditions: &mut Vec<Condition>,
     kind: &str,
     holds: bool,
@@ -87,15 +88,20 @@ pub(super) fn set(
     condition.message = message.into();
 }
 
-/// What a migration that runs says: how many objects are left of how many, and what went wrong for the moment.
-pub(super) fn progress(objects: Option<(usize, usize)>, trouble: Option<&str>) -> String {
+/// Message of the Running condition: remaining and total objects, and a transient error.
+// upstream: pkg/controller/storageversionmigrator/util.go migrationRunningMessage
+pub(super) fn progress(objects: Option<(usize, usize)>, transient_error: Option<&str>) -> String {
     let objects = match objects {
         Some((_, 0)) | None => String::new(),
         Some((0, all)) => format!(", {all} objects verified migrated"),
         Some((left, all)) => format!(", {left}/{all} objects not yet migrated"),
     };
-    let trouble = trouble.map(|trouble| format!("; transient error: {trouble}"));
-    format!("The migration is running{objects}{}", trouble.unwrap_or_default())
+    let transient_error =
+        transient_error.map(|transient_error| format!("; transient error: {transient_error}"));
+    format!(
+        "The migration is running{objects}{}",
+        transient_error.unwrap_or_default()
+    )
 }
 
 #[cfg(test)]
@@ -118,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn one_migration_runs_at_a_time_and_the_oldest_begins() {
+    fn runs_one_migration_at_a_time() {
         let young = migration("a", 9, &[], "");
         let old = migration("z", 1, &[], "");
         let running = migration("r", 5, &[("Running", "True")], "");
@@ -126,21 +132,21 @@ mod tests {
         let ended = migration("e", 5, &[("Running", "True"), ("Failed", "True")], "7");
         let over = migration("o", 0, &[("Running", "False"), ("Succeeded", "True")], "7");
         for (all, expected) in [
-            (vec![&young, &old, &over], Step::Begin(&old)),
-            (vec![&young, &running, &old], Step::Checkpoint(&running)),
-            (vec![&young, &writing], Step::Migrate(&writing)),
-            (vec![&writing, &ended], Step::Finish(&ended)),
-            (vec![&over], Step::Rest),
-            (vec![], Step::Rest),
+            (vec![&young, &old, &over], MigrationStep::Begin(&old)),
+            (vec![&young, &running, &old], MigrationStep::Checkpoint(&running)),
+            (vec![&young, &writing], MigrationStep::Migrate(&writing)),
+            (vec![&writing, &ended], MigrationStep::Finish(&ended)),
+            (vec![&over], MigrationStep::Idle),
+            (vec![], MigrationStep::Idle),
         ] {
             let all: Vec<_> = all.into_iter().cloned().collect();
-            assert_eq!(next(&all), expected);
+            assert_eq!(next_step(&all), expected);
         }
     }
 
     #[test]
-    fn it_is_told_how_far_a_migration_is() {
-        for (objects, trouble, expected) in [
+    fn reports_migration_progress() {
+        for (objects, transient_error, expected) in [
             (None, None, "The migration is running"),
             (Some((0, 0)), None, "The migration is running"),
             (
@@ -154,7 +160,7 @@ mod tests {
                 "The migration is running, 5 objects verified migrated",
             ),
         ] {
-            assert_eq!(progress(objects, trouble), expected);
+            assert_eq!(progress(objects, transient_error), expected);
         }
     }
 }
