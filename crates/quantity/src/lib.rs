@@ -4,6 +4,8 @@
 //! the one form they know for it; what is written that way already is returned unchanged. Reading is linear
 //! for texts of any length: no amount is expanded that someone wrote with a huge exponent.
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/api/resource/quantity.go Quantity
+
 mod decimal;
 mod parse;
 mod suffix;

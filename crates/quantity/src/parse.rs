@@ -1,5 +1,7 @@
 //! Reads an amount.
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/api/resource/quantity.go ParseQuantity, parseQuantityString
+
 use super::{
     Format, Quantity,
     decimal::Decimal,

@@ -1,5 +1,7 @@
 //! Whether the expressions of a policy suit the objects that it is about.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/validating/typechecking.go TypeChecker, Check, CreateContext, CheckExpression
+
 use std::collections::BTreeSet;
 
 use k3_cel::{DeclType, Environment, ObjectDeclType, Program, Shape};

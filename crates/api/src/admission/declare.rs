@@ -1,5 +1,7 @@
 //! What expressions may expect of an object of a kind.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/validating/typechecking.go declType
+
 use k3_cel::{DeclType, ListKind, ObjectDeclType, Shape, UNBOUNDED};
 
 use crate::{

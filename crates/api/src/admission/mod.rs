@@ -1,5 +1,7 @@
 //! What expressions of webhooks and policies may speak of.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/cel/compile.go BuildRequestType, BuildNamespaceType, mustBuildEnvs
+
 mod check;
 mod declare;
 

@@ -1,5 +1,7 @@
 //! How requests share the server in a new cluster.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/apis/flowcontrol/bootstrap/default.go newPriorityLevelConfiguration, newFlowSchema
+
 use serde_json::{Value, json};
 
 use super::line::{Entry, entries, list, malformed, number, subject};

@@ -1,5 +1,7 @@
 //! The RBAC roles and bindings of a new cluster.
 
+// upstream: plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go ClusterRoles, ClusterRoleBindings
+
 use serde_json::{Map, Value, json};
 
 use super::line::{Entry, entries, list, malformed, subject};

@@ -1,5 +1,7 @@
 //! One field of a crontab: numbers, names, ranges, steps, and lists of them.
 
+// upstream: vendor/github.com/robfig/cron/v3/parser.go getField, getRange
+
 use super::ParseError;
 
 /// What a field may say.

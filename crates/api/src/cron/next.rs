@@ -1,5 +1,7 @@
 //! When it is time.
 
+// upstream: vendor/github.com/robfig/cron/v3/spec.go Next, dayMatches
+
 use k3_zone::{Date, Span, weekday_of};
 
 use super::{Crontab, Schedule, Zone};

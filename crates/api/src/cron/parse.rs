@@ -1,5 +1,7 @@
 //! Reading schedules.
 
+// upstream: vendor/github.com/robfig/cron/v3/parser.go ParseStandard, parseDescriptor
+
 use std::str::FromStr;
 
 use super::{

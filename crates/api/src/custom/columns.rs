@@ -1,5 +1,7 @@
 //! The tables of custom resources.
 
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresource/tableconvertor/tableconvertor.go ConvertToTable, cellForJSONValue
+
 use std::borrow::Cow;
 
 use serde_json::{Value, json};

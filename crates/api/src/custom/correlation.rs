@@ -1,5 +1,7 @@
 //! Which value of the old object a value of the new one was: what did not change is not validated again.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/common/equality.go CorrelatedObject, CachedDeepEqual, Key, Index
+
 use std::collections::HashMap;
 
 use serde_json::Value;

@@ -1,5 +1,7 @@
 //! Filling in what was left out.
 
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting/algorithm.go Default, isNonNullableNull
+
 use serde_json::Value;
 
 use super::node::{Flag, Node};

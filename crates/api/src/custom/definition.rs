@@ -1,5 +1,7 @@
 //! What a custom resource definition states, as the server needs it.
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/version/helpers.go CompareKubeAwareVersionStrings
+
 use std::{cmp::Ordering, sync::Arc};
 
 use serde_json::Value;

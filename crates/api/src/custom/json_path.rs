@@ -1,5 +1,8 @@
 //! Paths through an object, as the columns of tables name them: `.status.conditions[?(@.type=="Ready")].status`.
 
+// upstream: staging/src/k8s.io/client-go/util/jsonpath/jsonpath.go FindResults, evalField, evalArray, evalFilter
+// upstream: staging/src/k8s.io/client-go/util/jsonpath/parser.go Parse
+
 use std::borrow::Cow;
 
 use serde_json::Value;

@@ -1,5 +1,7 @@
 //! Lists whose items must differ: sets, and lists identified by fields.
 
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype/validation.go ValidateListSetsAndMaps, validateListSet, validateListMap
+
 use std::collections::HashMap;
 
 use serde_json::{Map, Value};

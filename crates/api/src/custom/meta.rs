@@ -1,5 +1,8 @@
 //! Kind, apiVersion and metadata: the parts of an object that no schema decides, at the top and in objects inside.
 
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta/algorithm.go CoerceWithOptions
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta/validation.go Validate, validateEmbeddedResource
+
 use serde_json::Value;
 
 use super::{

@@ -1,5 +1,8 @@
 //! A schema as objects are validated by it: compact, and without documentation.
 
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/structural.go Structural
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/convert.go NewStructural
+
 use serde_json::Value;
 
 use super::{expression::Rule, validate::Format};

@@ -1,5 +1,7 @@
 //! Taking out what a schema does not know.
 
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning/algorithm.go PruneWithOptions, prune
+
 use serde_json::Value;
 
 use super::node::{Additional, Flag, Node};

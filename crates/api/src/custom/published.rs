@@ -1,5 +1,7 @@
 //! The schemas of a version as documents show them, for `kubectl explain` and for clients that check before they send.
 
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder/builder.go BuildOpenAPIV2, BuildOpenAPIV3, newBuilder, addEmbeddedProperties
+
 use serde_json::{Map, Value, json};
 
 use crate::strategy::{Tree, TreeMut};

@@ -1,5 +1,8 @@
 //! The scale of a custom resource, found by paths.
 
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresource/etcd.go ScaleREST, scaleFromCustomResource, scaleUpdatedObjectInfo
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresource/validator.go ValidateScaleSpec, ValidateScaleStatus
+
 use serde_json::{Value, json};
 
 use crate::{

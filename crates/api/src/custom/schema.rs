@@ -1,5 +1,7 @@
 //! The schema of a version, kept as text until it is needed.
 
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/convert.go NewStructural
+
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use serde_json::{Map, Value};

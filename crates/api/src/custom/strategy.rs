@@ -1,5 +1,8 @@
 //! The rules of the objects of one version of a definition.
 
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresource/strategy.go customResourceStrategy, PrepareForCreate, PrepareForUpdate, generateWarningsFromObj
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresource/validator.go customResourceValidator, ValidateTypeMeta, validateKubeFinalizerName
+
 use std::{collections::HashSet, sync::OnceLock};
 
 use serde_json::{Map, Value};

@@ -1,5 +1,7 @@
 //! One validation error of a field (`field.Error`), and the text of many.
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/field/errors.go Error, ErrorType, ErrorBody, ToAggregate
+
 use std::{collections::HashSet, fmt};
 
 use serde_json::Value;

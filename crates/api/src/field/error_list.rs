@@ -1,5 +1,7 @@
 //! The errors of one object, bounded however many there are.
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/field/errors.go ErrorList
+
 use std::{collections::HashSet, ops::Deref, ops::DerefMut, vec};
 
 use super::Error;

@@ -1,5 +1,7 @@
 //! The location of a field: `spec.containers[0].name`.
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/field/path.go Path, Child, Index, Key
+
 use std::fmt;
 
 /// The way from the root of an object to one of its fields.

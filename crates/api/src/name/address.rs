@@ -34,6 +34,7 @@ const NOT_AN_IP: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8:
 const NOT_A_CIDR: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
 const NOT_AN_INTERFACE: &str = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)";
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/ip.go IsValidIP
 /// An address in its one form.
 pub fn validate_ip(at: &Path<'_>, value: &str) -> Vec<Error> {
     let errors = validate_legacy_ip(at, value, Strictness::Strict, &[]);
@@ -44,6 +45,7 @@ pub fn validate_ip(at: &Path<'_>, value: &str) -> Vec<Error> {
     uncanonical(at, value, canonical)
 }
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/ip.go IsValidIPForLegacyField
 /// An address in a field older than the rules. What the old object had is taken again.
 pub fn validate_legacy_ip(at: &Path<'_>, value: &str, strictness: Strictness, old: &[&str]) -> Vec<Error> {
     if old.contains(&value) {
@@ -66,6 +68,7 @@ pub fn validate_legacy_ip(at: &Path<'_>, value: &str, strictness: Strictness, ol
     }
 }
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/ip.go GetWarningsForIP
 /// A warning about an address that [`legacy_ip`] took and [`ip`] would not.
 pub fn ip_warning(at: &Path<'_>, value: &str) -> Option<String> {
     let sloppy = parse_ip_sloppy(value)?;
@@ -87,6 +90,7 @@ pub fn ip_warning(at: &Path<'_>, value: &str) -> Option<String> {
     }
 }
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/ip.go IsValidCIDR
 /// A network in its one form.
 pub fn validate_cidr(at: &Path<'_>, value: &str) -> Vec<Error> {
     let errors = validate_legacy_cidr(at, value, Strictness::Strict, &[]);
@@ -100,6 +104,7 @@ pub fn validate_cidr(at: &Path<'_>, value: &str) -> Vec<Error> {
     )
 }
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/ip.go IsValidCIDRForLegacyField
 /// A network in a field older than the rules. What the old object had is taken again.
 pub fn validate_legacy_cidr(at: &Path<'_>, value: &str, strictness: Strictness, old: &[&str]) -> Vec<Error> {
     if old.contains(&value) {
@@ -133,6 +138,7 @@ pub fn validate_legacy_cidr(at: &Path<'_>, value: &str, strictness: Strictness, 
     }
 }
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/ip.go GetWarningsForCIDR
 /// Warnings about a network that [`legacy_cidr`] took and [`cidr`] would not.
 pub fn cidr_warnings(at: &Path<'_>, value: &str) -> Vec<String> {
     let Some(subnet) = parse_cidr_sloppy(value) else {
@@ -164,6 +170,7 @@ pub fn cidr_warnings(at: &Path<'_>, value: &str) -> Vec<String> {
     warnings
 }
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/ip.go IsValidInterfaceAddress
 /// An address with the length of its network, in its one form.
 pub fn validate_interface_address(at: &Path<'_>, value: &str) -> Vec<Error> {
     let Some(subnet) = parse_cidr_sloppy(value) else {

@@ -27,21 +27,25 @@ macro_rules! underscored_pattern {
     };
 }
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go IsDNS1123Label
 /// A label of a domain name: lower case letters, digits, and dashes inside.
 pub fn validate_dns1123_label(value: &str) -> ErrorMessages {
     label_messages(value.as_bytes())
 }
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go IsDNS1123Subdomain
 /// A domain name.
 pub fn validate_dns1123_subdomain(value: &str) -> ErrorMessages {
     subdomain_messages(value.as_bytes())
 }
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go IsDNS1035Label
 /// A label that begins with a letter.
 pub fn validate_dns1035_label(value: &str) -> ErrorMessages {
     label1035_messages(value.as_bytes())
 }
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go IsDNS1123SubdomainWithUnderscore
 /// A domain name whose labels may have underscores.
 pub fn validate_dns1123_subdomain_with_underscore(value: &str) -> ErrorMessages {
     let label = |label: &[u8]| {
@@ -68,6 +72,7 @@ pub fn validate_dns1123_subdomain_with_underscore(value: &str) -> ErrorMessages 
     )
 }
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go IsWildcardDNS1123Subdomain
 /// A domain name after `*.`.
 pub fn validate_wildcard_dns1123_subdomain(value: &str) -> ErrorMessages {
     let fits = value
@@ -83,6 +88,7 @@ pub fn validate_wildcard_dns1123_subdomain(value: &str) -> ErrorMessages {
     })
 }
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go IsFullyQualifiedName
 /// A domain name of at least three labels.
 pub fn validate_fully_qualified_name(at: &Path<'_>, name: &str) -> Vec<Error> {
     if name.is_empty() {
@@ -102,6 +108,7 @@ pub fn validate_fully_qualified_name(at: &Path<'_>, name: &str) -> Vec<Error> {
     Vec::new()
 }
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go IsFullyQualifiedDomainName
 /// A domain name of at least two labels, with or without a dot at the end.
 pub fn validate_fully_qualified_domain(at: &Path<'_>, name: &str) -> Vec<Error> {
     if name.is_empty() {

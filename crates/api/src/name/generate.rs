@@ -1,5 +1,7 @@
 //! Names made up by the server.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/storage/names/generate.go GenerateName
+
 /// How much of the beginning a client asked for is kept: with what is added, the name is still a DNS label.
 pub const MAX_BASE: usize = 58;
 

@@ -20,6 +20,7 @@ macro_rules! name_pattern {
 const NAME_RULE: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
     alphanumeric character";
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/api/validate/content/kube.go IsLabelKey
 /// A key of a label, also called a qualified name: a name, with or without a domain and a slash before it.
 pub fn validate_label_key(value: &str) -> ErrorMessages {
     let name_form = || form(NAME_RULE, name_pattern!(), &["MyName", "my.name", "123-abc"]);
@@ -56,6 +57,7 @@ pub fn validate_label_key(value: &str) -> ErrorMessages {
     messages
 }
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/api/validate/content/kube.go IsPrefixedLabelKey
 /// A key of a label that must have a domain before it.
 pub fn validate_prefixed_label_key(value: &str) -> ErrorMessages {
     let messages = validate_label_key(value);
@@ -65,6 +67,7 @@ pub fn validate_prefixed_label_key(value: &str) -> ErrorMessages {
     messages
 }
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/api/validate/content/kube.go IsLabelValue
 /// The value of a label.
 pub fn validate_label_value(value: &str) -> ErrorMessages {
     let mut messages = Vec::new();
@@ -82,6 +85,7 @@ pub fn validate_label_value(value: &str) -> ErrorMessages {
     messages
 }
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go IsConfigMapKey
 /// A key of the data of a config map or secret.
 pub fn validate_config_key(value: &str) -> ErrorMessages {
     let mut messages = Vec::new();
@@ -116,6 +120,7 @@ pub fn validate_path_segment_prefix(name: &str) -> ErrorMessages {
         .collect()
 }
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go IsDomainPrefixedPath
 /// A domain, a slash and a path: `acme.io/foo`.
 pub fn validate_domain_prefixed_path(at: &Path<'_>, value: &str) -> Vec<Error> {
     if value.is_empty() {
@@ -143,6 +148,7 @@ pub fn validate_domain_prefixed_path(at: &Path<'_>, value: &str) -> Vec<Error> {
     errors
 }
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go IsDomainPrefixedKey
 /// A qualified name with a domain before it: `acme.io/foo`.
 pub fn validate_domain_prefixed_key(at: &Path<'_>, value: &str) -> Vec<Error> {
     if value.is_empty() {

@@ -1,5 +1,7 @@
 //! What the metadata of an object may carry: names by the rule of their kind, labels, annotations, finalizers.
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/api/validation/objectmeta.go ValidateAnnotations, ValidateFinalizers, ValidateFinalizerName
+
 use serde_json::{Map, Value};
 
 use super::{

@@ -24,6 +24,7 @@ pub fn validate_c_identifier(value: &str) -> ErrorMessages {
     })
 }
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go IsEnvVarName
 /// The name of an environment variable, by the old rule.
 pub fn validate_env_var_name(value: &str) -> ErrorMessages {
     let first = |b: u8| b.is_ascii_alphabetic() || b"-._".contains(&b);
@@ -40,6 +41,7 @@ pub fn validate_env_var_name(value: &str) -> ErrorMessages {
     messages
 }
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go IsRelaxedEnvVarName
 /// The name of an environment variable, by the rule that holds now: printable ASCII without `=`.
 pub fn validate_relaxed_env_var_name(value: &str) -> ErrorMessages {
     if value.is_empty() {
@@ -52,6 +54,7 @@ pub fn validate_relaxed_env_var_name(value: &str) -> ErrorMessages {
     })
 }
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go IsValidPortName
 /// The name of a port: short, lower case, with a letter.
 pub fn validate_port_name(value: &str) -> ErrorMessages {
     let mut messages = Vec::new();
@@ -73,16 +76,19 @@ pub fn validate_port_name(value: &str) -> ErrorMessages {
     messages
 }
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go IsValidPortNum
 /// The number of a port.
 pub fn validate_port_number(number: i64) -> ErrorMessages {
     validate_in_range(number, 1, 65535)
 }
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go IsInRange
 /// A number between two others, both included.
 pub fn validate_in_range(number: i64, low: i64, high: i64) -> ErrorMessages {
     message_unless((low..=high).contains(&number), || between(low, high))
 }
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go IsValidPercent
 /// A percentage: digits and `%`.
 pub fn validate_percent(value: &str) -> ErrorMessages {
     let fits = value
@@ -97,6 +103,7 @@ pub fn validate_percent(value: &str) -> ErrorMessages {
     })
 }
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go IsHTTPHeaderName
 /// The name of an HTTP header.
 pub fn validate_http_header_name(value: &str) -> ErrorMessages {
     let fits = all(value.as_bytes(), |b| b.is_ascii_alphanumeric() || b == b'-');

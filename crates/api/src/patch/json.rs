@@ -6,6 +6,8 @@
 //! Promises: an operation costs its own length and what it copies, wherever in a long list it inserts or removes.
 //! No operation nests the document deeper than bodies are decoded.
 
+// upstream: vendor/gopkg.in/evanphx/json-patch.v4/patch.go DecodePatch, Apply
+
 mod depth;
 mod document;
 mod pointer;

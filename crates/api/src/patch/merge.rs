@@ -1,5 +1,7 @@
 //! Patches by example (RFC 7386): what the patch names is set, what it names null is removed.
 
+// upstream: vendor/gopkg.in/evanphx/json-patch.v4/merge.go MergePatch, doMergePatch, pruneNulls
+
 use serde_json::{Map, Value};
 
 use super::{bad_patch, json_kind, without_nulls};

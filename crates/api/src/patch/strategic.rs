@@ -1,6 +1,8 @@
 //! Patches by example with a plan: lists are merged item by item where their type declares how, and directives
 //! (`$patch`, `$retainKeys`, `$setElementOrder/..`, `$deleteFromPrimitiveList/..`) say the rest.
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/strategicpatch/patch.go StrategicMergeMapPatchUsingLookupPatchMeta, mergeMap
+
 mod error;
 mod list;
 mod order;

@@ -1,5 +1,7 @@
 //! The envelope around a message: four bytes of magic, then which kind it is.
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/runtime/serializer/protobuf/protobuf.go Serializer, Decode, Encode
+
 use super::reading::{Limits, read_struct};
 use super::wire::{BYTES, ProtobufDecodeError, Reader, Writer};
 use super::writing::{ProtobufEncodeError, encode_message, write_object};

@@ -1,5 +1,7 @@
 //! What a claim of storage uses, in all and of its class.
 
+// upstream: pkg/quota/v1/evaluator/core/persistent_volume_claims.go Usage, getStorageUsage, V1ResourceByStorageClass
+
 use serde_json::Value;
 
 use super::pieces;

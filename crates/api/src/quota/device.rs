@@ -1,5 +1,7 @@
 //! What a claim of devices uses, by the classes of the devices.
 
+// upstream: pkg/quota/v1/evaluator/core/resource_claims.go Usage, V1ResourceByDeviceClass, addExtendedResourceQuota
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::Value;

@@ -1,5 +1,7 @@
 //! What a pod uses.
 
+// upstream: pkg/quota/v1/evaluator/core/pods.go PodUsageFunc, QuotaV1Pod, Constraints, enforcePodContainerConstraints
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};

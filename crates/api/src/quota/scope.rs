@@ -1,5 +1,8 @@
 //! Which objects a quota is about.
 
+// upstream: pkg/quota/v1/evaluator/core/pods.go MatchingScopes, IsTerminating, isBestEffort
+// upstream: pkg/quota/v1/evaluator/core/persistent_volume_claims.go pvcMatchesScopeFunc
+
 use std::collections::BTreeSet;
 
 use serde_json::Value;

@@ -1,5 +1,7 @@
 //! What a service uses.
 
+// upstream: pkg/quota/v1/evaluator/core/services.go Usage, portsWithNodePorts
+
 use serde_json::Value;
 
 use super::pieces;

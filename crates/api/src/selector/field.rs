@@ -3,6 +3,8 @@
 //! Promises: texts are read, refused and written as clients of the API know it; matching allocates nothing.
 //! Which fields a kind can be selected by is for the kind to say.
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/fields/selector.go ParseSelector, EscapeValue, RequiresExactMatch
+
 use std::fmt;
 
 use crate::go;

@@ -2,6 +2,8 @@
 //!
 //! Promises: texts are read, refused and written as clients of the API know it; matching allocates nothing.
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/labels/selector.go Selector, Requirement, NewRequirement, Matches
+
 mod lexer;
 mod object;
 mod parser;

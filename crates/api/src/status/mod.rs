@@ -3,6 +3,8 @@
 //! Promises: each constructor gives the code, reason, details and message clients of the API know; the fields
 //! are written in the order they are known in, and those without content are left out.
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/api/errors/errors.go NewNotFound, NewInvalid, NewConflict, NewApplyConflict, NewGenericServerResponse
+
 mod reason;
 mod wire;
 

@@ -1,5 +1,7 @@
 //! The reasons of a status (`metav1.StatusReason`).
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/types.go StatusReason
+
 use crate::go;
 
 /// Why a request failed.

@@ -1,5 +1,8 @@
 //! The order in which the rules of a kind are asked, the same for all kinds.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/registry/rest/create.go BeforeCreate
+// upstream: staging/src/k8s.io/apiserver/pkg/registry/rest/update.go BeforeUpdate
+
 use serde_json::{Map, Value};
 
 use super::{ErrorList, RestStrategy, StrategyContext, Tree, TreeMut, for_kind, meta};

@@ -1,5 +1,7 @@
 //! What is wrong with the metadata of an object.
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/api/validation/objectmeta.go ValidateObjectMeta, ValidateObjectMetaAccessorUpdate, ValidateFinalizers
+
 use std::{cell::LazyCell, collections::HashSet};
 
 use serde_json::Value;

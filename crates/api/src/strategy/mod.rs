@@ -8,6 +8,10 @@
 //! Objects are trees in the normal form of their type, as `decode` makes them: what is empty is left out, and
 //! what is always written is there. Rules keep that form.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/registry/rest/create.go RESTCreateStrategy
+// upstream: staging/src/k8s.io/apiserver/pkg/registry/rest/update.go RESTUpdateStrategy
+// upstream: staging/src/k8s.io/apiserver/pkg/registry/rest/delete.go RESTDeleteStrategy, RESTGracefulDeleteStrategy, GarbageCollectionDeleteStrategy
+
 mod columns;
 mod flow;
 mod meta;

@@ -1,5 +1,7 @@
 //! How long ago, in two or three digits.
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/duration/duration.go HumanDuration, ShortHumanDuration
+
 use super::Duration;
 
 /// How old something is, as tables show it: `5m10s`, `3h12m`, `2d`.

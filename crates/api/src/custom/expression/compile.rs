@@ -1,5 +1,7 @@
 //! Compiling the rules of a schema.
 
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/compilation.go Compile, compileRule
+
 use k3_cel::{DeclType, Environment, Program, Shape, Type};
 
 use super::{

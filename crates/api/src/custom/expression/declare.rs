@@ -1,5 +1,7 @@
 //! What expressions see of a value of a schema, and how large it can be.
 
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/common/schemas.go SchemaDeclType, WithTypeAndObjectMeta
+
 use k3_cel::{DeclType, ListKind, ObjectDeclType, Shape};
 use serde_json::Value;
 

@@ -1,5 +1,7 @@
 //! A rule as a schema writes it.
 
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/validation.go ruleMessageOrDefault
+
 use serde_json::Value;
 
 use crate::{kinds::resolve_field_path, strategy::Tree};

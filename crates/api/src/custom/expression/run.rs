@@ -1,5 +1,7 @@
 //! Asking the rules of a schema about an object.
 
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/validation.go Validator, Validate, evalMessageExpression, fieldErrorForReason
+
 use std::collections::HashMap;
 
 use k3_cel::{Bindings, ErrorKind, PER_CALL_LIMIT, Program, RUNTIME_COST_BUDGET, Value as Cel};

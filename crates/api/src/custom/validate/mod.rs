@@ -1,5 +1,8 @@
 //! Validates a value against its schema, with the messages and paths of upstream.
 
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/validation/validation.go ValidateCustomResource, ValidateCustomResourceUpdate
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/validation/ratcheting.go RatchetingSchemaValidator
+
 mod format;
 mod number;
 mod schema_error;

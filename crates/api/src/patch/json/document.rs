@@ -3,6 +3,8 @@
 //! Lists are kept in pieces, so that to insert or to remove an item moves a piece and not the rest of the list. A part is
 //! opened when an operation first passes through it; the rest stays as it is.
 
+// upstream: vendor/gopkg.in/evanphx/json-patch.v4/patch.go lazyNode, partialDoc, partialArray
+
 use std::{
     collections::{BTreeMap, btree_map},
     iter, mem, vec,

@@ -1,5 +1,7 @@
 //! JSON pointers (RFC 6901).
 
+// upstream: vendor/gopkg.in/evanphx/json-patch.v4/patch.go findObject, decodePatchKey
+
 use std::io;
 
 use serde_json::Value;

@@ -1,5 +1,7 @@
 //! Merges lists item by item.
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/strategicpatch/patch.go mergeSliceWithSpecialElements, mergeSliceWithoutSpecialElements, mergeSliceHandler
+
 use std::{
     collections::{HashMap, HashSet},
     mem,

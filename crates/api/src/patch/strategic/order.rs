@@ -1,5 +1,7 @@
 //! Carries out `$setElementOrder`.
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/strategicpatch/patch.go validatePatchWithSetOrderList
+
 use serde_json::Value;
 
 use super::{DIRECTIVE, Error, Object, SET_ELEMENT_ORDER, Work, items_of, list, without_directives};

@@ -1,5 +1,7 @@
 //! The tokens of a selector.
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/labels/selector.go Lexer, Lex, ScannedItem, Token
+
 /// What a word is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {

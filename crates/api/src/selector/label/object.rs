@@ -1,5 +1,8 @@
 //! Selectors written as objects: `matchLabels` and `matchExpressions`.
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/helpers.go LabelSelectorAsSelector
+// upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/validation/validation.go ValidateLabelSelector, ValidateLabelSelectorRequirement
+
 use std::collections::HashSet;
 
 use serde_json::Value;

@@ -1,5 +1,7 @@
 //! Reads the text of a selector.
 
+// upstream: staging/src/k8s.io/apimachinery/pkg/labels/selector.go Parser, Parse
+
 use std::collections::BTreeSet;
 
 use super::{
