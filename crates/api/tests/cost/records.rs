@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::{
     clock::{Growth, assert_grows_slowly, few, many},
     objects::{Entries, FieldLocation},
-    patches::ways,
+    patches::merge_locations,
 };
 
 /// Runs with what an apply to a kind needs.

@@ -195,7 +195,7 @@ fn reject_unsupported_fields(
         let detail = match reason {
             NoDefault::TopLevel(property) => format!("must not be set in top-level {property}"),
             NoDefault::Additional => {
-                "must not be set inner_position additionalProperties applying to object metadata".to_owned()
+                "must not be set inside additionalProperties applying to object metadata".to_owned()
             }
         };
         errors.push(Error::forbidden(&at.child("default"), detail));
@@ -225,7 +225,7 @@ fn reject_unsupported_fields(
     }
     let embedded = "x-kubernetes-embedded-resource";
     if position.in_metadata && schema.flag(embedded) {
-        let detail = "must not be used inner_position of resource meta";
+        let detail = "must not be used inside of resource meta";
         errors.push(Error::forbidden(&at.child(embedded), detail));
     }
 }
