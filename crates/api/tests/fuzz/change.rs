@@ -170,7 +170,7 @@ impl Edit {
             }
             Edit::Insert(at, token) => {
                 let at = field_path(at);
-                bytes.splice(at..at, word.bytes());
+                bytes.splice(at..at, token.bytes());
             }
             Edit::Remove(at, length) => {
                 let at = field_path(at);
