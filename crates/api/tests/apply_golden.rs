@@ -1,6 +1,6 @@
 //! Apply and the tracking of fields against recorded requests and answers.
 //!
-//! The recordings are not part of the project. They are looked for in the folder `K3_GOLDEN`, then in
+//! The recordings are not part of the project. They are looked for in the directory `K3_GOLDEN`, then in
 //! `../shared/golden` beside the workspace; where they are absent these tests say so and are left out.
 //!
 //! There is no server here: each step starts from the recorded answer of the step before, so that defaults
@@ -21,13 +21,16 @@ use serde_json::{Value, json};
 
 fn recordings() -> Option<PathBuf> {
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/golden");
-    let folder = std::env::var_os("K3_GOLDEN")
+    let directory = std::env::var_os("K3_GOLDEN")
         .map_or_else(beside, PathBuf::from)
         .join("cases");
-    if folder.is_dir() {
-        return Some(folder);
+    if directory.is_dir() {
+        return Some(directory);
     }
-    println!("left out: no recordings at {} (set K3_GOLDEN)", folder.display());
+    println!(
+        "left out: no recordings at {} (set K3_GOLDEN)",
+        directory.display()
+    );
     None
 }
 
@@ -139,7 +142,7 @@ impl Case {
         played
     }
 
-    /// Plays a step; `false` if nothing that follows can be told.
+    /// Plays a step; `false` if the following steps cannot be compared.
     fn step(&mut self, step: &Value) -> bool {
         let method = step["method"].as_str().unwrap_or_default();
         // The recorded client calls itself so, unless a step says otherwise.
@@ -342,11 +345,11 @@ fn with_times(answer: &Value) -> Value {
     object
 }
 
-fn play(folder: &Path, categories: &[&str], strictness: Strictness) -> (usize, Vec<String>) {
+fn play(directory: &Path, categories: &[&str], strictness: Strictness) -> (usize, Vec<String>) {
     let mut checked = 0;
     let mut wrong = Vec::new();
     for category in categories {
-        let files = std::fs::read_dir(folder.join(category)).expect("a category is a folder");
+        let files = std::fs::read_dir(directory.join(category)).expect("a category is a directory");
         let mut files: Vec<_> = files
             .map(|file| file.expect("a file can be listed").path())
             .collect();
@@ -367,9 +370,9 @@ fn play(folder: &Path, categories: &[&str], strictness: Strictness) -> (usize, V
 }
 
 #[test]
-fn every_recorded_apply_leaves_the_recorded_record() {
-    let Some(folder) = recordings() else { return };
-    let (checked, wrong) = play(&folder, &["apply"], Strictness::Exact);
+fn managed_fields_after_apply_match_the_recording() {
+    let Some(directory) = recordings() else { return };
+    let (checked, wrong) = play(&directory, &["apply"], Strictness::Exact);
     assert!(checked >= 59, "only {checked} steps could be checked");
     assert!(
         wrong.is_empty(),
@@ -380,8 +383,8 @@ fn every_recorded_apply_leaves_the_recorded_record() {
 }
 
 #[test]
-fn every_recorded_write_leaves_the_recorded_record() {
-    let Some(folder) = recordings() else { return };
+fn managed_fields_after_writes_match_the_recording() {
+    let Some(directory) = recordings() else { return };
     let categories = [
         "create-defaults",
         "update",
@@ -390,7 +393,7 @@ fn every_recorded_write_leaves_the_recorded_record() {
         "field-validation",
         "delete",
     ];
-    let (checked, mut wrong) = play(&folder, &categories, Strictness::WithoutAdmission);
+    let (checked, mut wrong) = play(&directory, &categories, Strictness::WithoutAdmission);
     // The request says `[]`, which is recorded; the answer, which is all we have here, says `null`.
     wrong.retain(|wrong| !wrong.starts_with("create-defaults/limitrange-minimal"));
     assert!(checked >= 140, "only {checked} steps could be checked");

@@ -67,11 +67,12 @@ pub use self::{
 };
 
 /// The strategy of the kind that a subresource takes, if it is a kind of its own, as with `scale`, `token` and `eviction`.
-pub fn rules_of_subresource(part: &Subresource) -> Option<&'static dyn RestStrategy> {
+pub fn strategy_of_subresource(part: &Subresource) -> Option<&'static dyn RestStrategy> {
     strategy(&part.group, &part.kind)
 }
 
 /// The strategy of a built-in kind, by group and name.
+// upstream: pkg/controlplane/instance.go StorageProviders; each group lists its resources there
 pub(crate) fn strategy(group: &str, kind: &str) -> Option<&'static dyn RestStrategy> {
     match group {
         "admissionregistration.k8s.io" => admissionregistration::strategy(kind),

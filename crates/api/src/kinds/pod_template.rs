@@ -205,10 +205,10 @@ pub(super) fn validate_selector_and_template(
         pod::validate_pod_template_spec(template, &template_validation_options(old), &field_path, errors);
         validate_restarted_always(template, "ReplicaSet", &field_path, errors);
     } else {
-        let shown = label_selector::error_value(spec.at("selector"));
+        let selector_value = label_selector::error_value(spec.at("selector"));
         errors.push(Error::invalid(
             &at.child("selector"),
-            shown,
+            selector_value,
             "invalid label selector",
         ));
     }

@@ -1,4 +1,4 @@
-//! Fields that a write of the status does not come to own in managedFields.
+//! Fields that a write of the status does not own in managedFields.
 
 use crate::apply::{FieldSet, managed::ResetFields};
 

@@ -82,7 +82,7 @@ fn timed<I>(input: I, run: impl Fn(I)) -> Duration {
 /// The time that this thread has computed.
 fn now() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
-    let seconds = u64::try_from(time.tv_sec).expect("time goes forward");
+    let seconds = u64::try_from(time.tv_sec).expect("time is positive");
     let nanoseconds = u64::try_from(time.tv_nsec).expect("nanoseconds are positive");
     Duration::from_secs(seconds) + Duration::from_nanos(nanoseconds)
 }

@@ -25,9 +25,9 @@ fn definition(items: &Value, more: &Value) -> Value {
         list[name] = value.clone();
     }
     json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "things.example.com"},
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "widgets.example.com"},
         "spec": {
-            "group": "example.com", "scope": "Cluster", "names": {"plural": "things", "kind": "Thing"},
+            "group": "example.com", "scope": "Cluster", "names": {"plural": "widgets", "kind": "Widget"},
             "versions": [{
                 "name": "v1", "served": true, "storage": true,
                 "schema": {"openAPIV3Schema": {"type": "object", "properties": {"items": list}}},
@@ -42,9 +42,9 @@ fn kind(definition: &Value) -> Kind {
     Kind {
         group: "example.com".to_owned().into(),
         version: "v1".to_owned().into(),
-        kind: "Thing".to_owned().into(),
-        plural: "things".to_owned().into(),
-        singular: "thing".to_owned().into(),
+        kind: "Widget".to_owned().into(),
+        plural: "widgets".to_owned().into(),
+        singular: "widget".to_owned().into(),
         short_names: Vec::new(),
         categories: Vec::new(),
         scope: Scope::Cluster,
@@ -58,7 +58,7 @@ fn kind(definition: &Value) -> Kind {
 
 fn object(items: &[Value]) -> Value {
     json!({
-        "apiVersion": "example.com/v1", "kind": "Thing",
+        "apiVersion": "example.com/v1", "kind": "Widget",
         "metadata": {"name": "a", "uid": "u", "resourceVersion": "1"}, "items": items,
     })
 }
@@ -109,7 +109,7 @@ fn properties(count: usize, schema: &Value) -> Value {
 }
 
 #[test]
-fn lists_told_apart_grow_as_they_do() {
+fn list_validation_grows_linearly() {
     let text = json!({"type": "string"});
     check(
         "set",
@@ -136,7 +136,7 @@ fn lists_told_apart_grow_as_they_do() {
 }
 
 #[test]
-fn objects_do_not_look_at_every_part_of_the_schema() {
+fn validation_reads_only_relevant_schema_parts() {
     let integer = json!({"type": "integer"});
     check(
         "many properties",
@@ -162,7 +162,7 @@ fn objects_do_not_look_at_every_part_of_the_schema() {
 
 /// The product of both is refused, and soon.
 #[test]
-fn what_costs_the_product_of_schema_and_object_is_refused() {
+fn rejects_schemas_with_quadratic_cost() {
     let user = User::default();
     let count = 20_000;
     let names: Vec<_> = (0..count).map(|number| json!(format!("f{number}"))).collect();
@@ -193,7 +193,7 @@ fn what_costs_the_product_of_schema_and_object_is_refused() {
 }
 
 #[test]
-fn large_defaults_do_not_fill_the_memory() {
+fn large_defaults_are_bounded_in_memory() {
     let default = "x".repeat(1 << 20);
     let items = json!({"type": "object", "properties": {"d": {"type": "string", "default": default}}});
     let kind = kind(&definition(&items, &json!({})));
@@ -258,7 +258,7 @@ fn definitions_grow_as_their_text_does() {
 }
 
 #[test]
-fn patterns_that_do_not_compile_are_refused_unless_they_are_stored() {
+fn rejects_new_patterns_that_do_not_compile() {
     let crd = builtin()
         .kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
         .unwrap();
@@ -276,7 +276,7 @@ fn patterns_that_do_not_compile_are_refused_unless_they_are_stored() {
         object["metadata"]["resourceVersion"] = json!("1");
         object
     };
-    let field_path = "spec.validation.openAPIV3Schema.properties[items].items.pattern";
+    let location = "spec.validation.openAPIV3Schema.properties[items].items.pattern";
     for (pattern, why) in [
         ("a(", "missing closing ): `a(`"),
         ("(a{100}){100}", "invalid repeat count: `{100}`"),
@@ -284,7 +284,7 @@ fn patterns_that_do_not_compile_are_refused_unless_they_are_stored() {
     ] {
         let refused = strategy::create(&mut with(pattern), &at).unwrap_err();
         let cause = &refused.details.as_ref().unwrap().causes[0];
-        assert_eq!(cause.field, field_path);
+        assert_eq!(cause.field, location);
         let detail = format!("must be a valid regular expression, but isn't: error parsing regexp: {why}");
         assert!(cause.message.contains(&detail), "{}", cause.message);
         // What is stored stays.

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::{
     clock::{Growth, few, many},
-    objects::{Entries, Place, places},
+    objects::{Entries, FieldLocation, field_locations},
 };
 
 /// What an answer may take.
@@ -26,22 +26,22 @@ fn validation_grows_as_lists_of_pods_do() {
 
 #[test]
 fn validation_grows_as_lists_do() {
-    distinct(|field_path| !is_of_pods(field_path));
+    distinct(|location| !is_of_pods(location));
 }
 
 /// Pods have as many lists as all others together.
-fn is_of_pods(field_path: &Place) -> bool {
+fn is_of_pods(location: &FieldLocation) -> bool {
     matches!(
-        field_path.kind.kind.as_str(),
+        location.kind.kind.as_str(),
         "Pod" | "PodTemplate" | "ReplicationController"
     )
 }
 
-fn distinct(chosen: impl Fn(&Place) -> bool) {
+fn distinct(chosen: impl Fn(&FieldLocation) -> bool) {
     let growth = Growth::default();
-    for field_path in places().into_iter().filter(chosen) {
-        check(&growth, &field_path.name(), &field_path, |count| {
-            field_path.object(count, Entries::Distinct)
+    for location in field_locations().into_iter().filter(chosen) {
+        check(&growth, &location.name(), &location, |count| {
+            location.object(count, Entries::Distinct)
         });
     }
     growth.finish();
@@ -50,13 +50,13 @@ fn distinct(chosen: impl Fn(&Place) -> bool) {
 #[test]
 fn validation_of_equal_and_empty_entries_grows_as_lists_do() {
     let growth = Growth::default();
-    let structs = |field_path: &Place| matches!(&field_path.field.ty, Type::List(items) if matches!(**items, Type::Struct(_)));
-    for field_path in places().into_iter().filter(structs) {
+    let structs = |location: &FieldLocation| matches!(&location.field.ty, Type::List(items) if matches!(**items, Type::Struct(_)));
+    for location in field_locations().into_iter().filter(structs) {
         check(
             &growth,
-            &format!("{} equal", field_path.name()),
-            &field_path,
-            |count| field_path.object(count, Entries::EqualOrEmpty),
+            &format!("{} equal", location.name()),
+            &location,
+            |count| location.object(count, Entries::EqualOrEmpty),
         );
     }
     growth.finish();
@@ -66,20 +66,20 @@ fn validation_of_equal_and_empty_entries_grows_as_lists_do() {
 fn validation_grows_as_neighbouring_lists_do() {
     let growth = Growth::default();
     let mut seen = HashSet::new();
-    for field_path in places() {
-        if seen.insert((field_path.of.package, field_path.of.version, field_path.of.name)) {
-            let name = format!("{} crowded", field_path.name());
+    for location in field_locations() {
+        if seen.insert((location.of.package, location.of.version, location.of.name)) {
+            let name = format!("{} crowded", location.name());
             // There are up to twenty such lists.
-            check(&growth, &name, &field_path, |count| field_path.crowded(count / 4));
+            check(&growth, &name, &location, |count| location.crowded(count / 4));
         }
     }
     growth.finish();
 }
 
-fn check(growth: &Growth, name: &str, field_path: &Place, object: impl Fn(usize) -> Value) {
+fn check(growth: &Growth, name: &str, location: &FieldLocation, object: impl Fn(usize) -> Value) {
     let user = User::default();
     let at = StrategyContext {
-        kind: field_path.kind,
+        kind: location.kind,
         now: Time::from_unix(1_700_000_000, 0),
         user: &user,
     };
@@ -92,17 +92,17 @@ fn check(growth: &Growth, name: &str, field_path: &Place, object: impl Fn(usize)
             short.clone()
         }
     };
-    if !field_path.is_stored() {
+    if !location.is_stored() {
         growth.check(&format!("review {name}"), pick, |object| {
             bounded(name, strategy::review(&object, &at));
         });
         return;
     }
     growth.check(&format!("create {name}"), pick, |mut object| {
-        strategy::for_kind(field_path.kind).set_defaults(&mut object);
+        strategy::for_kind(location.kind).set_defaults(&mut object);
         bounded(name, strategy::create(&mut object, &at));
     });
-    let part = if field_path.is_status() && field_path.kind.subresource("status").is_some() {
+    let part = if location.is_status() && location.kind.subresource("status").is_some() {
         Part::Status
     } else {
         Part::Object
@@ -116,7 +116,7 @@ fn check(growth: &Growth, name: &str, field_path: &Place, object: impl Fn(usize)
         bounded(name, strategy::update(&mut object, &old, part, &at));
     });
     growth.check(&format!("table of {name}"), pick, |object| {
-        strategy::for_kind(field_path.kind).row(&object, at.now);
+        strategy::for_kind(location.kind).row(&object, at.now);
     });
 }
 

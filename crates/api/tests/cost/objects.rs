@@ -1,4 +1,4 @@
-//! Objects with many entries at one place.
+//! Objects with many entries in one field.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use super::clock::{few, many};
 
 /// A list or a map of a kind.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct FieldLocation {
     pub(crate) kind: &'static Kind,
     /// The struct that has the field.
     pub(crate) of: &'static Struct,
@@ -42,9 +42,9 @@ pub(crate) enum Entries {
 }
 
 /// The lists and maps of all kinds, those of a struct once.
-pub(crate) fn places() -> Vec<Place> {
+pub(crate) fn field_locations() -> Vec<FieldLocation> {
     let mut seen = HashSet::new();
-    let mut places = Vec::new();
+    let mut field_locations = Vec::new();
     for kind in builtin().all() {
         if let Some(of) = kind.ty.table() {
             walk(
@@ -52,21 +52,21 @@ pub(crate) fn places() -> Vec<Place> {
                 of.get(),
                 &mut Vec::new(),
                 &mut Vec::new(),
-                &mut |field_path: Place| {
+                &mut |location: FieldLocation| {
                     if seen.insert((
-                        field_path.of.package,
-                        field_path.of.version,
-                        field_path.of.name,
-                        field_path.field.name,
+                        location.of.package,
+                        location.of.version,
+                        location.of.name,
+                        location.field.name,
                     )) {
-                        places.push(field_path);
+                        field_locations.push(location);
                     }
                 },
             );
         }
     }
-    assert!(places.len() > 300, "{}", places.len());
-    places
+    assert!(field_locations.len() > 300, "{}", field_locations.len());
+    field_locations
 }
 
 fn walk(
@@ -74,7 +74,7 @@ fn walk(
     of: &'static Struct,
     path: &mut Vec<Step>,
     above: &mut Vec<&'static str>,
-    see: &mut impl FnMut(Place),
+    see: &mut impl FnMut(FieldLocation),
 ) {
     // Schemas have schemas in them.
     if above.contains(&of.name) {
@@ -85,7 +85,7 @@ fn walk(
         let mut steps = vec![Step::Field(field.name)];
         let mut ty = &field.ty;
         if matches!(ty, Type::List(_) | Type::Map(..) | Type::Strings(_)) {
-            see(Place {
+            see(FieldLocation {
                 kind,
                 of,
                 field,
@@ -115,7 +115,7 @@ fn walk(
     above.pop();
 }
 
-impl Place {
+impl FieldLocation {
     /// What it is called in messages.
     pub(crate) fn name(&self) -> String {
         format!("{} {}.{}", self.kind.kind, self.of.name, self.field.name)
@@ -145,7 +145,7 @@ impl Place {
         pointer
     }
 
-    /// An object with so many entries at this place.
+    /// An object with so many entries in this field.
     pub(crate) fn object(&self, count: usize, entries: Entries) -> Value {
         self.wrap(json!({ self.field.name: filled(&self.field.ty, count, entries) }))
     }

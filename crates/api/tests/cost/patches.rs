@@ -12,28 +12,28 @@ use serde_json::{Value, json};
 
 use super::{
     clock::{Growth, assert_grows_slowly},
-    objects::{Entries, Place, places},
+    objects::{Entries, FieldLocation, field_locations},
 };
 
-/// A place for each way in which lists and maps are decoded and merged.
-pub(crate) fn ways() -> Vec<Place> {
+/// One field per way of decoding and merging lists and maps.
+pub(crate) fn merge_locations() -> Vec<FieldLocation> {
     let mut seen = HashSet::new();
-    let mut places = places();
-    places.retain(|field_path| {
-        let items = match &field_path.field.ty {
+    let mut field_locations = field_locations();
+    field_locations.retain(|location| {
+        let items = match &location.field.ty {
             Type::List(items) => format!("list of {}", sort(items)),
             Type::Map(values, _) => format!("map of {}", sort(values)),
             _ => "strings".to_owned(),
         };
-        let listing = match &field_path.field.listing {
+        let listing = match &location.field.listing {
             Listing::Atomic => 0,
             Listing::Set => 1,
             Listing::Keys(keys) => 1 + keys.len(),
         };
-        let merging = (listing, field_path.field.patch.merge, field_path.field.atomic);
-        field_path.is_stored() && seen.insert((items, merging))
+        let merging = (listing, location.field.patch.merge, location.field.atomic);
+        location.is_stored() && seen.insert((items, merging))
     });
-    places
+    field_locations
 }
 
 fn sort(ty: &Type) -> &'static str {
@@ -48,20 +48,16 @@ fn sort(ty: &Type) -> &'static str {
 #[test]
 fn decoding_grows_as_bodies_do() {
     let growth = Growth::default();
-    for field_path in ways() {
-        let ty = field_path
-            .kind
-            .ty
-            .table()
-            .expect("built-in kinds are in the table");
-        let object = field_path.sizes(Entries::Distinct);
+    for location in merge_locations() {
+        let ty = location.kind.ty.table().expect("built-in kinds are in the table");
+        let object = location.sizes(Entries::Distinct);
         growth.check(
-            &format!("JSON {}", field_path.name()),
+            &format!("JSON {}", location.name()),
             |count| object(count).to_string(),
             |body| drop(decode::json(body.as_bytes(), ty).unwrap()),
         );
         growth.check(
-            &format!("protobuf {}", field_path.name()),
+            &format!("protobuf {}", location.name()),
             |count| protobuf::encode(&object(count), ty).unwrap(),
             |body| drop(protobuf::decode(&body, ty).unwrap()),
         );
@@ -89,7 +85,7 @@ fn yaml_grows_as_bodies_do() {
 fn repeated_fields_cost_no_more_than_their_text() {
     let ty = schema().kind("", "v1", "ConfigMap").unwrap();
     assert_grows_slowly(
-        "metadata again and again",
+        "metadata repeated",
         |count| {
             let labels: Vec<_> = (0..count).map(|number| format!("\"k{number}\":\"v\"")).collect();
             let again = ",\"metadata\":{}".repeat(count);
@@ -102,14 +98,14 @@ fn repeated_fields_cost_no_more_than_their_text() {
 #[test]
 fn merging_grows_as_patches_do() {
     let growth = Growth::default();
-    for field_path in ways() {
-        let live = field_path.sizes(Entries::Distinct);
+    for location in merge_locations() {
+        let live = location.sizes(Entries::Distinct);
         for entries in [Entries::Distinct, Entries::Equal] {
-            let patch = field_path.sizes(entries);
+            let patch = location.sizes(entries);
             let prepare = |count| (live(count), patch(count));
-            let name = format!("{} {entries:?}", field_path.name());
+            let name = format!("{} {entries:?}", location.name());
             growth.check(&format!("strategic {name}"), prepare, |(object, patch)| {
-                drop(strategic::apply(object, patch, &field_path.kind.ty));
+                drop(strategic::apply(object, patch, &location.kind.ty));
             });
             growth.check(&format!("merge {name}"), prepare, |(object, patch)| {
                 drop(merge::apply(object, patch));

@@ -12,22 +12,22 @@ use serde_json::{Value, json};
 
 use super::{
     clock::{Growth, assert_grows_slowly, few, many},
-    objects::{Entries, Place},
-    patches::ways,
+    objects::{Entries, FieldLocation},
+    patches::merge_locations,
 };
 
 /// Runs with what an apply to a kind needs.
-fn with_subject<T>(field_path: &Place, run: impl FnOnce(&FieldManager<'_>) -> T) -> T {
-    let api_version = field_path.kind.api_version();
-    let mut blank = Value::Object(field_path.kind.ty.zero());
+fn with_subject<T>(location: &FieldLocation, run: impl FnOnce(&FieldManager<'_>) -> T) -> T {
+    let api_version = location.kind.api_version();
+    let mut blank = Value::Object(location.kind.ty.zero());
     blank["apiVersion"] = json!(api_version);
-    blank["kind"] = json!(field_path.kind.kind.as_str());
+    blank["kind"] = json!(location.kind.kind.as_str());
     let reset = ResetFields::Fields(FieldSet::of_fields(&[&["status"]]));
     run(&FieldManager {
         api_version: &api_version,
-        kind: &field_path.kind.kind,
+        kind: &location.kind.kind,
         subresource: "",
-        typed: &field_path.kind.ty,
+        typed: &location.kind.ty,
         blank: &blank,
         reset: &reset,
         versions: &SingleVersion,
@@ -48,16 +48,16 @@ fn without_record(mut object: Value) -> Value {
 #[test]
 fn applying_grows_as_lists_do() {
     let growth = Growth::default();
-    for field_path in ways() {
-        with_subject(&field_path, |subject| {
+    for location in merge_locations() {
+        with_subject(&location, |subject| {
             let tracked = |object: Value| {
                 let mut object = without_record(object);
                 subject.track(None, &mut object, "creator", now());
                 object
             };
-            let first = tracked(field_path.object(1, Entries::Distinct));
-            let long = tracked(field_path.object(many(), Entries::Distinct));
-            let short = tracked(field_path.object(few(), Entries::Distinct));
+            let first = tracked(location.object(1, Entries::Distinct));
+            let long = tracked(location.object(many(), Entries::Distinct));
+            let short = tracked(location.object(few(), Entries::Distinct));
             let live = |count| {
                 if count == many() {
                     long.clone()
@@ -66,8 +66,8 @@ fn applying_grows_as_lists_do() {
                 }
             };
             for entries in [Entries::Distinct, Entries::Equal] {
-                let name = format!("{} {entries:?}", field_path.name());
-                let configuration = field_path.sizes(entries);
+                let name = format!("{} {entries:?}", location.name());
+                let configuration = location.sizes(entries);
                 growth.check(
                     &format!("track {name}"),
                     |count| (first.clone(), without_record(configuration(count))),
@@ -78,7 +78,7 @@ fn applying_grows_as_lists_do() {
                         &format!("apply {name}"),
                         |count| {
                             let configuration = without_record(configuration(count));
-                            (live(count), reversed(configuration, &field_path.pointer()))
+                            (live(count), reversed(configuration, &location.pointer()))
                         },
                         |(live, configuration)| {
                             if let Err(error) =
@@ -95,7 +95,7 @@ fn applying_grows_as_lists_do() {
     growth.finish();
 }
 
-/// The object with the entries at a place in the other order, and with other values in maps.
+/// The object with the entries of a field in the other order, and with other values in maps.
 fn reversed(mut object: Value, pointer: &str) -> Value {
     match object.pointer_mut(pointer) {
         Some(Value::Array(items)) => items.reverse(),
@@ -109,17 +109,17 @@ fn reversed(mut object: Value, pointer: &str) -> Value {
     object
 }
 
-fn config_map() -> Place {
-    let places = ways();
-    let field_path = places
+fn config_map() -> FieldLocation {
+    let field_locations = merge_locations();
+    let location = field_locations
         .into_iter()
-        .find(|field_path| field_path.kind.kind.as_str() == "ConfigMap");
-    field_path.expect("a map of texts is one of the ways")
+        .find(|location| location.kind.kind.as_str() == "ConfigMap");
+    location.expect("a map of texts is one of the ways")
 }
 
 #[test]
 fn records_of_many_managers_grow_as_their_text_does() {
-    let field_path = config_map();
+    let location = config_map();
     assert_eq!(
         builtin()
             .all()
@@ -128,7 +128,7 @@ fn records_of_many_managers_grow_as_their_text_does() {
             .count(),
         1
     );
-    with_subject(&field_path, |subject| {
+    with_subject(&location, |subject| {
         for operation in ["Apply", "Update"] {
             let object = |count: usize| {
                 let data: serde_json::Map<_, _> = (0..count)

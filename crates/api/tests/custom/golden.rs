@@ -24,13 +24,13 @@ const NOT_OF_RULES: [&str; 12] = [
 ];
 
 #[test]
-fn recorded_answers_are_given() {
-    let Some(folder) = std::env::var_os("K3_GOLDEN") else {
+fn responses_match_the_recording() {
+    let Some(directory) = std::env::var_os("K3_GOLDEN") else {
         println!("left out: no recordings (set K3_GOLDEN)");
         return;
     };
-    let folder = Path::new(&folder).join("cases/crd");
-    let mut names: Vec<_> = std::fs::read_dir(&folder)
+    let directory = Path::new(&directory).join("cases/crd");
+    let mut names: Vec<_> = std::fs::read_dir(&directory)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
@@ -41,7 +41,7 @@ fn recorded_answers_are_given() {
         if NOT_OF_RULES.iter().any(|prefix| name.starts_with(prefix)) {
             continue;
         }
-        let text = std::fs::read_to_string(folder.join(&name)).unwrap();
+        let text = std::fs::read_to_string(directory.join(&name)).unwrap();
         let case = tree(&text.replace("${id}", "t").replace("${ns}", "ns"));
         played += 1;
         wrong.extend(play(&case).into_iter().map(|what| format!("{name}: {what}")));

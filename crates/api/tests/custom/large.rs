@@ -34,7 +34,7 @@ fn definitions_as_large_as_those_of_operators_install() {
 }
 
 #[test]
-fn their_schemas_are_published_in_both_forms() {
+fn publishes_schemas_in_both_openapi_versions() {
     for crd in all() {
         let server = installed(&crd);
         for version in ["v1beta1", "v1"] {
@@ -73,7 +73,7 @@ fn create(crd: &Value, spec: Value) -> Result<Value, String> {
 }
 
 #[test]
-fn objects_get_their_defaults_and_are_judged() {
+fn defaults_and_validates_objects() {
     let certificate = certificate();
     let good = create(
         &certificate,
@@ -125,7 +125,7 @@ fn objects_get_their_defaults_and_are_judged() {
 }
 
 #[test]
-fn a_template_inside_is_judged_like_the_rest() {
+fn validates_embedded_templates() {
     let template = json!({"spec": {"containers": [{"name": "a", "ports": [{"containerPort": 80}], "env": [{"name": "E"}, {"name": "E"}]}],
         "unknown": 1}});
     let messages = create(
@@ -141,7 +141,7 @@ fn a_template_inside_is_judged_like_the_rest() {
 
 /// Two rules of the newer version: one that holds for objects, one that holds for changes.
 #[test]
-fn rules_are_asked_of_objects_and_of_changes() {
+fn evaluates_rules_on_create_and_update() {
     let crd = certificate();
     let messages = create(&crd, json!({"secretName": "s", "issuerRef": {"name": "i"}})).unwrap_err();
     assert!(

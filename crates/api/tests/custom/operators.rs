@@ -9,24 +9,24 @@
 
 use serde_json::{Map, Value, json};
 
-/// Words as long as those of real definitions.
-const WORDS: &str = "More is said about this field in the documentation of the operator: how it is merged with what other \
+/// A description as long as those of real definitions.
+const DESCRIPTION: &str = "More is said about this field in the documentation of the operator: how it is merged with what other \
     objects ask for, what happens when it is left out, and which versions of the operator know it.";
 
 fn text() -> Value {
-    json!({"type": "string", "description": WORDS})
+    json!({"type": "string", "description": DESCRIPTION})
 }
 
 fn whole() -> Value {
-    json!({"type": "integer", "format": "int32", "description": WORDS})
+    json!({"type": "integer", "format": "int32", "description": DESCRIPTION})
 }
 
 fn flag() -> Value {
-    json!({"type": "boolean", "description": WORDS})
+    json!({"type": "boolean", "description": DESCRIPTION})
 }
 
 fn object(fields: Value) -> Value {
-    json!({"type": "object", "description": WORDS, "properties": fields})
+    json!({"type": "object", "description": DESCRIPTION, "properties": fields})
 }
 
 fn demanding(fields: Value, required: &[&str]) -> Value {
@@ -36,16 +36,16 @@ fn demanding(fields: Value, required: &[&str]) -> Value {
 }
 
 fn list(items: Value) -> Value {
-    json!({"type": "array", "description": WORDS, "items": items, "maxItems": 64})
+    json!({"type": "array", "description": DESCRIPTION, "items": items, "maxItems": 64})
 }
 
 fn keyed(items: Value, key: &str) -> Value {
-    json!({"type": "array", "description": WORDS, "items": items, "maxItems": 64, "x-kubernetes-list-type": "map",
+    json!({"type": "array", "description": DESCRIPTION, "items": items, "maxItems": 64, "x-kubernetes-list-type": "map",
         "x-kubernetes-list-map-keys": [key]})
 }
 
 fn labels() -> Value {
-    json!({"type": "object", "description": WORDS, "additionalProperties": {"type": "string"}})
+    json!({"type": "object", "description": DESCRIPTION, "additionalProperties": {"type": "string"}})
 }
 
 fn quantity() -> Value {
@@ -73,13 +73,13 @@ fn secret_key() -> Value {
 fn condition() -> Value {
     demanding(
         json!({
-            "type": {"type": "string", "maxLength": 316, "description": WORDS,
+            "type": {"type": "string", "maxLength": 316, "description": DESCRIPTION,
                 "pattern": r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"},
-            "status": {"type": "string", "enum": ["True", "False", "Unknown"], "description": WORDS},
-            "reason": {"type": "string", "minLength": 1, "maxLength": 1024, "description": WORDS},
-            "message": {"type": "string", "maxLength": 32768, "description": WORDS},
-            "lastTransitionTime": {"type": "string", "format": "date-time", "description": WORDS},
-            "observedGeneration": {"type": "integer", "format": "int64", "minimum": 0, "description": WORDS},
+            "status": {"type": "string", "enum": ["True", "False", "Unknown"], "description": DESCRIPTION},
+            "reason": {"type": "string", "minLength": 1, "maxLength": 1024, "description": DESCRIPTION},
+            "message": {"type": "string", "maxLength": 32768, "description": DESCRIPTION},
+            "lastTransitionTime": {"type": "string", "format": "date-time", "description": DESCRIPTION},
+            "observedGeneration": {"type": "integer", "format": "int64", "minimum": 0, "description": DESCRIPTION},
         }),
         &["type", "status", "lastTransitionTime", "reason", "message"],
     )
@@ -109,7 +109,7 @@ fn environment() -> Value {
 }
 
 fn resources() -> Value {
-    let amounts = json!({"type": "object", "description": WORDS, "additionalProperties": quantity()});
+    let amounts = json!({"type": "object", "description": DESCRIPTION, "additionalProperties": quantity()});
     object(json!({"limits": amounts, "requests": amounts,
         "claims": keyed(demanding(json!({"name": text(), "request": text()}), &["name"]), "name")}))
 }
@@ -210,7 +210,7 @@ fn definition(group: &str, plural: &str, kind: &str, spec: &Value, rules: &Value
     let version = |name: &str, storage: bool, spec: Value| {
         let mut version = json!({
             "name": name, "served": true, "storage": storage,
-            "schema": {"openAPIV3Schema": {"type": "object", "description": WORDS, "required": ["spec"],
+            "schema": {"openAPIV3Schema": {"type": "object", "description": DESCRIPTION, "required": ["spec"],
                 "properties": {"apiVersion": text(), "kind": text(), "metadata": {"type": "object"}, "spec": spec, "status": status}}},
             "subresources": {"status": {}},
             "additionalPrinterColumns": [
@@ -323,7 +323,7 @@ pub(crate) fn prometheus() -> Value {
 /// In the manner of the routes of a gateway.
 pub(crate) fn route() -> Value {
     let name = json!({"type": "string", "minLength": 1, "maxLength": 253,
-        "pattern": r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$", "description": WORDS});
+        "pattern": r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$", "description": DESCRIPTION});
     let header = demanding(
         json!({"name": {"type": "string", "minLength": 1, "maxLength": 256, "pattern": "^[A-Za-z0-9!#$%&'*+\\-.^_\\x60|~]+$"},
             "value": {"type": "string", "minLength": 1, "maxLength": 4096}}),

@@ -22,7 +22,7 @@ pub(crate) struct Server {
     objects: HashMap<String, Value>,
 }
 
-/// An answer, and the warnings that come with it.
+/// An answer, and its warnings.
 pub(crate) type Answer = Result<(Value, Vec<String>), Status>;
 
 fn now() -> Time {

@@ -1,7 +1,7 @@
 //! Recorded requests and answers of a server: answers are in normal form and survive their way through
 //! protobuf; requests are refused, warned of and taken as they were.
 
-use super::folder;
+use super::directory;
 use k3_api::decode::{DecodeError, Decoded, json, normalize, yaml};
 use k3_api::protobuf;
 use k3_api::schema::{StructRef, schema};
@@ -14,9 +14,9 @@ struct Step {
     step: Value,
 }
 
-/// The steps of all recorded cases; `None`, with a line that says so, where there are none.
+/// The steps of all recorded cases; `None`, with a printed line, where there are none.
 fn steps() -> Option<Vec<Step>> {
-    let cases = folder("K3_GOLDEN", "golden").join("cases");
+    let cases = directory("K3_GOLDEN", "golden").join("cases");
     if !cases.is_dir() {
         println!(
             "left out: no recorded answers at {} (set K3_GOLDEN)",
@@ -29,8 +29,8 @@ fn steps() -> Option<Vec<Step>> {
     Some(found)
 }
 
-fn gather(folder: &Path, found: &mut Vec<Step>) {
-    for entry in std::fs::read_dir(folder).expect("a folder of cases can be listed") {
+fn gather(directory: &Path, found: &mut Vec<Step>) {
+    for entry in std::fs::read_dir(directory).expect("a directory of cases can be listed") {
         let path = entry.expect("its entries can be read").path();
         if path.is_dir() {
             gather(&path, found);
@@ -78,7 +78,7 @@ fn type_of(body: &Value) -> Option<StructRef> {
 }
 
 #[test]
-fn recorded_answers_are_in_normal_form() {
+fn recorded_responses_are_in_normal_form() {
     let Some(answers) = answers() else { return };
     let mut checked = 0;
     for (from, body, ty) in answers {
@@ -108,7 +108,7 @@ fn recorded_answers_survive_protobuf() {
     assert!(checked > 1000, "only {checked} answers");
 }
 
-/// Takes away what messages cannot tell: empty lists, and the kinds of objects within objects.
+/// Removes what protobuf messages cannot express: empty lists, and the kinds of objects within objects.
 fn forget(body: &mut Value) {
     if body["items"].as_array().is_some_and(Vec::is_empty) {
         body["items"] = Value::Null;
@@ -123,7 +123,7 @@ fn forget(body: &mut Value) {
 }
 
 #[test]
-fn recorded_requests_are_decoded_as_they_were() {
+fn decodes_recorded_requests() {
     let Some(steps) = steps() else { return };
     let mut taken = 0;
     let mut refused = 0;
@@ -146,7 +146,7 @@ fn recorded_requests_are_decoded_as_they_were() {
         let messages = messages
             .map(|(_, messages)| messages)
             .filter(|messages| !messages.starts_with("converting ("));
-        // Fields are told in the order of the text, which the recording does not keep.
+        // Fields are reported in the order of the text, which the recording does not keep.
         assert_eq!(complaint.as_deref().map(parts), messages.map(parts), "{case}");
         let Ok(decoded) = decoded else {
             refused += 1;

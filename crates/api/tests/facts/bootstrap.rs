@@ -29,7 +29,7 @@ fn all() -> impl Iterator<Item = Value> {
 }
 
 #[test]
-fn a_cluster_is_born_with_the_objects_of_the_facts() {
+fn bootstrap_objects_match_the_facts() {
     let Some(theirs) = facts("bootstrap-objects.json") else {
         return;
     };
@@ -77,7 +77,7 @@ fn compare(object: &Value, fact: &Value) {
 }
 
 #[test]
-fn what_a_cluster_is_born_with_is_in_normal_form() {
+fn bootstrap_objects_are_in_normal_form() {
     for object in all() {
         let (group, version) = object["apiVersion"]
             .as_str()

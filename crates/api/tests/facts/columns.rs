@@ -9,7 +9,7 @@ use k3_api::{
 use serde_json::{Value, json};
 
 #[test]
-fn the_columns_are_those_of_the_facts() {
+fn columns_match_the_facts() {
     let Some(tables) = facts("table-columns.json") else {
         return;
     };
@@ -22,7 +22,7 @@ fn the_columns_are_those_of_the_facts() {
 
 /// A kind with two versions has one table; it may speak of fields of either.
 #[test]
-fn a_column_speaks_of_a_field_that_is_there() {
+fn columns_refer_to_existing_fields() {
     for kind in kinds() {
         let versions = || kinds().filter(|other| (&other.group, &other.kind) == (&kind.group, &kind.kind));
         for column in strategy::for_kind(kind).columns() {

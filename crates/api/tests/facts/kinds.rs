@@ -5,7 +5,7 @@ use k3_api::kinds::{Kind, Scope, builtin};
 use serde_json::Value;
 
 #[test]
-fn the_kinds_are_those_of_discovery_in_its_order() {
+fn kinds_are_in_discovery_order() {
     let Some(resources) = facts("discovery.json") else {
         return;
     };

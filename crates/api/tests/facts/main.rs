@@ -1,6 +1,6 @@
 //! The tables of this crate against recorded facts of the API they describe.
 //!
-//! The facts are not part of the project. They are looked for in the folders `K3_FACTS` and `K3_GOLDEN`, then
+//! The facts are not part of the project. They are looked for in the directories `K3_FACTS` and `K3_GOLDEN`, then
 //! in `../shared/k8s` and `../shared/golden` beside the workspace; where they are absent these tests say so
 //! and are left out.
 
@@ -15,7 +15,7 @@ use serde_json::Value;
 use std::path::PathBuf;
 
 /// Where facts are, if they are there at all.
-fn folder(variable: &str, beside: &str) -> PathBuf {
+fn directory(variable: &str, beside: &str) -> PathBuf {
     let shared = || {
         PathBuf::from(env!("CARGO_MANIFEST_DIR"))
             .join("../../../shared")
@@ -24,9 +24,9 @@ fn folder(variable: &str, beside: &str) -> PathBuf {
     std::env::var_os(variable).map_or_else(shared, PathBuf::from)
 }
 
-/// A file of facts; `None`, with a line that says so, where there are none.
+/// A file of facts; `None`, with a printed line, where there are none.
 fn facts(name: &str) -> Option<Value> {
-    let file = folder("K3_FACTS", "k8s").join(name);
+    let file = directory("K3_FACTS", "k8s").join(name);
     if let Ok(text) = std::fs::read(&file) {
         return Some(serde_json::from_slice(&text).expect("facts are JSON"));
     }

@@ -1,6 +1,6 @@
 //! Rules and trees of any form.
 
-use super::folder;
+use super::directory;
 use k3_api::{
     kinds::{Kind, builtin},
     strategy::{self, Part, StrategyContext, User},
@@ -9,7 +9,7 @@ use k3_api::{
 use serde_json::{Value, json};
 
 #[test]
-fn no_part_of_an_object_makes_a_rule_panic_whatever_stands_there() {
+fn validation_never_panics_on_any_value() {
     each_created(disturb);
 }
 
@@ -36,7 +36,7 @@ fn rules_keep_objects_in_normal_form() {
 
 /// Calls with each object that a recorded case creates.
 fn each_created(mut call: impl FnMut(&Kind, &Value)) {
-    let cases = folder("K3_GOLDEN", "golden").join("cases/create-defaults");
+    let cases = directory("K3_GOLDEN", "golden").join("cases/create-defaults");
     let Ok(files) = std::fs::read_dir(&cases) else {
         println!("left out: no cases at {} (set K3_GOLDEN)", cases.display());
         return;
@@ -61,36 +61,36 @@ fn disturb(kind: &Kind, body: &Value) {
         return;
     };
     let object = decoded.value;
-    let mut places = Vec::new();
-    collect(&object, String::new(), &mut places);
-    for field_path in &places {
+    let mut paths = Vec::new();
+    collect(&object, String::new(), &mut paths);
+    for field_path in &paths {
         for value in [json!(-7), json!("\u{e9}:"), json!([[]])] {
             let mut changed = object.clone();
             let part = changed
                 .pointer_mut(field_path)
-                .expect("the place is one of the object");
+                .expect("the path is one of the object");
             *part = value;
             ask(kind, changed, &object);
         }
     }
 }
 
-fn collect(value: &Value, field_path: String, places: &mut Vec<String>) {
+fn collect(value: &Value, field_path: String, paths: &mut Vec<String>) {
     match value {
         Value::Object(fields) => {
             for (name, value) in fields {
                 let name = name.replace('~', "~0").replace('/', "~1");
-                collect(value, format!("{field_path}/{name}"), places);
+                collect(value, format!("{field_path}/{name}"), paths);
             }
         }
         Value::Array(items) => {
             for (index, value) in items.iter().enumerate() {
-                collect(value, format!("{field_path}/{index}"), places);
+                collect(value, format!("{field_path}/{index}"), paths);
             }
         }
         _ => {}
     }
-    places.push(field_path);
+    paths.push(field_path);
 }
 
 fn ask(kind: &Kind, mut object: Value, old: &Value) {

@@ -121,7 +121,7 @@ fn same_name(field: &Field, message: &str) -> bool {
 }
 
 #[test]
-fn every_message_has_the_numbers_and_types_of_the_facts() {
+fn protobuf_field_numbers_and_types_match_the_facts() {
     let Some(messages) = facts("protobuf.json") else {
         return;
     };
@@ -167,7 +167,7 @@ fn every_message_has_the_numbers_and_types_of_the_facts() {
 }
 
 #[test]
-fn every_type_a_kind_reaches_is_in_the_table() {
+fn every_reachable_type_is_in_the_table() {
     let (Some(messages), Some(resources)) = (facts("protobuf.json"), facts("discovery.json")) else {
         return;
     };
@@ -214,7 +214,7 @@ fn every_type_a_kind_reaches_is_in_the_table() {
 }
 
 #[test]
-fn every_list_and_map_merges_as_the_facts_say() {
+fn merge_strategies_match_the_facts() {
     let Some(topology) = facts("list-topology.json") else {
         return;
     };
@@ -258,7 +258,7 @@ fn every_list_and_map_merges_as_the_facts_say() {
 }
 
 #[test]
-fn required_fields_and_defaults_are_those_of_the_facts() {
+fn required_fields_and_defaults_match_the_facts() {
     let Some(facts) = facts("field-facts.json") else {
         return;
     };

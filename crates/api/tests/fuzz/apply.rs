@@ -16,9 +16,9 @@ use super::{
 };
 
 #[test]
-fn any_configuration_is_applied_or_refused_and_leaves_a_record_that_can_be_read() {
+fn any_apply_configuration_is_applied_or_rejected() {
     run(
-        &change::pairs(&samples::objects(), samples::WORDS),
+        &change::pairs(&samples::objects(), samples::TOKENS),
         |Pair(live, configuration)| {
             let Some(ty) = samples::of(live) else { return };
             let text = |name: &str| live[name].as_str().unwrap_or_default();

@@ -15,7 +15,7 @@ use super::run::Size;
 /// No input grows larger.
 const MOST_BYTES: usize = 1 << 16;
 
-/// Bytes that fail are told as a text.
+/// Failing bytes are printed as text.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Bytes(pub(crate) Vec<u8>);
 
@@ -34,11 +34,11 @@ enum Edit {
 }
 
 /// A sample, or any bytes, with changes.
-pub(crate) fn bytes(samples: Vec<Vec<u8>>, words: &'static [&'static str]) -> impl Strategy<Value = Bytes> {
+pub(crate) fn bytes(samples: Vec<Vec<u8>>, tokens: &'static [&'static str]) -> impl Strategy<Value = Bytes> {
     let begin = prop_oneof![8 => select(samples), 1 => vec(any::<u8>(), 0..64)];
     let edit = prop_oneof![
         4 => (any::<Index>(), any::<u8>()).prop_map(|(at, byte)| Edit::Set(at, byte)),
-        8 => (any::<Index>(), select(words)).prop_map(|(at, word)| Edit::Insert(at, word)),
+        8 => (any::<Index>(), select(tokens)).prop_map(|(at, token)| Edit::Insert(at, token)),
         4 => (any::<Index>(), 1..40_usize).prop_map(|(at, length)| Edit::Remove(at, length)),
         4 => (any::<Index>(), 1..200_usize, any::<Index>()).prop_map(|(from, length, to)| Edit::Copy(from, length, to)),
         1 => (any::<Index>(), 1..20_usize, 1..6000_usize)
@@ -54,9 +54,9 @@ pub(crate) fn bytes(samples: Vec<Vec<u8>>, words: &'static [&'static str]) -> im
 }
 
 /// Two samples with parts of them replaced, and now and then a list that is long.
-pub(crate) fn pairs(samples: &[Value], words: &'static [&'static str]) -> impl Strategy<Value = Pair> {
+pub(crate) fn pairs(samples: &[Value], tokens: &'static [&'static str]) -> impl Strategy<Value = Pair> {
     let changed = || {
-        let changes = vec((any::<Index>(), leaf(words), any::<Index>()), 0..6);
+        let changes = vec((any::<Index>(), leaf(tokens), any::<Index>()), 0..6);
         let growth = weighted(0.02, (any::<Index>(), 2..2000_usize));
         (select(samples.to_vec()), changes, growth)
     };
@@ -106,15 +106,15 @@ fn grow(tree: &mut Value, field_path: Index, times: usize) {
 }
 
 /// A value to put somewhere; `None` is for a part of the other tree.
-fn leaf(words: &'static [&'static str]) -> impl Strategy<Value = Option<Value>> {
+fn leaf(tokens: &'static [&'static str]) -> impl Strategy<Value = Option<Value>> {
     prop_oneof![
         3 => Just(None),
-        3 => select(words).prop_map(|word| Some(json!(word))),
+        3 => select(tokens).prop_map(|token| Some(json!(token))),
         1 => select(vec![
             json!(null), json!([]), json!({}), json!(""), json!(0), json!(-1), json!(1.5), json!(true), json!([null]),
             json!([[]]), json!(i64::MIN), json!(u64::MAX), json!({"": null}),
         ]).prop_map(Some),
-        1 => (select(words), select(words)).prop_map(|(key, value)| Some(json!({key: value}))),
+        1 => (select(tokens), select(tokens)).prop_map(|(key, value)| Some(json!({key: value}))),
     ]
 }
 
@@ -168,9 +168,9 @@ impl Edit {
                     *old = byte;
                 }
             }
-            Edit::Insert(at, word) => {
+            Edit::Insert(at, token) => {
                 let at = field_path(at);
-                bytes.splice(at..at, word.bytes());
+                bytes.splice(at..at, token.bytes());
             }
             Edit::Remove(at, length) => {
                 let at = field_path(at);
@@ -186,8 +186,8 @@ impl Edit {
             Edit::Repeat(at, length, times) => {
                 let at = field_path(at);
                 let part = bytes[at..bytes.len().min(at + length)].to_vec();
-                let room = MOST_BYTES / part.len().max(1);
-                bytes.splice(at..at, part.repeat(times.min(room)));
+                let max_times = MOST_BYTES / part.len().max(1);
+                bytes.splice(at..at, part.repeat(times.min(max_times)));
             }
         }
     }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{change, run::run, samples};
 
 #[test]
-fn any_body_is_decoded_or_refused_and_what_is_decoded_is_stable() {
+fn any_body_decodes_stably_or_is_rejected() {
     let objects = samples::objects();
     let bodies = objects.iter().flat_map(|object| {
         let text = serde_json::to_vec(object).expect("a tree can be written");

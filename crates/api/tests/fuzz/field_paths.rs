@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{change, run::run};
 
-const WORDS: &[&str] = &[
+const TOKENS: &[&str] = &[
     "\"f:a\":{",
     "\"k:{\\\"name\\\":\\\"a\\\"}\":{",
     "\"v:1\":{},",
@@ -33,7 +33,7 @@ const WORDS: &[&str] = &[
 ];
 
 #[test]
-fn any_record_is_read_or_refused_and_what_is_read_is_written_the_same() {
+fn any_managed_fields_round_trip_or_are_rejected() {
     let samples = [
         r#"{"f:spec":{".":{},"f:a":{},"f:l":{"k:{\"name\":\"a\",\"port\":80}":{".":{},"f:x":{}},"v:\"s\"":{},"i:3":{}}}}"#,
         r#"{"f:metadata":{"f:labels":{"f:a":{}}}}"#,
@@ -41,7 +41,7 @@ fn any_record_is_read_or_refused_and_what_is_read_is_written_the_same() {
         "i:5",
     ];
     let samples = samples.map(|text| text.as_bytes().to_vec()).to_vec();
-    run(&change::bytes(samples, WORDS), |bytes| {
+    run(&change::bytes(samples, TOKENS), |bytes| {
         let Ok(text) = str::from_utf8(&bytes.0) else {
             return;
         };

@@ -1,9 +1,8 @@
-//! Whatever comes in, nothing panics, overflows the stack, or takes more than time in proportion.
+//! No input panics, overflows the stack, or takes more than proportional time.
 //!
-//! Each test runs for as many seconds as `K3_FUZZ_SECONDS` says, a second if it says nothing. Inputs are small samples
-//! with random changes; one that fails is made as small as it can be, and told. The inputs are the same in every run unless
-//! `K3_FUZZ_SEED` says otherwise: with `now` they are new ones, with a number it repeats a run whose
-//! end could not be told, as when the stack overflows: each run prints the seed it began with.
+//! Each test runs for `K3_FUZZ_SECONDS` seconds (default 1). Inputs are small samples with random changes; a failing one is
+//! minimized and printed. The inputs are the same in every run unless `K3_FUZZ_SEED` is set: `now` gives new ones, a number
+//! repeats a run that could not be reported, as when the stack overflows. Each run prints its seed.
 
 mod apply;
 mod change;

@@ -10,7 +10,7 @@ use super::{
 };
 
 #[test]
-fn any_patch_is_made_or_refused() {
+fn any_patch_is_applied_or_rejected() {
     let mut trees = samples::objects();
     trees.extend([
         json!([{"op": "add", "path": "/spec/containers/-", "value": {"name": "c"}}, {"op": "test", "path": "/kind", "value": "Pod"}]),
@@ -20,7 +20,7 @@ fn any_patch_is_made_or_refused() {
         json!({"spec": {"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}], "containers": [{"name": "a", "$patch": "delete"}, {"name": "b", "image": "k"}]}}),
         json!({"spec": {"volumes": [{"name": "v", "$retainKeys": ["name", "secret"], "secret": {"secretName": "t"}}], "strategy": {"$patch": "replace"}}}),
     ]);
-    run(&change::pairs(&trees, samples::WORDS), |Pair(object, patch)| {
+    run(&change::pairs(&trees, samples::TOKENS), |Pair(object, patch)| {
         operations(object, patch);
         if let Ok(merged) = patch::merge::apply(object.clone(), patch.clone()) {
             let same = patch::merge::apply(merged.clone(), json!({})).expect("no change can be made");
@@ -35,7 +35,7 @@ fn any_patch_is_made_or_refused() {
 }
 
 #[test]
-fn any_bytes_are_a_patch_or_refused() {
+fn any_bytes_are_a_patch_or_rejected() {
     let bodies = vec![
         br#"[{"op":"add","path":"/a/-","value":1}]"#.to_vec(),
         br#"{"spec":{"containers":[{"name":"a","$patch":"delete"}]}}"#.to_vec(),

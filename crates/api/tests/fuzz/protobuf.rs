@@ -4,7 +4,7 @@ use k3_api::protobuf;
 
 use super::{change, run::run, samples};
 
-const WORDS: &[&str] = &[
+const TOKENS: &[&str] = &[
     "k8s\0",
     "\n\0",
     "\u{12}\0",
@@ -20,7 +20,7 @@ const WORDS: &[&str] = &[
 ];
 
 #[test]
-fn any_message_is_read_or_refused_and_what_is_read_can_be_written() {
+fn any_protobuf_message_round_trips_or_is_rejected() {
     let objects = samples::objects();
     let types: Vec<_> = objects.iter().filter_map(samples::of).collect();
     let messages: Vec<_> = objects
@@ -28,7 +28,7 @@ fn any_message_is_read_or_refused_and_what_is_read_can_be_written() {
         .zip(&types)
         .map(|(object, ty)| protobuf::encode(object, *ty).expect("samples can be written"))
         .collect();
-    run(&change::bytes(messages, WORDS), |bytes| {
+    run(&change::bytes(messages, TOKENS), |bytes| {
         let ty = match protobuf::unwrap(&bytes.0) {
             Ok(found) => types.iter().find(|ty| ty.get().name == found.kind),
             Err(_) => None,

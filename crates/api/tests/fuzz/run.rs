@@ -94,7 +94,7 @@ fn runner(seed: u64) -> TestRunner {
     TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes))
 }
 
-/// Others use the machine too: only what is slow again and again is slow.
+/// Others use the machine too: only what is slow repeatedly is slow.
 fn timed<I: Size>(input: &I, test: &impl Fn(&I)) {
     let bytes = u32::try_from(input.size()).unwrap_or(u32::MAX);
     let most = PAUSE + PER_BYTE * bytes;
@@ -113,7 +113,7 @@ fn timed<I: Size>(input: &I, test: &impl Fn(&I)) {
 /// The input at work, and a thread that ends the process if it stays too long.
 struct Watched {
     input: Arc<Mutex<Option<(Instant, String)>>>,
-    /// When it is gone the thread ends.
+    /// The thread ends when it is dropped.
     _alive: mpsc::Sender<()>,
 }
 
@@ -122,10 +122,10 @@ struct Watched {
 impl Watched {
     fn start() -> Self {
         let input = Arc::new(Mutex::new(None::<(Instant, String)>));
-        let (alive, gone) = mpsc::channel::<()>();
+        let (alive, closed) = mpsc::channel::<()>();
         let seen = Arc::clone(&input);
         thread::spawn(move || {
-            while gone.recv_timeout(Duration::from_secs(1)) == Err(mpsc::RecvTimeoutError::Timeout) {
+            while closed.recv_timeout(Duration::from_secs(1)) == Err(mpsc::RecvTimeoutError::Timeout) {
                 if let Some((start, input)) = seen.lock().unwrap_or_else(PoisonError::into_inner).as_ref()
                     && start.elapsed() > HANG
                 {

@@ -1,4 +1,4 @@
-//! Small objects with a bit of everything, and the words that mean something in them.
+//! Small objects with a bit of everything, and the tokens that mean something in them.
 
 use k3_api::{
     decode,
@@ -55,7 +55,7 @@ pub(crate) const SYNTAX: &[&str] = &[
 ];
 
 /// Words of patches and configurations, and names of fields.
-pub(crate) const WORDS: &[&str] = &[
+pub(crate) const TOKENS: &[&str] = &[
     "$patch",
     "delete",
     "replace",

@@ -6,7 +6,7 @@ use k3_api::selector::{field, label};
 
 use super::{change, run::run};
 
-const WORDS: &[&str] = &[
+const TOKENS: &[&str] = &[
     "a",
     "b/c",
     "=",
@@ -36,7 +36,7 @@ const WORDS: &[&str] = &[
 ];
 
 #[test]
-fn any_text_is_a_selector_or_refused_and_selectors_mean_what_they_print() {
+fn any_selector_round_trips_or_is_rejected() {
     let samples = [
         "a=b,c!=d",
         "a in (b,c),!d,e",
@@ -45,7 +45,7 @@ fn any_text_is_a_selector_or_refused_and_selectors_mean_what_they_print() {
         "",
     ];
     let samples = samples.map(|text| text.as_bytes().to_vec()).to_vec();
-    run(&change::bytes(samples, WORDS), |bytes| {
+    run(&change::bytes(samples, TOKENS), |bytes| {
         let Ok(text) = str::from_utf8(&bytes.0) else {
             return;
         };

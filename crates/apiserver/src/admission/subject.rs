@@ -5,7 +5,7 @@ use std::{borrow::Cow, sync::Arc};
 use k3_api::{
     apply::managed,
     custom::Scale,
-    kinds::{KindRef, Subresource, autoscaling::scale, rules_of_subresource},
+    kinds::{KindRef, Subresource, autoscaling::scale, strategy_of_subresource},
     schema::ObjectType,
     status::Status,
     strategy::{self, Tree, TreeMut, User},
@@ -371,7 +371,7 @@ impl Form {
         let mut full = normal.clone();
         match self.part() {
             Some(part) if !self.is_whole() => {
-                if let Some(rules) = rules_of_subresource(part) {
+                if let Some(rules) = strategy_of_subresource(part) {
                     rules.set_defaults(&mut full);
                 }
             }

@@ -23,6 +23,7 @@ enum AdmissionType {
 }
 
 /// The strategy of a kind of this group.
+// upstream: pkg/registry/admissionregistration/rest/storage_apiserver.go RESTStorageProvider
 pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     Some(match kind {
         "MutatingAdmissionPolicy" => &policy::AdmissionPolicy(AdmissionType::Mutating),

@@ -27,7 +27,7 @@ const MAP_TYPE: &str = "x-kubernetes-map-type";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Costs {
     /// It is.
-    Judged,
+    Checked,
     /// The schema is unchanged: what was accepted remains accepted.
     Unchanged,
 }
@@ -85,7 +85,7 @@ pub(super) fn validate_expressions(
 
 impl ExpressionValidation<'_> {
     fn validate_level(&mut self, schema: &Value, position: SchemaPosition<'_>, at: &Path<'_>) {
-        let inside = |inner: &Value| SchemaPosition {
+        let inner_position = |inner: &Value| SchemaPosition {
             whole: inner.flag("x-kubernetes-embedded-resource"),
             max_cardinality: position
                 .max_cardinality
@@ -95,24 +95,28 @@ impl ExpressionValidation<'_> {
         };
         let additional = schema.at("additionalProperties");
         if additional.is_object() {
-            self.validate_level(additional, inside(additional), &at.child("additionalProperties"));
+            self.validate_level(
+                additional,
+                inner_position(additional),
+                &at.child("additionalProperties"),
+            );
         }
         let here = limits::display(at, MAX_PATH_BYTES);
         let properties = at.child("properties");
         let is_atomic = schema.has(MAP_TYPE) && schema.text(MAP_TYPE) != "granular";
         for (name, property) in schema.entries("properties") {
-            let mut inside = inside(property);
+            let mut inner_position = inner_position(property);
             if is_atomic {
-                inside.uncorrelated = inside.uncorrelated.or(Some(&here));
+                inner_position.uncorrelated = inner_position.uncorrelated.or(Some(&here));
             }
-            self.validate_level(property, inside, &properties.key(name));
+            self.validate_level(property, inner_position, &properties.key(name));
         }
         if let Some(items) = schema::items(schema) {
-            let mut inside = inside(items);
+            let mut inner_position = inner_position(items);
             if schema.text("x-kubernetes-list-type") != "map" {
-                inside.uncorrelated = inside.uncorrelated.or(Some(&here));
+                inner_position.uncorrelated = inner_position.uncorrelated.or(Some(&here));
             }
-            self.validate_level(items, inside, &at.child("items"));
+            self.validate_level(items, inner_position, &at.child("items"));
         }
         let is_good = || !self.known.iter().any(|error| error.field.starts_with(&here));
         if !schema.items(RULES).is_empty() && is_good() {
@@ -132,29 +136,35 @@ impl ExpressionValidation<'_> {
         };
         let cardinality = position.max_cardinality.unwrap_or_else(|| declared.most());
         let scope = Scope::new(declared.decl);
-        for (index, (rule, given)) in node.rules().iter().zip(schema.items(RULES)).enumerate() {
+        for (index, (rule, rule_schema)) in node.rules().iter().zip(schema.items(RULES)).enumerate() {
             let at = list.index(index);
             let compiled = scope.compile(rule);
-            self.validate_rule(given, &compiled, cardinality, &at);
+            self.validate_rule(rule_schema, &compiled, cardinality, &at);
             if compiled.uses_old {
                 if let Some(within) = position.uncorrelated {
                     let detail = format!(
                         "oldSelf cannot be used on the uncorrelatable portion of the schema within {within}"
                     );
-                    self.messages
-                        .push(Error::invalid(&at.child("rule"), given.text("rule"), detail));
+                    self.messages.push(Error::invalid(
+                        &at.child("rule"),
+                        rule_schema.text("rule"),
+                        detail,
+                    ));
                 }
-            } else if given.has("optionalOldSelf") {
+            } else if rule_schema.has("optionalOldSelf") {
                 let detail = "may not be set if oldSelf is not used in rule";
                 let field_path = at.child("optionalOldSelf");
-                self.messages
-                    .push(Error::invalid(&field_path, given.at("optionalOldSelf"), detail));
+                self.messages.push(Error::invalid(
+                    &field_path,
+                    rule_schema.at("optionalOldSelf"),
+                    detail,
+                ));
             }
         }
     }
 
-    fn validate_rule(&mut self, given: &Value, compiled: &Compiled, cardinality: u64, at: &Path<'_>) {
-        let rule_value = || BadValue::Printed(error_values::rule_json(given));
+    fn validate_rule(&mut self, rule_schema: &Value, compiled: &Compiled, cardinality: u64, at: &Path<'_>) {
+        let rule_value = || BadValue::Printed(error_values::rule_json(rule_schema));
         let field_path = at.child("rule");
         match &compiled.program {
             None => {}
@@ -181,7 +191,7 @@ impl ExpressionValidation<'_> {
 
     // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/cel_validation.go ObserveExpressionCost
     fn add_cost(&mut self, what: &str, cost: u64, at: &Path<'_>) {
-        if self.costs == Costs::Judged && cost > EXPRESSION_COST_LIMIT {
+        if self.costs == Costs::Checked && cost > EXPRESSION_COST_LIMIT {
             self.messages.push(Error::forbidden(
                 at,
                 cost_error_message(what, cost, EXPRESSION_COST_LIMIT),
@@ -221,7 +231,7 @@ impl Costs {
     pub(super) fn for_version(holder: &Value, stored: &StoredDefinition<'_>, version: &str) -> Costs {
         match stored.version(version) {
             Some(before) if before.at("schema") == holder => Costs::Unchanged,
-            _ => Costs::Judged,
+            _ => Costs::Checked,
         }
     }
 }

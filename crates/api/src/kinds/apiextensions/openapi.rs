@@ -237,7 +237,7 @@ fn validate_inner_schemas(
     at: &Path<'_>,
     errors: &mut ErrorList,
 ) {
-    let inside = SchemaPosition {
+    let inner_position = SchemaPosition {
         root: false,
         ..position
     };
@@ -249,47 +249,47 @@ fn validate_inner_schemas(
         errors.push(Error::forbidden(&additional_at, detail));
     }
     if additional.is_object() {
-        let inside = SchemaPosition {
+        let inner_position = SchemaPosition {
             no_default: if position.in_metadata {
                 Some(NoDefault::Additional)
             } else {
                 position.no_default
             },
-            ..inside
+            ..inner_position
         };
-        validate_level(additional, inside, &additional_at, errors);
+        validate_level(additional, inner_position, &additional_at, errors);
     }
     let properties_at = at.child("properties");
     for (name, property) in properties {
-        let mut inside = inside;
+        let mut inner_position = inner_position;
         let of_all = matches!(name.as_str(), "metadata" | "kind" | "apiVersion");
         if of_all && (position.root || schema.flag("x-kubernetes-embedded-resource")) {
-            inside.in_metadata = true;
+            inner_position.in_metadata = true;
             if position.root {
-                inside.no_default = Some(NoDefault::TopLevel(name));
+                inner_position.no_default = Some(NoDefault::TopLevel(name));
             }
         }
-        validate_level(property, inside, &properties_at.key(name), errors);
+        validate_level(property, inner_position, &properties_at.key(name), errors);
     }
     if schema.has("not") {
-        validate_level(schema.at("not"), inside, &at.child("not"), errors);
+        validate_level(schema.at("not"), inner_position, &at.child("not"), errors);
     }
     for list in ["allOf", "oneOf", "anyOf"] {
         let list_at = at.child(list);
         for (index, one) in schema.items(list).iter().enumerate() {
-            validate_level(one, inside, &list_at.index(index), errors);
+            validate_level(one, inner_position, &list_at.index(index), errors);
         }
     }
     let definitions = at.child("definitions");
     for (name, one) in schema.entries("definitions") {
-        validate_level(one, inside, &definitions.key(name), errors);
+        validate_level(one, inner_position, &definitions.key(name), errors);
     }
     let items_at = at.child("items");
     if let Some(items) = schema::items(schema) {
-        validate_level(items, inside, &items_at, errors);
+        validate_level(items, inner_position, &items_at, errors);
     }
     for (index, one) in schema.items("items").iter().enumerate() {
-        validate_level(one, inside, &items_at.index(index), errors);
+        validate_level(one, inner_position, &items_at.index(index), errors);
     }
     let dependencies = at.child("dependencies");
     for (name, one) in schema
@@ -297,22 +297,22 @@ fn validate_inner_schemas(
         .iter()
         .filter(|(_, one)| one.is_object())
     {
-        validate_level(one, inside, &dependencies.key(name), errors);
+        validate_level(one, inner_position, &dependencies.key(name), errors);
     }
 }
 
 /// Whether an extension that requires a type of values has it.
 fn requires_type(schema: &Value, mark: &str, kind: &str, at: &Path<'_>, errors: &mut ErrorList) -> bool {
-    let given = schema.text("type");
-    if !schema.has(mark) || given == kind {
+    let actual_type = schema.text("type");
+    if !schema.has(mark) || actual_type == kind {
         return true;
     }
     let field_path = at.child("type");
     let detail = format!("must be {kind} if {mark} is specified");
-    errors.push(if given.is_empty() {
+    errors.push(if actual_type.is_empty() {
         Error::required(&field_path, detail)
     } else {
-        Error::invalid(&field_path, given, detail)
+        Error::invalid(&field_path, actual_type, detail)
     });
     false
 }

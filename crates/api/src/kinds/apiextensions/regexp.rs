@@ -103,10 +103,10 @@ impl<'p> Parser<'p> {
                 }
                 ')' => {
                     open = open.checked_sub(1).ok_or(("unexpected )", self.text))?;
-                    let inside = self.repeats.most;
+                    let inner_repeats = self.repeats.most;
                     self.repeats = self.levels.pop().unwrap_or(RepeatCounts::ONE);
-                    self.repeats.last = inside;
-                    self.repeats.most = self.repeats.most.max(inside);
+                    self.repeats.last = inner_repeats;
+                    self.repeats.most = self.repeats.most.max(inner_repeats);
                     before = Preceding::Something;
                 }
                 '|' => before = Preceding::Nothing,
@@ -173,7 +173,7 @@ impl<'p> Parser<'p> {
         if least > MAX_REPEAT || most > MAX_REPEAT || least > most {
             return Err(("invalid repeat count", &self.text[start..self.at]));
         }
-        // upstream: regexp/syntax repeatIsValid; repeats within repeats multiply.
+        // Nested repeats multiply, as in repeatIsValid of regexp/syntax.
         let repeats = self.repeats.last.saturating_mul(most.max(1));
         if repeats > MAX_REPEAT {
             return Err(("invalid repeat count", &self.text[start..self.at]));

@@ -74,7 +74,7 @@ pub(super) fn unsupported_fields_message(schema: &Value) -> Option<String> {
     if let Some((name, _)) = unsupported_fields.iter().find(|(_, is_set)| *is_set) {
         return Some(format!("OpenAPIV3Schema '{name}' is not supported"));
     }
-    let inside = |one: &Value| {
+    let inner_message = |one: &Value| {
         if one.is_object() {
             unsupported_fields_message(one)
         } else {
@@ -84,7 +84,8 @@ pub(super) fn unsupported_fields_message(schema: &Value) -> Option<String> {
     let nested = ["allOf", "anyOf", "oneOf"]
         .iter()
         .flat_map(|name| schema.items(name));
-    if let Some(msg) = inside(schema.at("not")).or_else(|| nested.into_iter().find_map(inside)) {
+    if let Some(msg) = inner_message(schema.at("not")).or_else(|| nested.into_iter().find_map(inner_message))
+    {
         return Some(msg);
     }
     let preserve = "x-kubernetes-preserve-unknown-fields";
@@ -94,7 +95,7 @@ pub(super) fn unsupported_fields_message(schema: &Value) -> Option<String> {
     if !schema.items("items").is_empty() {
         return Some("OpenAPIV3Schema 'items' must be a schema, but is an array".to_owned());
     }
-    inside(schema.at("items"))
-        .or_else(|| schema.entries("properties").values().find_map(inside))
-        .or_else(|| inside(schema.at("additionalProperties")))
+    inner_message(schema.at("items"))
+        .or_else(|| schema.entries("properties").values().find_map(inner_message))
+        .or_else(|| inner_message(schema.at("additionalProperties")))
 }

@@ -320,10 +320,10 @@ fn validate_nested_completeness(
         }
     }
     let properties_at = whole_at.child("properties");
-    let narrow_places = at.child("properties");
+    let narrow_properties_at = at.child("properties");
     for (name, property) in narrow.entries("properties") {
         let field_path = properties_at.key(name);
-        let narrow_at = narrow_places.key(name);
+        let narrow_at = narrow_properties_at.key(name);
         match whole.entries("properties").get(name) {
             Some(whole) => validate_nested_completeness(property, whole, &field_path, &narrow_at, errors),
             None => errors.push(missing(&field_path, &narrow_at)),

@@ -5,6 +5,7 @@ mod api_service;
 use crate::strategy::RestStrategy;
 
 /// The strategy of a kind of this group.
+// upstream: staging/src/k8s.io/kube-aggregator/pkg/registry/apiservice/rest/storage_apiservice.go NewRESTStorage
 pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     (kind == "APIService").then_some(&api_service::ApiService as &dyn RestStrategy)
 }

@@ -11,6 +11,7 @@ mod tests;
 use crate::strategy::RestStrategy;
 
 /// The strategy of a kind of this group.
+// upstream: pkg/registry/apps/rest/storage_apps.go StorageProvider
 pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     Some(match kind {
         "ControllerRevision" => &controller_revision::ControllerRevision,

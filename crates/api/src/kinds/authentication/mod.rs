@@ -6,6 +6,7 @@ pub mod token_review;
 use crate::strategy::RestStrategy;
 
 /// The strategy of a kind of this group.
+// upstream: pkg/registry/authentication/rest/storage_authentication.go RESTStorageProvider
 pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     Some(match kind {
         "TokenRequest" => &token_request::TokenRequest,

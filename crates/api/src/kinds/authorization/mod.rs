@@ -5,6 +5,7 @@ mod review;
 use crate::strategy::RestStrategy;
 
 /// The strategy of a kind of this group. A `SelfSubjectRulesReview` has no validation here: its handler requires the namespace.
+// upstream: pkg/registry/authorization/rest/storage_authorization.go RESTStorageProvider
 pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     Some(match kind {
         "LocalSubjectAccessReview" => &review::Review::Local,

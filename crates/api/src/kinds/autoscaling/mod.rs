@@ -11,6 +11,7 @@ pub mod scale;
 use crate::strategy::RestStrategy;
 
 /// The strategy of a kind of this group.
+// upstream: pkg/registry/autoscaling/rest/storage_autoscaling.go RESTStorageProvider
 pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     Some(match kind {
         "HorizontalPodAutoscaler" => &horizontal_pod_autoscaler::HorizontalPodAutoscaler,

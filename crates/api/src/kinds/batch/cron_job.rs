@@ -268,8 +268,12 @@ mod tests {
     fn messages(spec: &Value, old: Option<&Value>) -> Vec<String> {
         let mut errors = ErrorList::new();
         validate_cron_job_spec(spec, old, &mut errors);
-        let kept = |text: &String| text.contains("spec.schedule") || text.contains("timeZone");
-        errors.iter().map(ToString::to_string).filter(kept).collect()
+        let is_relevant = |text: &String| text.contains("spec.schedule") || text.contains("timeZone");
+        errors
+            .iter()
+            .map(ToString::to_string)
+            .filter(is_relevant)
+            .collect()
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod job;
 use crate::strategy::RestStrategy;
 
 /// The strategy of a kind of this group.
+// upstream: pkg/registry/batch/rest/storage_batch.go RESTStorageProvider
 pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     Some(match kind {
         "CronJob" => &cron_job::CronJob,

@@ -13,6 +13,7 @@ pub use self::signing_request::{
 use crate::strategy::RestStrategy;
 
 /// The strategy of a kind of this group.
+// upstream: pkg/registry/certificates/rest/storage_certificates.go RESTStorageProvider
 pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     Some(match kind {
         "CertificateSigningRequest" => &signing_request::CertificateSigningRequest,

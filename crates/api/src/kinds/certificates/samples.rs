@@ -1,4 +1,5 @@
 //! A certificate request and a certificate for tests.
+// upstream: pkg/apis/certificates/helpers.go ParseCSR; the form that tests parse
 
 use k3_pki::pem_blocks;
 

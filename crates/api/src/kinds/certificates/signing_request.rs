@@ -222,7 +222,7 @@ impl RestStrategy for CertificateSigningRequestApproval {
     }
 }
 
-// --- What is wrong ---
+// --- Validation ---
 
 /// Validates a request. Invalid values that the old request already has are tolerated.
 // upstream: pkg/apis/certificates/validation/validation.go validateCertificateSigningRequest, getValidationOptions

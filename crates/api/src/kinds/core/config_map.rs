@@ -30,10 +30,10 @@ impl RestStrategy for ConfigMap {
         let mut bytes = 0;
         let data = object.entries("data");
         let binary = object.entries("binaryData");
-        let data_place = Path::new("data");
-        let binary_place = Path::new("binaryData");
+        let data_path = Path::new("data");
+        let binary_path = Path::new("binaryData");
         for (key, value) in data {
-            let field_path = data_place.key(key);
+            let field_path = data_path.key(key);
             push_invalid(key, name::validate_config_key(key), &field_path, errors);
             if binary.contains_key(key) {
                 let detail = "duplicate of key present in binaryData";
@@ -42,12 +42,7 @@ impl RestStrategy for ConfigMap {
             bytes += value.as_str().map_or(0, str::len);
         }
         for (key, value) in binary {
-            push_invalid(
-                key,
-                name::validate_config_key(key),
-                &binary_place.key(key),
-                errors,
-            );
+            push_invalid(key, name::validate_config_key(key), &binary_path.key(key), errors);
             bytes += decoded_size(value);
         }
         if bytes > MAX_BYTES {
@@ -121,8 +116,8 @@ mod tests {
             &old,
             &["data", "binaryData"],
         );
-        let places: Vec<_> = errors.iter().map(|error| error.field.as_str()).collect();
-        assert_eq!(places, ["immutable", "data"]);
+        let fields: Vec<_> = errors.iter().map(|error| error.field.as_str()).collect();
+        assert_eq!(fields, ["immutable", "data"]);
         errors.clear();
         validate_immutable(&mut errors, &json!({}), &json!({"data": {"a": "b"}}), &["data"]);
         assert!(errors.is_empty());

@@ -55,11 +55,11 @@ impl RestStrategy for Endpoints {
         let root = Path::new("subsets");
         let mut warnings = Vec::new();
         for (index, subset) in new.items("subsets").iter().enumerate() {
-            let subset_place = root.index(index);
+            let subset_path = root.index(index);
             for list in ADDRESS_LISTS {
-                let list_place = subset_place.child(list);
+                let list_path = subset_path.child(list);
                 for (index, address) in subset.items(list).iter().enumerate() {
-                    let field_path = list_place.index(index);
+                    let field_path = list_path.index(index);
                     warnings.extend(name::ip_warning(&field_path.child("ip"), address.text("ip")));
                 }
             }
@@ -86,18 +86,18 @@ impl RestStrategy for Endpoints {
 fn validate_subsets(errors: &mut ErrorList, object: &Value) {
     let root = Path::new("subsets");
     for (index, subset) in object.items("subsets").iter().enumerate() {
-        let subset_place = root.index(index);
+        let subset_path = root.index(index);
         if ADDRESS_LISTS.iter().all(|list| subset.items(list).is_empty()) {
             let detail = "must specify `addresses` or `notReadyAddresses`";
-            errors.push(Error::required(&subset_place, detail));
+            errors.push(Error::required(&subset_path, detail));
         }
         for list in ADDRESS_LISTS {
-            let field_path = subset_place.child(list);
+            let field_path = subset_path.child(list);
             for (index, item) in subset.items(list).iter().enumerate() {
                 validate_address(errors, &field_path.index(index), item);
             }
         }
-        let field_path = subset_place.child("ports");
+        let field_path = subset_path.child("ports");
         let ports = subset.items("ports");
         for (index, item) in ports.iter().enumerate() {
             validate_port(errors, &field_path.index(index), item, ports.len() > 1);
@@ -179,17 +179,14 @@ fn format_endpoints(object: &Value) -> String {
         };
         for number in numbers {
             count += addresses.len();
-            let room = MAX_TABLE_ADDRESSES - first.len();
-            first.extend(
-                addresses
-                    .iter()
-                    .take(room)
-                    .map(|address| match (address.text("ip"), number) {
-                        (ip, None) => ip.to_owned(),
-                        (ip, Some(number)) if ip.contains(':') => format!("[{ip}]:{number}"),
-                        (ip, Some(number)) => format!("{ip}:{number}"),
-                    }),
-            );
+            let remaining = MAX_TABLE_ADDRESSES - first.len();
+            first.extend(addresses.iter().take(remaining).map(|address| {
+                match (address.text("ip"), number) {
+                    (ip, None) => ip.to_owned(),
+                    (ip, Some(number)) if ip.contains(':') => format!("[{ip}]:{number}"),
+                    (ip, Some(number)) => format!("{ip}:{number}"),
+                }
+            }));
         }
     }
     let list = first.join(",");

@@ -24,6 +24,7 @@ pub(crate) mod volume;
 use crate::strategy::RestStrategy;
 
 /// The strategy of a kind of this group.
+// upstream: pkg/registry/core/rest/storage_core.go NewRESTStorage
 pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     Some(match kind {
         "Binding" => &binding::Binding,

@@ -199,11 +199,11 @@ mod tests {
         let metadata =
             json!({"generateName": "A", "name": "Abc", "namespace": "default", "labels": {"-": ""}});
         let mut object = json!({"metadata": metadata, "spec": {"replicas": -1}});
-        let refused = strategy::create(&mut object, &at).expect_err("it has faults");
-        let causes = refused.details.expect("it says which").causes;
-        let places: Vec<_> = causes.into_iter().map(|cause| cause.field).collect();
+        let status = strategy::create(&mut object, &at).expect_err("it is invalid");
+        let causes = status.details.expect("it has details").causes;
+        let fields: Vec<_> = causes.into_iter().map(|cause| cause.field).collect();
         assert_eq!(
-            places,
+            fields,
             [
                 "metadata.labels",
                 "spec.selector",

@@ -156,8 +156,8 @@ fn drop_topology(object: &mut Value) {
 /// The first items, and the number of the others.
 // upstream: pkg/printers/internalversion/printers.go formatDiscoveryPorts, formatDiscoveryEndpoints
 fn format_first(mut all: impl Iterator<Item = String>) -> String {
-    let shown: Vec<_> = all.by_ref().take(MAX_TABLE_ITEMS).collect();
-    match (shown.join(","), all.count()) {
+    let first_items: Vec<_> = all.by_ref().take(MAX_TABLE_ITEMS).collect();
+    match (first_items.join(","), all.count()) {
         (text, 0) if text.is_empty() => "<unset>".to_owned(),
         (text, 0) => text,
         (text, more) => format!("{text} + {more} more..."),

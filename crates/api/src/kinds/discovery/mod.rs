@@ -5,6 +5,7 @@ mod endpoint_slice;
 use crate::strategy::RestStrategy;
 
 /// The strategy of a kind of this group.
+// upstream: pkg/registry/discovery/rest/storage_discovery.go StorageProvider
 pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     Some(match kind {
         "EndpointSlice" => &endpoint_slice::EndpointSlice,

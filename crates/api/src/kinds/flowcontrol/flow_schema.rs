@@ -395,13 +395,13 @@ mod tests {
         let schema = json!({"metadata": {"name": "exempt"}, "spec": {
             "priorityLevelConfiguration": {"name": "exempt"}, "matchingPrecedence": 1,
         }});
-        let shown = r#"spec: Invalid value: {\"PriorityLevelConfiguration\":{\"Name\":\"exempt\"},\"MatchingPrecedence\":1,\"DistinguisherMethod\":null,\"Rules\":null}: spec of 'exempt' must equal the fixed value"#;
+        let expected = r#"spec: Invalid value: {\"PriorityLevelConfiguration\":{\"Name\":\"exempt\"},\"MatchingPrecedence\":1,\"DistinguisherMethod\":null,\"Rules\":null}: spec of 'exempt' must equal the fixed value"#;
         let status = messages(schema).unwrap_err();
-        assert!(status.contains(shown), "{status}");
+        assert!(status.contains(expected), "{status}");
     }
 
     #[test]
-    fn rejects_wildcards_inside_paths() {
+    fn rejects_wildcards_within_paths() {
         assert_eq!(invalid_non_resource_path("/healthz/*"), None);
         assert!(
             invalid_non_resource_path("/he*").is_some()

@@ -7,6 +7,7 @@ mod status;
 use crate::strategy::RestStrategy;
 
 /// The strategy of a kind of this group.
+// upstream: pkg/registry/flowcontrol/rest/storage_flowcontrol.go RESTStorageProvider
 pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     Some(match kind {
         "FlowSchema" => &flow_schema::FlowSchema,

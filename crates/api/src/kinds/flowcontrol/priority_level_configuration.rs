@@ -14,7 +14,7 @@ use crate::{
 
 const MAX_QUEUES: i64 = 10_000_000;
 /// Bits of the hash that shuffle sharding may use.
-// upstream: staging/src/k8s.io/apiserver/pkg/util/shufflesharding/shufflesharding.go MaxHashBits, RequiredEntropyBits
+// upstream: staging/src/k8s.io/apiserver/pkg/util/shufflesharding/shufflesharding.go RequiredEntropyBits
 const MAX_HASH_BITS: f64 = 60.0;
 const ZERO_SHARES: &str = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares";
 

@@ -10,6 +10,7 @@ mod service_cidr;
 use crate::strategy::RestStrategy;
 
 /// The strategy of a kind of this group.
+// upstream: pkg/registry/networking/rest/storage_settings.go RESTStorageProvider
 pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     Some(match kind {
         "IPAddress" => &ip_address::IpAddress,

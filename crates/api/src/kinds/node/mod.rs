@@ -5,6 +5,7 @@ mod runtime_class;
 use crate::strategy::RestStrategy;
 
 /// The strategy of a kind of this group.
+// upstream: pkg/registry/node/runtimeclass/strategy.go strategy
 pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     Some(match kind {
         "RuntimeClass" => &runtime_class::RuntimeClass,

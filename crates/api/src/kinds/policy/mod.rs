@@ -6,6 +6,7 @@ mod pod_disruption_budget;
 use crate::strategy::RestStrategy;
 
 /// The strategy of a kind of this group.
+// upstream: pkg/registry/policy/rest/storage_policy.go RESTStorageProvider
 pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     Some(match kind {
         "Eviction" => &eviction::Eviction,

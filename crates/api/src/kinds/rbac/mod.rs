@@ -8,6 +8,7 @@ use crate::{kinds::Scope, strategy::RestStrategy};
 const GROUP: &str = "rbac.authorization.k8s.io";
 
 /// The strategy of a kind of this group.
+// upstream: pkg/registry/rbac/rest/storage_rbac.go RESTStorageProvider
 pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     Some(match kind {
         "ClusterRole" => &role::RoleStrategy(Scope::Cluster),

@@ -154,8 +154,8 @@ impl RequestRange {
             errors.push(Error::required(&at.child("min"), detail));
             return;
         };
-        let mut reject = |name: &str, shown: &Quantity, detail: String| {
-            errors.push(Error::invalid(&at.child(name), shown.to_string(), detail));
+        let mut reject = |name: &str, quantity: &Quantity, detail: String| {
+            errors.push(Error::invalid(&at.child(name), quantity.to_string(), detail));
         };
         if min > whole {
             reject("min", min, format!("min is larger than capacity value: {whole}"));

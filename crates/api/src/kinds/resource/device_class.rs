@@ -77,7 +77,7 @@ fn validate_device_class_spec(spec: &Value, old: &Value, errors: &mut ErrorList)
     }
 }
 
-/// An extended resource name, which must leave room for the quota prefix.
+/// An extended resource name, which must be short enough to take the quota prefix.
 // upstream: pkg/apis/resource/validation/validation.go validateDeviceClassSpec
 fn validate_extended_resource_name(resource: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if !resource.contains('/') {

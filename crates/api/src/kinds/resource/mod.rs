@@ -1,7 +1,7 @@
 //! The kinds of the `resource.k8s.io` group, one file per kind.
 //!
 //! Upstream validates many rules twice: by hand in `validation.go` and declaratively by `+k8s:` tags of the types. Where both
-//! report the same error, the declarative one remains, and comes last. Here functions `validate_*` are the hand-written rules and
+//! report the same error, the declarative one remains, and is last. Here functions `validate_*` are the hand-written rules and
 //! `validate_declaratively_*` those of the tags.
 
 mod allocation;
@@ -22,6 +22,7 @@ mod taint;
 use crate::strategy::RestStrategy;
 
 /// The strategy of a kind of this group.
+// upstream: pkg/registry/resource/rest/storage_resource.go RESTStorageProvider
 pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     Some(match kind {
         "DeviceClass" => &device_class::DeviceClass,

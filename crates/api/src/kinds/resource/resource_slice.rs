@@ -298,13 +298,13 @@ fn validate_node_selection(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) 
             ));
         }
     }
-    for (name, shown) in [
+    for (name, quoted_name) in [
         ("allNodes", "`allNodes`"),
         ("perDeviceNodeSelection", "`perDeviceNodeSelection`"),
     ] {
         match spec.at(name).as_bool() {
             None => {}
-            Some(true) => set_fields.push(shown),
+            Some(true) => set_fields.push(quoted_name),
             Some(false) => {
                 let detail = "must be either unset or set to true";
                 errors.push(Error::invalid(&at.child(name), Value::Bool(false), detail));

@@ -5,6 +5,7 @@ mod priority_class;
 use crate::strategy::RestStrategy;
 
 /// The strategy of a kind of this group.
+// upstream: pkg/registry/scheduling/rest/storage_scheduling.go RESTStorageProvider
 pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     Some(match kind {
         "PriorityClass" => &priority_class::PriorityClass,

@@ -11,6 +11,7 @@ mod volume_attributes_class;
 use crate::strategy::RestStrategy;
 
 /// The strategy of a kind of this group.
+// upstream: pkg/registry/storage/rest/storage_storage.go RESTStorageProvider
 pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     Some(match kind {
         "CSIDriver" => &csi_driver::CsiDriver,

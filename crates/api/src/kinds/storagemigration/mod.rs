@@ -5,6 +5,7 @@ mod storage_version_migration;
 use crate::strategy::RestStrategy;
 
 /// The strategy of a kind of this group.
+// upstream: pkg/registry/storagemigration/rest/storage_storagemigration.go RESTStorageProvider
 pub(super) fn strategy(kind: &str) -> Option<&'static dyn RestStrategy> {
     (kind == "StorageVersionMigration")
         .then_some(&storage_version_migration::StorageVersionMigration as &dyn RestStrategy)

@@ -57,7 +57,7 @@ impl Registry {
                 "name in URL does not match name in Eviction object",
             ));
         }
-        if let Some(rules) = k3_api::kinds::rules_of_subresource(subresource) {
+        if let Some(rules) = k3_api::kinds::strategy_of_subresource(subresource) {
             let at = StrategyContext {
                 kind: &ask.target.kind,
                 now: ask.now,

@@ -3,7 +3,7 @@
 use k3_api::{
     apply::managed::{self, Force},
     custom::Scale,
-    kinds::{Kind, autoscaling::scale, rules_of_subresource},
+    kinds::{Kind, autoscaling::scale, strategy_of_subresource},
     status::{GroupResource, Status},
     strategy::{StrategyContext, Tree, TreeMut},
 };
@@ -176,7 +176,7 @@ impl NewScale {
         };
         // Custom objects are judged whole, with the scale they are to have.
         if custom.is_none()
-            && let Some(rules) = rules_of_subresource(subresource)
+            && let Some(rules) = strategy_of_subresource(subresource)
         {
             rules.set_defaults(&mut new);
             let at = StrategyContext {

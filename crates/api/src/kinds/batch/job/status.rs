@@ -107,7 +107,7 @@ fn validate_uncounted_pods(status: &Value, at: &Path<'_>, errors: &mut ErrorList
     }
 }
 
-/// Terminal conditions exclude each other and come with a completionTime or its absence.
+/// Terminal conditions exclude each other and require a completionTime or its absence.
 // upstream: pkg/apis/batch/validation/validation.go validateJobStatus
 fn validate_terminal_conditions(new: &JobView<'_>, old: &JobView<'_>, at: &Path<'_>, errors: &mut ErrorList) {
     let completed = new.complete != old.complete;

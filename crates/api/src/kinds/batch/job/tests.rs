@@ -143,10 +143,10 @@ fn allows_scheduling_changes_while_suspended() {
         }),
         [""; 0]
     );
-    let refused = update_messages(|job| pod(job, "affinity", json!({"podAffinity": {}})));
+    let rejection = update_messages(|job| pod(job, "affinity", json!({"podAffinity": {}})));
     assert!(
-        refused.len() == 1 && refused[0].starts_with("spec.template.spec: Invalid value: {"),
-        "{refused:?}"
+        rejection.len() == 1 && rejection[0].starts_with("spec.template.spec: Invalid value: {"),
+        "{rejection:?}"
     );
 }
 

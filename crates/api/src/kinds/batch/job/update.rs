@@ -19,8 +19,8 @@ pub(super) fn validate_job_spec_update(new: &Value, old: &Value, errors: &mut Er
     validate_pod_template_update(spec, before, should_allow_mutable_pod_template(old), &at, errors);
     let policy = |name: &str, ty: &str, errors: &mut ErrorList| {
         if spec.at(name) != before.at(name) {
-            let shown = go_values::internal_value("batch", ty, spec.at(name));
-            errors.push(Error::invalid(&at.child(name), shown, immutable::IMMUTABLE));
+            let spec_value = go_values::internal_value("batch", ty, spec.at(name));
+            errors.push(Error::invalid(&at.child(name), spec_value, immutable::IMMUTABLE));
         }
     };
     immutable::validate_immutable_fields(spec, before, &["completionMode"], &at, errors);

@@ -75,7 +75,7 @@ fn rejects_requests_with_non_minimal_lengths() {
 #[test]
 fn sets_the_user_of_the_request() {
     let mut object = request();
-    object["spec"]["username"] = json!("somebody else");
+    object["spec"]["username"] = json!("mallory");
     object["status"] = json!({"certificate": "eA=="});
     let user = User {
         name: "u".into(),
@@ -101,14 +101,14 @@ fn sets_the_user_of_the_request() {
 #[test]
 fn approval_is_written_only_by_its_subresource() {
     let approved = json!({"conditions": [{"type": "Approved", "status": "True"}]});
-    let refused = write(&request(), Part::Status, approved.clone()).unwrap_err();
-    assert!(refused.contains("updates may not add a condition of type"));
+    let rejection = write(&request(), Part::Status, approved.clone()).unwrap_err();
+    assert!(rejection.contains("updates may not add a condition of type"));
     let object = write(&request(), Part::Other("approval"), approved).unwrap();
     let condition = &conditions::conditions(&object)[0];
     assert_eq!(condition.text("lastUpdateTime"), "1970-01-01T00:00:00Z");
     assert_eq!(condition.text("lastTransitionTime"), "1970-01-01T00:00:00Z");
-    let refused = write(&object, Part::Other("approval"), json!({})).unwrap_err();
-    assert!(refused.contains("updates may not remove a condition of type"));
+    let rejection = write(&object, Part::Other("approval"), json!({})).unwrap_err();
+    assert!(rejection.contains("updates may not remove a condition of type"));
 }
 
 #[test]
@@ -143,10 +143,10 @@ fn certificate_is_written_once_by_the_status() {
             .concat()
             .as_bytes(),
     );
-    let refused = write(&object, Part::Status, json!({"certificate": twice})).unwrap_err();
-    assert!(refused.contains("updates may not modify existing certificate content"));
-    let refused = write(&request(), Part::Status, json!({"certificate": "eA=="})).unwrap_err();
-    assert!(refused.contains("must contain at least one CERTIFICATE PEM block"));
+    let rejection = write(&object, Part::Status, json!({"certificate": twice})).unwrap_err();
+    assert!(rejection.contains("updates may not modify existing certificate content"));
+    let rejection = write(&request(), Part::Status, json!({"certificate": "eA=="})).unwrap_err();
+    assert!(rejection.contains("must contain at least one CERTIFICATE PEM block"));
 }
 
 #[test]

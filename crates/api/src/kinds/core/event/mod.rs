@@ -148,8 +148,8 @@ mod tests {
             now: Time::from_unix(0, 0),
             user: &User::default(),
         };
-        let refused = strategy::create(&mut event.clone(), &at).expect_err("it has faults");
-        let causes = refused.details.expect("it says which").causes;
+        let status = strategy::create(&mut event.clone(), &at).expect_err("it is invalid");
+        let causes = status.details.expect("it has details").causes;
         causes.into_iter().map(|cause| cause.field).collect()
     }
 

@@ -196,20 +196,20 @@ mod tests {
     #[test]
     fn requires_reporter_and_reason() {
         let event = json!({"metadata": {"namespace": "default"}, "eventTime": "2020-01-01T00:00:00.000000Z"});
-        let places = |group| -> Vec<String> {
+        let fields = |group| -> Vec<String> {
             let mut errors = ErrorList::new();
             validate_legacy_event(&mut errors, &event, group);
-            let mut places: Vec<_> = errors.into_iter().map(|error| error.field).collect();
-            places.dedup();
-            places
+            let mut fields: Vec<_> = errors.into_iter().map(|error| error.field).collect();
+            fields.dedup();
+            fields
         };
         let rest = ["reportingInstance", "action", "reason"];
         assert_eq!(
-            places(EventGroup::Core),
+            fields(EventGroup::Core),
             [&["reportingComponent"][..], &rest].concat()
         );
         assert_eq!(
-            places(EventGroup::Events),
+            fields(EventGroup::Events),
             [&["reportingController"][..], &rest].concat()
         );
     }

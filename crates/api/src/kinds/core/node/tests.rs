@@ -79,17 +79,17 @@ fn rejects_unsorted_and_malformed_features() {
 #[test]
 fn accepts_stored_config_sources() {
     let map = json!({"namespace": "n", "name": "m", "kubeletConfigKey": "k", "uid": "u"});
-    let judged = |field_path| {
+    let validate = |holder| {
         messages(|errors| {
-            config::validate_config_source(errors, &Path::new("c"), &json!({"configMap": map}), field_path)
+            config::validate_config_source(errors, &Path::new("c"), &json!({"configMap": map}), holder)
         })
     };
     assert_eq!(
-        judged(config::ConfigSourceHolder::Spec),
+        validate(config::ConfigSourceHolder::Spec),
         ["c.configMap.uid: Forbidden: uid must not be set in spec"]
     );
     assert_eq!(
-        judged(config::ConfigSourceHolder::Status),
+        validate(config::ConfigSourceHolder::Status),
         ["c.configMap.resourceVersion: Required value"]
     );
 }

@@ -61,7 +61,7 @@ const FINAL_LABELS: [(&str, &str); 5] = [
 ];
 
 /// Removed volume types: the field, the name in the warning, and since when.
-const GONE: [(&str, &str, &str); 6] = [
+const REMOVED_SOURCES: [(&str, &str, &str); 6] = [
     (
         "cephfs",
         "cephfs",
@@ -334,7 +334,7 @@ fn get_warnings(object: &Value) -> Vec<String> {
     for (index, term) in terms.iter().enumerate() {
         node_selector::get_warnings_for_term(term, &field_path.index(index), &mut warnings);
     }
-    for (field, name, detail) in GONE {
+    for (field, name, detail) in REMOVED_SOURCES {
         if spec.has(field) {
             warnings.push(format!("spec.{name}: {detail}"));
         }

@@ -77,13 +77,13 @@ fn normalizes_data_sources() {
 fn volume_and_class_are_set_once() {
     assert!(update_messages(|new, _| new.ensure_object("spec").set("volumeName", "v")).is_empty());
     assert!(update_messages(|new, _| new.ensure_object("spec").set("storageClassName", "fast")).is_empty());
-    let refused = "spec: Forbidden: spec is immutable after creation except resources.requests and \
+    let rejection = "spec: Forbidden: spec is immutable after creation except resources.requests and \
                    volumeAttributesClassName for bound claims";
     let again = update_messages(|new, old| {
         new.ensure_object("spec").set("volumeName", "w");
         old.ensure_object("spec").set("volumeName", "v");
     });
-    assert_eq!(again, [refused]);
+    assert_eq!(again, [rejection]);
 }
 
 #[test]

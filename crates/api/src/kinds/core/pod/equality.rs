@@ -1,5 +1,5 @@
 //! Semantic equality of trees: quantities may be written in several ways.
-// upstream: staging/src/k8s.io/apimachinery/pkg/api/equality/semantic.go init; the equality functions of Semantic
+// upstream: staging/src/k8s.io/apimachinery/pkg/conversion/deep_equal.go Equalities
 
 use serde_json::Value;
 

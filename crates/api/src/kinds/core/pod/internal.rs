@@ -99,7 +99,7 @@ impl TypeField {
                 optional: false,
             };
         }
-        let (names, holds) = text.split_once(':').expect("each column says what it holds");
+        let (names, holds) = text.split_once(':').expect("each column has a type");
         let optional = names.starts_with('?');
         let names = names.trim_start_matches('?');
         let (name, key) = match names.split_once('=') {

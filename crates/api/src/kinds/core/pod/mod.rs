@@ -151,14 +151,14 @@ impl RestStrategy for Pod {
     }
 
     // upstream: pkg/registry/core/pod/strategy.go CheckGracefulDelete
-    fn check_graceful_delete(&self, object: &Value, asked: Option<i64>) -> GracefulDeletion {
+    fn check_graceful_delete(&self, object: &Value, requested_seconds: Option<i64>) -> GracefulDeletion {
         let spec = object.at("spec");
         let status = object.at("status");
         // No kubelet runs it, so no time is needed to stop it.
         if spec.text("nodeName").is_empty() || matches!(status.text("phase"), "Failed" | "Succeeded") {
             return GracefulDeletion::Seconds(0);
         }
-        let seconds = asked.or_else(|| spec.int("terminationGracePeriodSeconds"));
+        let seconds = requested_seconds.or_else(|| spec.int("terminationGracePeriodSeconds"));
         GracefulDeletion::Seconds(match seconds.unwrap_or_default() {
             seconds if seconds < 0 => 1,
             seconds => seconds,

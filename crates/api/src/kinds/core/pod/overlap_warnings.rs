@@ -7,7 +7,7 @@ use crate::{go, strategy::Tree};
 /// Each file is compared with at most this many before it; others give no warning.
 const MAX_COMPARED: usize = 256;
 
-/// Warnings per volume. Response headers have room for fewer.
+/// Warnings per volume. Response headers can carry fewer.
 const MAX_OVERLAPS: usize = 256;
 
 /// A file and its source.

@@ -45,7 +45,7 @@ pub(super) fn default_pod_level_resources(spec: &mut Value) {
         }
     }
     // Where every container has a limit, so has the pod: the sum of theirs, or its request if that is greater.
-    for (name, asked) in &requests {
+    for (name, request_value) in &requests {
         if !is_supported_pod_level_resource(name)
             || limits.contains_key(name)
             || !containers(spec).all(|c| c.at("resources").at("limits").has(name))
@@ -55,7 +55,7 @@ pub(super) fn default_pod_level_resources(spec: &mut Value) {
         let Some(total) = container_limits.get(name) else {
             continue;
         };
-        let request = quantity_or_zero(asked);
+        let request = quantity_or_zero(request_value);
         let limit = if request > *total { &request } else { total };
         limits.insert(name.clone(), limit.to_string().into());
     }

@@ -206,11 +206,11 @@ mod tests {
             "conditions": [{"type": "Ready"}, {"type": "Ready"}, {"type": "Other"}],
         }});
         prepare_status_for_update(&mut new, &old);
-        let mut wanted = old.clone();
-        wanted.ensure_object("status").set(
+        let mut expected = old.clone();
+        expected.ensure_object("status").set(
             "conditions",
             json!([condition(2), condition(3), {"type": "Other"}]),
         );
-        assert_eq!(new, wanted);
+        assert_eq!(new, expected);
     }
 }

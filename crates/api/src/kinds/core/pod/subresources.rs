@@ -22,6 +22,7 @@ pub(super) struct Resize;
 
 // --- EphemeralContainers ---
 
+// upstream: pkg/registry/core/pod/strategy.go podEphemeralContainersStrategy
 impl RestStrategy for EphemeralContainers {
     fn prepare_for_update(&self, new: &mut Value, old: &Value, _at: &StrategyContext<'_>) {
         let containers = new.ensure_object("spec").remove("ephemeralContainers");
@@ -91,6 +92,7 @@ impl RestStrategy for EphemeralContainers {
 
 // --- Resize ---
 
+// upstream: pkg/registry/core/pod/strategy.go podResizeStrategy
 impl RestStrategy for Resize {
     fn prepare_for_update(&self, new: &mut Value, old: &Value, _at: &StrategyContext<'_>) {
         resize::drop_non_resize_updates(new, old);

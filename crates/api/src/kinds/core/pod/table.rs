@@ -324,26 +324,26 @@ mod tests {
                 "status": status,
             })
         };
-        let shown = |of: Value| cells(&status(of))[1..4].join(" ");
+        let ready_status_restarts = |of: Value| cells(&status(of))[1..4].join(" ");
         assert_eq!(
-            shown(json!({"reason": "Evicted", "message": "m"})),
+            ready_status_restarts(json!({"reason": "Evicted", "message": "m"})),
             "0/2 Evicted 0"
         );
         let gated = json!({"phase": "Pending", "conditions": [
             {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "message": "m"}]});
-        assert_eq!(shown(gated), "0/2 SchedulingGated 0");
+        assert_eq!(ready_status_restarts(gated), "0/2 SchedulingGated 0");
         let sidecar = json!({"phase": "Pending", "nominatedNodeName": "n", "initContainerStatuses": [
             {"name": "i", "started": true, "ready": true, "restartCount": 1, "state": {"running": {"startedAt": "t"}},
              "lastState": {"terminated": {"finishedAt": "2026-01-02T00:00:30Z", "exitCode": 1}}},
             {"name": "j", "state": {"terminated": {"exitCode": 0, "signal": 9}}}]});
-        assert_eq!(shown(sidecar), "1/2 Pending 1 (30s ago)");
+        assert_eq!(ready_status_restarts(sidecar), "1/2 Pending 1 (30s ago)");
         let failed = json!({"phase": "Pending", "initContainerStatuses": [
             {"name": "j", "state": {"terminated": {"exitCode": 1, "signal": 9}}}]});
-        assert_eq!(shown(failed), "0/2 Init:Signal:9 0");
+        assert_eq!(ready_status_restarts(failed), "0/2 Init:Signal:9 0");
         let ended = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}], "containerStatuses": [
             {"name": "a", "ready": true, "state": {"running": {}}},
             {"name": "b", "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}]});
-        assert_eq!(shown(ended), "1/2 Running 0");
+        assert_eq!(ready_status_restarts(ended), "1/2 Running 0");
     }
 
     #[test]

@@ -155,8 +155,8 @@ mod tests {
         set_defaults_pod_template(&mut template);
         let mut errors = ErrorList::new();
         validate_new_pod_template_spec(&template, &Path::new("template"), &mut errors);
-        let places: Vec<_> = errors.iter().map(|error| error.field.as_str()).collect();
-        assert!(places.contains(&"template.labels") && places.contains(&"template.spec.containers"));
-        assert_eq!(places.last(), Some(&"template.spec.ephemeralContainers"));
+        let fields: Vec<_> = errors.iter().map(|error| error.field.as_str()).collect();
+        assert!(fields.contains(&"template.labels") && fields.contains(&"template.spec.containers"));
+        assert_eq!(fields.last(), Some(&"template.spec.ephemeralContainers"));
     }
 }

@@ -63,9 +63,9 @@ fn messages(status: &crate::status::Status) -> Vec<String> {
 
 /// Creates each pod and compares its errors; none means it is valid.
 fn assert_create_errors(cases: Vec<(Value, &[&str])>) {
-    for (pod, wanted) in cases {
+    for (pod, expected) in cases {
         let errors = create_pod(&pod).err().unwrap_or_default();
-        assert_eq!(errors, wanted, "{}", pod.at("spec"));
+        assert_eq!(errors, expected, "{}", pod.at("spec"));
     }
 }
 

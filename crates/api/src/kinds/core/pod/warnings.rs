@@ -453,8 +453,8 @@ mod tests {
             |index| format!("preference.matchExpressions[{index}].key: beta.kubernetes.io/os is deprecated");
         let open = "preference.matchExpressions[0].values[0]: - is invalid, ";
         assert_eq!(messages.len(), 3, "{messages:?}");
-        for (messages, wanted) in messages.iter().zip([&old(0), open, &old(1)]) {
-            assert!(messages.starts_with(wanted), "{messages}");
+        for (messages, expected) in messages.iter().zip([&old(0), open, &old(1)]) {
+            assert!(messages.starts_with(expected), "{messages}");
         }
     }
 

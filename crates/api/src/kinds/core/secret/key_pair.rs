@@ -3,6 +3,7 @@
 use k3_pki::pem_blocks;
 
 /// Why a certificate and its key are invalid, in the words of Go's `tls.X509KeyPair`.
+// upstream: pkg/registry/core/secret/strategy.go warningsForSecret; it calls tls.X509KeyPair of the Go library
 pub(super) fn invalid_key_pair_message(certificate: &[u8], key: &[u8]) -> Option<String> {
     invalid_certificate_message(&block_types(certificate)).or_else(|| invalid_key_message(&block_types(key)))
 }

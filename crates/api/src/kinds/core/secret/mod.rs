@@ -1,4 +1,4 @@
-//! Secrets: configuration for pods to read that not everybody may see.
+//! Secret: confidential data for pods.
 
 mod key_pair;
 
@@ -18,7 +18,6 @@ use crate::{
     time::Time,
 };
 
-/// The rules of secrets.
 pub(in crate::kinds) struct Secret;
 
 const OPAQUE: &str = "Opaque";
@@ -46,7 +45,7 @@ impl RestStrategy for Secret {
         if object.text("type").is_empty() {
             object.set("type", OPAQUE);
         }
-        // What is written as text is data when it is read back.
+        // stringData is write-only: it is merged into data.
         if let Some(Value::Object(texts)) = object.remove("stringData") {
             let data = object.ensure_object("data");
             for (key, text) in texts {
@@ -70,14 +69,18 @@ impl RestStrategy for Secret {
         if bytes > MAX_BYTES {
             errors.push(Error::too_long(&field_path, MAX_BYTES));
         }
-        by_type(errors, object);
+        validate_by_type(errors, object);
     }
 
     // upstream: pkg/apis/core/validation/validation.go ValidateSecretUpdate
     fn validate_update(&self, new: &Value, old: &Value, at: &StrategyContext<'_>, errors: &mut ErrorList) {
         if new.text("type") != old.text("type") {
-            let shown = typed_string(new.text("type"));
-            errors.push(Error::invalid(&Path::new("type"), shown, "field is immutable"));
+            let type_value = typed_string(new.text("type"));
+            errors.push(Error::invalid(
+                &Path::new("type"),
+                type_value,
+                "field is immutable",
+            ));
         }
         validate_immutable(errors, new, old, &["data"]);
         self.validate(new, at, errors);
@@ -110,8 +113,9 @@ impl RestStrategy for Secret {
     }
 }
 
-/// What some types ask of their data.
-fn by_type(errors: &mut ErrorList, secret: &Value) {
+/// Validates the data of the built-in secret types.
+// upstream: pkg/apis/core/validation/validation.go ValidateSecret
+fn validate_by_type(errors: &mut ErrorList, secret: &Value) {
     let data = secret.at("data");
     let root = Path::new("data");
     let mut require = |key: &str| errors.push(Error::required(&root.key(key), ""));
@@ -126,8 +130,10 @@ fn by_type(errors: &mut ErrorList, secret: &Value) {
             let field_path = metadata.child("annotations");
             errors.push(Error::required(&field_path.key(ACCOUNT_NAME), ""));
         }
-        "kubernetes.io/dockercfg" => registry_config(errors, data, &root, ".dockercfg"),
-        "kubernetes.io/dockerconfigjson" => registry_config(errors, data, &root, ".dockerconfigjson"),
+        "kubernetes.io/dockercfg" => validate_registry_config(errors, data, &root, ".dockercfg"),
+        "kubernetes.io/dockerconfigjson" => {
+            validate_registry_config(errors, data, &root, ".dockerconfigjson")
+        }
         "kubernetes.io/basic-auth" if !data.has("username") && !data.has("password") => {
             require("username");
             require("password");
@@ -144,8 +150,8 @@ fn by_type(errors: &mut ErrorList, secret: &Value) {
     }
 }
 
-/// What is wrong with the credentials for registries, which are a JSON object.
-fn registry_config(errors: &mut ErrorList, data: &Value, root: &Path<'_>, key: &str) {
+/// Validates registry credentials, which are a JSON object.
+fn validate_registry_config(errors: &mut ErrorList, data: &Value, root: &Path<'_>, key: &str) {
     let field_path = root.key(key);
     let Some(text) = data.at(key).as_str() else {
         errors.push(Error::required(&field_path, ""));
@@ -174,14 +180,14 @@ fn registry_config(errors: &mut ErrorList, data: &Value, root: &Path<'_>, key: &
 mod tests {
     use super::*;
 
-    fn msgs(secret: &Value) -> Vec<String> {
+    fn create_messages(secret: &Value) -> Vec<String> {
         let mut errors = ErrorList::new();
-        by_type(&mut errors, secret);
+        validate_by_type(&mut errors, secret);
         errors.iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn text_becomes_data_and_wins() {
+    fn string_data_overrides_data() {
         let mut secret = json!({"data": {"a": "eA==", "b": "eA=="}, "stringData": {"b": "hi", "c": ""}});
         Secret.set_defaults(&mut secret);
         assert_eq!(
@@ -191,43 +197,43 @@ mod tests {
     }
 
     #[test]
-    fn types_ask_for_their_keys() {
+    fn requires_keys_by_type() {
         assert_eq!(
-            msgs(&json!({"type": TLS, "data": {CERTIFICATE: ""}})),
+            create_messages(&json!({"type": TLS, "data": {CERTIFICATE: ""}})),
             ["data[tls.key]: Required value"]
         );
         assert_eq!(
-            msgs(&json!({"type": "kubernetes.io/service-account-token"})),
+            create_messages(&json!({"type": "kubernetes.io/service-account-token"})),
             ["metadata.annotations[kubernetes.io/service-account.name]: Required value"]
         );
         assert_eq!(
-            msgs(&json!({"type": "kubernetes.io/basic-auth", "data": {"password": ""}})),
+            create_messages(&json!({"type": "kubernetes.io/basic-auth", "data": {"password": ""}})),
             [""; 0]
         );
         assert_eq!(
-            msgs(&json!({"type": "kubernetes.io/ssh-auth", "data": {"ssh-privatekey": ""}})),
+            create_messages(&json!({"type": "kubernetes.io/ssh-auth", "data": {"ssh-privatekey": ""}})),
             ["data[ssh-privatekey]: Required value"]
         );
     }
 
     #[test]
-    fn credentials_are_an_object() {
+    fn rejects_malformed_registry_credentials() {
         let secret = |text: &str| {
             json!({
                 "type": "kubernetes.io/dockercfg",
                 "data": {".dockercfg": base64::encode(text.as_bytes())},
             })
         };
-        assert_eq!(msgs(&secret("{\"auths\":{}}")), [""; 0]);
+        assert_eq!(create_messages(&secret("{\"auths\":{}}")), [""; 0]);
         assert_eq!(
-            msgs(&secret("[1]")),
+            create_messages(&secret("[1]")),
             [
                 "data[.dockercfg]: Invalid value: \"<secret contents redacted>\": json: cannot unmarshal array into \
                  Go value of type map[string]interface {}"
             ]
         );
         assert_eq!(
-            msgs(&secret("{")),
+            create_messages(&secret("{")),
             ["data[.dockercfg]: Invalid value: \"<secret contents redacted>\": unexpected end of JSON input"]
         );
     }

@@ -21,7 +21,7 @@ pub(super) fn validate_cluster_ips(errors: &mut ErrorList, service: &Value, old:
     let spec = service.at("spec");
     let root = Path::new("spec");
     let field_path = root.child("clusterIPs");
-    let families_place = root.child("ipFamilies");
+    let families_path = root.child("ipFamilies");
     let list = spec.at("clusterIPs");
     let ips: Vec<_> = spec.texts("clusterIPs").collect();
     match (spec.text("clusterIP"), ips.first()) {
@@ -40,7 +40,7 @@ pub(super) fn validate_cluster_ips(errors: &mut ErrorList, service: &Value, old:
     let families: Vec<_> = spec.texts("ipFamilies").collect();
     let repeated = field_checks::duplicate_flags(&families);
     for (index, family) in families.iter().enumerate() {
-        let field_path = families_place.index(index);
+        let field_path = families_path.index(index);
         if !FAMILIES.contains(family) {
             errors.push(Error::not_supported(
                 &field_path,

@@ -65,12 +65,12 @@ fn rejects_duplicate_ports() {
 
 #[test]
 fn rejects_inconsistent_addresses_and_families() {
-    let judged = |spec: Value| {
+    let validate = |spec: Value| {
         messages(|errors| cluster_ips::validate_cluster_ips(errors, &json!({"spec": spec}), None))
     };
-    assert!(judged(json!({"clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1", "fd00::1"]})).is_empty());
+    assert!(validate(json!({"clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1", "fd00::1"]})).is_empty());
     assert_eq!(
-        judged(
+        validate(
             json!({"clusterIPs": ["None", "x"], "ipFamilies": ["IPv4", "IPv4", "X"], "ipFamilyPolicy": "Y"})
         ),
         [
@@ -84,7 +84,7 @@ fn rejects_inconsistent_addresses_and_families() {
         ]
     );
     assert_eq!(
-        judged(json!({"clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"], "ipFamilies": ["IPv6"]})),
+        validate(json!({"clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"], "ipFamilies": ["IPv6"]})),
         [
             "spec.clusterIPs[0]: Invalid value: \"10.0.0.1\": expected an IPv6 value as indicated by `ipFamilies[0]`"
         ]
@@ -257,9 +257,11 @@ fn node_ports_follow_updates() {
         [(0, NodePortRequest::Number(30001)), (2, NodePortRequest::Any)]
     );
     assert_eq!(changes.release, [30000]);
-    let inside = service(json!({"ports": [{"port": 80}]}));
+    let without_node_ports = service(json!({"ports": [{"port": 80}]}));
     assert_eq!(
-        node_port_changes(Some(&inside), Some(&old)).unwrap().release,
+        node_port_changes(Some(&without_node_ports), Some(&old))
+            .unwrap()
+            .release,
         [30000]
     );
     let twice = service(
@@ -322,13 +324,13 @@ fn validates_load_balancer_status() {
 
 #[test]
 fn row_shows_addresses_and_ports() {
-    let shown = |service: &Value| -> Vec<Value> { Service.row(service, Time::from_unix(0, 0)).cells };
+    let row_cells = |service: &Value| -> Vec<Value> { Service.row(service, Time::from_unix(0, 0)).cells };
     let mut balanced = service(json!({
         "type": "LoadBalancer", "clusterIPs": ["10.0.0.1"], "selector": {"b": "2", "a": "1"},
         "ports": [{"port": 80, "nodePort": 30000}, {"port": 53, "protocol": "UDP"}],
     }));
     assert_eq!(
-        shown(&balanced),
+        row_cells(&balanced),
         [
             "s",
             "LoadBalancer",
@@ -340,9 +342,9 @@ fn row_shows_addresses_and_ports() {
         ]
     );
     balanced["status"]["loadBalancer"]["ingress"] = json!([{"hostname": "h"}, {"ip": "1.1.1.1"}]);
-    assert_eq!(shown(&balanced)[3], "1.1.1.1,h");
+    assert_eq!(row_cells(&balanced)[3], "1.1.1.1,h");
     assert_eq!(
-        shown(&service(json!({"type": "ExternalName", "externalName": "e"})))[2..5],
+        row_cells(&service(json!({"type": "ExternalName", "externalName": "e"})))[2..5],
         ["<none>", "e", "<none>"]
     );
 }

@@ -353,18 +353,18 @@ pub(super) fn validate_load_balancer_status(errors: &mut ErrorList, service: &Va
                 &[],
             ));
         }
-        let mode_place = field_path.child("ipMode");
+        let mode_path = field_path.child("ipMode");
         match point.at("ipMode").as_str() {
             None if ip.is_empty() => {}
-            None => errors.push(Error::required(&mode_place, "must be specified when `ip` is set")),
+            None => errors.push(Error::required(&mode_path, "must be specified when `ip` is set")),
             Some(_) if ip.is_empty() => {
                 let detail = "may not be specified when `ip` is not set";
-                errors.push(Error::forbidden(&mode_place, detail));
+                errors.push(Error::forbidden(&mode_path, detail));
             }
             Some("Proxy" | "VIP") => {}
             Some(mode) => {
                 let mode_value = go_values::typed_string(mode);
-                errors.push(Error::not_supported(&mode_place, mode_value, ["Proxy", "VIP"]));
+                errors.push(Error::not_supported(&mode_path, mode_value, ["Proxy", "VIP"]));
             }
         }
         let field_path = field_path.child("hostname");

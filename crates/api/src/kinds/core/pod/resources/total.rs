@@ -107,7 +107,7 @@ mod tests {
         });
         assert_eq!(requests(&spec)["cpu"].to_string(), "1100m");
         spec["resources"] = json!({"requests": {"cpu": "2"}});
-        let asked: Vec<_> = requests(&spec).values().map(ToString::to_string).collect();
-        assert_eq!(asked, ["2100m", "1", "1Gi"]);
+        let total_requests: Vec<_> = requests(&spec).values().map(ToString::to_string).collect();
+        assert_eq!(total_requests, ["2100m", "1", "1Gi"]);
     }
 }
