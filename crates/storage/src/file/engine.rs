@@ -83,7 +83,8 @@ impl Engine {
         directory: Arc<dyn StoreDirectory>,
         options: &FileOptions,
     ) -> Result<Self, StoreError> {
-        let (cache_bytes, durability) = (options.cache_bytes, options.durability);
+        let cache_bytes = options.cache_bytes;
+        let durability = options.durability;
         let open = open_file(&*directory, FILE, cache_bytes, durability)?;
         Ok(Self {
             directory,

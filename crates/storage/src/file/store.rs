@@ -138,7 +138,8 @@ impl Store for FileStore {
     async fn range(&self, prefix: &Prefix, page: Page) -> Result<Range, ReadError> {
         let prefix = prefix.clone();
         loop {
-            let (prefix, requested) = (prefix.clone(), page.clone());
+            let prefix = prefix.clone();
+            let requested = page.clone();
             let read = move |shared: &Shared, file: &redb::Database| {
                 shared.index.range(&prefix, &requested, || Snapshot::take(file))
             };
@@ -351,7 +352,8 @@ impl Shared {
         jobs: &mpsc::Sender<Job>,
         read: impl Fn(&Shared, &redb::Database) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let (shared, jobs) = (Arc::clone(self), jobs.clone());
+        let shared = Arc::clone(self);
+        let jobs = jobs.clone();
         blocking(move || {
             let ask_writer = || {
                 // A writer that is gone mends nothing; the read will say so.
@@ -364,7 +366,8 @@ impl Shared {
 }
 
 fn expect_expiries(deadlines: &Deadlines, clock: &dyn Clock, survey: &Survey) {
-    let (instant, now) = (Instant::now(), clock.now());
+    let instant = Instant::now();
+    let now = clock.now();
     for (key, (revision, expiry)) in &survey.expiring {
         deadlines.set(key.clone(), *revision, instant + expiry.left(now));
     }

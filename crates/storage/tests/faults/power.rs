@@ -29,7 +29,8 @@ struct Told {
 async fn write_until_dark(store: Arc<dyn Store>, told: Arc<Mutex<Told>>, seed: u64) {
     let mut writers = tokio::task::JoinSet::new();
     for writer in 0..WRITERS {
-        let (store, told) = (Arc::clone(&store), Arc::clone(&told));
+        let store = Arc::clone(&store);
+        let told = Arc::clone(&told);
         let mut rng = StdRng::seed_from_u64(seed ^ writer);
         writers.spawn(async move {
             for round in 0.. {

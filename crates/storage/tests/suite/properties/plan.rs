@@ -51,7 +51,8 @@ pub(crate) fn plans() -> impl Strategy<Value = Plan> {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let (key, prefix) = (0..KEYS.len(), 0..PREFIXES.len());
+    let key = 0..KEYS.len();
+    let prefix = 0..PREFIXES.len();
     prop_oneof![
         6 => key.clone().prop_map(|key| Step::Put { key }),
         2 => key.clone().prop_map(|key| Step::Create { key }),

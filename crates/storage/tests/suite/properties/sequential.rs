@@ -97,7 +97,9 @@ async fn a_random_history_goes_as_on_the_model(backend: &dyn TestBackend) {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let (key, prefix, moment) = (0..KEYS.len(), 0..PREFIXES.len(), 0..1000_usize);
+    let key = 0..KEYS.len();
+    let prefix = 0..PREFIXES.len();
+    let moment = 0..1000_usize;
     let belief = prop_oneof![
         6 => Just(Belief::Right),
         1 => Just(Belief::Absent),
