@@ -9,7 +9,7 @@ use k3_storage::{CommitError, ImportError, Page, ReadError, Revision, Store, Sto
 use tokio::task::JoinSet;
 
 use crate::{
-    acts::{Acts, key, prefix, soon},
+    store_ext::{StoreExt, key, prefix, soon},
     backend::TestBackend,
     follower::revisions,
 };

@@ -6,7 +6,7 @@ use k3_storage::{Change, Page, Range, ReadError, Revision, Store, WatchError};
 use tokio::task::JoinSet;
 
 use crate::{
-    acts::{Acts, contents, prefix},
+    store_ext::{StoreExt, contents, prefix},
     backend::TestBackend,
     follower::{brief, revisions},
 };

@@ -6,7 +6,7 @@ use k3_storage::{Change, Clock, Event, Revision, Store, SystemClock, Write};
 use tokio::time::Instant;
 
 use crate::{
-    acts::{Acts, key, names},
+    store_ext::{StoreExt, key, names},
     backend::TestBackend,
     follower::brief,
 };

@@ -9,7 +9,7 @@ use k3_storage::{
 };
 
 use crate::{
-    acts::{Acts, key, names, prefix},
+    store_ext::{StoreExt, key, names, prefix},
     backend::TestBackend,
 };
 

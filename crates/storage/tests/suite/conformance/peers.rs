@@ -5,7 +5,7 @@ use tokio::task::JoinSet;
 
 use super::writers::write_on;
 use crate::{
-    acts::{Acts, soon},
+    store_ext::{StoreExt, soon},
     backend::TestBackend,
 };
 

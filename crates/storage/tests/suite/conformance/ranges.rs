@@ -9,7 +9,7 @@ use k3_storage::{Page, Range, ReadError, Revision, Store};
 use tokio::task::JoinSet;
 
 use crate::{
-    acts::{Acts, contents, key, names, prefix},
+    store_ext::{StoreExt, contents, key, names, prefix},
     backend::TestBackend,
 };
 

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use k3_storage::{CommitError, Entry, MAX_VALUE_BYTES, Write};
 
 use crate::{
-    acts::{Acts, contents, key, names},
+    store_ext::{StoreExt, contents, key, names},
     backend::TestBackend,
 };
 

@@ -8,7 +8,7 @@ use k3_storage::{
 };
 
 use crate::{
-    acts::{Acts, key},
+    store_ext::{StoreExt, key},
     backend::{Etcd, File, Memory, Mysql, TestBackend},
 };
 
