@@ -30,7 +30,9 @@ pub(crate) fn seconds(text: &str) -> Option<i64> {
         month: number(5, 7)?,
         day: number(8, 10)?,
     };
-    let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
+    let hour = number(11, 13)?;
+    let minute = number(14, 16)?;
+    let second = number(17, 19)?;
     let zone = text
         .get(19..)?
         .trim_start_matches(|letter: char| letter == '.' || letter.is_ascii_digit());
@@ -50,7 +52,9 @@ pub(crate) fn seconds(text: &str) -> Option<i64> {
 pub(crate) fn timestamp(at: i64) -> String {
     let Date { year, month, day } = Date::from_days(at.div_euclid(DAY));
     let rest = at.rem_euclid(DAY);
-    let (hour, minute, second) = (rest / HOUR, rest % HOUR / MINUTE, rest % MINUTE);
+    let hour = rest / HOUR;
+    let minute = rest % HOUR / MINUTE;
+    let second = rest % MINUTE;
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 

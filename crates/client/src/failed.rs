@@ -111,7 +111,8 @@ impl From<io::Error> for Failed {
 /// A status in kubectl's words.
 fn told(status: &Value, doing: Option<&str>) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let (reason, message) = (text(&status["reason"]), text(&status["message"]));
+    let reason = text(&status["reason"]);
+    let message = text(&status["message"]);
     let doing = doing.map(|doing| format!("{doing}: ")).unwrap_or_default();
     let details = &status["details"];
     match reason.as_str() {

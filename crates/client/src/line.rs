@@ -13,7 +13,8 @@ use crate::{command::ClientCommand, connection::ConnectFlags};
 #[must_use]
 pub fn in_order(program: &Command, words: Vec<OsString>) -> Vec<OsString> {
     let flags = ConnectFlags::augment_args(Command::new("connection"));
-    let (mut early, mut names) = (Vec::new(), Vec::new());
+    let mut early = Vec::new();
+    let mut names = Vec::new();
     let mut at = program;
     let mut next = 1;
     while at.has_subcommands() {

@@ -1,14 +1,14 @@
-//! What happens in the cluster, and may make a pod fit that did not.
+//! Cluster events that may make an unschedulable pod schedulable.
 
 use crate::object::{
     CsiDriver, CsiNode, CsiStorageCapacity, Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass,
     VolumeAttachment,
 };
 
-/// Something that happened.
+/// An event for the queueing hints of plugins.
 #[derive(Clone, Copy, Debug)]
 pub enum ClusterEvent<'e> {
-    /// A node came.
+    /// A node was added.
     NodeAdd(&'e Node),
     /// A node changed.
     NodeUpdate {
@@ -17,7 +17,7 @@ pub enum ClusterEvent<'e> {
         /// As it is.
         new: &'e Node,
     },
-    /// A node went.
+    /// A node was deleted.
     NodeDelete(&'e Node),
     /// A pod is on a node now.
     AssignedPodAdd(&'e Pod),
@@ -37,28 +37,28 @@ pub enum ClusterEvent<'e> {
         /// As it is.
         new: &'e Pod,
     },
-    /// A claim came or changed.
+    /// A claim was added or updated.
     PersistentVolumeClaim {
         /// As it was.
         old: Option<&'e PersistentVolumeClaim>,
         /// As it is.
         new: &'e PersistentVolumeClaim,
     },
-    /// A volume came or changed.
+    /// A volume was added or updated.
     PersistentVolume {
         /// As it was.
         old: Option<&'e PersistentVolume>,
         /// As it is.
         new: &'e PersistentVolume,
     },
-    /// A class came or changed.
+    /// A storage class was added or updated.
     StorageClass {
         /// As it was.
         old: Option<&'e StorageClass>,
         /// As it is.
         new: &'e StorageClass,
     },
-    /// The drivers of a node came or changed.
+    /// A CSINode was added or updated.
     CsiNode {
         /// As they were.
         old: Option<&'e CsiNode>,
@@ -72,22 +72,22 @@ pub enum ClusterEvent<'e> {
         /// As it is.
         new: &'e CsiDriver,
     },
-    /// A capacity came or changed.
+    /// A storage capacity was added or updated.
     CsiStorageCapacity {
         /// As it was.
         old: Option<&'e CsiStorageCapacity>,
         /// As it is.
         new: &'e CsiStorageCapacity,
     },
-    /// An attachment went.
+    /// A volume attachment was deleted.
     VolumeAttachmentDelete(&'e VolumeAttachment),
 }
 
 impl ClusterEvent<'_> {
-    /// What it is called in figures, in upstream's words.
+    /// Upstream's event label in metrics.
     pub(crate) fn name(&self) -> &'static str {
-        fn came<T>(old: Option<&T>, [came, changed]: [&'static str; 2]) -> &'static str {
-            if old.is_none() { came } else { changed }
+        fn add_or_update<T>(old: Option<&T>, [add, update]: [&'static str; 2]) -> &'static str {
+            if old.is_none() { add } else { update }
         }
         match *self {
             ClusterEvent::NodeAdd(_) => "NodeAdd",
@@ -98,16 +98,18 @@ impl ClusterEvent<'_> {
             ClusterEvent::AssignedPodDelete(_) => "AssignedPodDelete",
             ClusterEvent::UnscheduledPodUpdate { .. } => "UnscheduledPodUpdate",
             ClusterEvent::PersistentVolumeClaim { old, .. } => {
-                came(old, ["PersistentVolumeClaimAdd", "PersistentVolumeClaimUpdate"])
+                add_or_update(old, ["PersistentVolumeClaimAdd", "PersistentVolumeClaimUpdate"])
             }
             ClusterEvent::PersistentVolume { old, .. } => {
-                came(old, ["PersistentVolumeAdd", "PersistentVolumeUpdate"])
+                add_or_update(old, ["PersistentVolumeAdd", "PersistentVolumeUpdate"])
             }
-            ClusterEvent::StorageClass { old, .. } => came(old, ["StorageClassAdd", "StorageClassUpdate"]),
-            ClusterEvent::CsiNode { old, .. } => came(old, ["CSINodeAdd", "CSINodeUpdate"]),
+            ClusterEvent::StorageClass { old, .. } => {
+                add_or_update(old, ["StorageClassAdd", "StorageClassUpdate"])
+            }
+            ClusterEvent::CsiNode { old, .. } => add_or_update(old, ["CSINodeAdd", "CSINodeUpdate"]),
             ClusterEvent::CsiDriver { .. } => "CSIDriverUpdate",
             ClusterEvent::CsiStorageCapacity { old, .. } => {
-                came(old, ["CSIStorageCapacityAdd", "CSIStorageCapacityUpdate"])
+                add_or_update(old, ["CSIStorageCapacityAdd", "CSIStorageCapacityUpdate"])
             }
             ClusterEvent::VolumeAttachmentDelete(_) => "VolumeAttachmentDelete",
         }

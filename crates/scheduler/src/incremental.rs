@@ -1,7 +1,7 @@
-//! Sums over all nodes that are kept from one decision to the next.
+//! Plugin state over all nodes that is kept from one scheduling cycle to the next.
 //!
-//! Spreading and affinity ask, for every pod, about all pods on all nodes. Pods of one template ask the same: the
-//! answer is kept, and before it is used again only the nodes are looked at that have changed since.
+//! Topology spread and inter-pod affinity count pods on all nodes for every pod. Pods of one template have equal counts: the
+//! counts are cached, and before reuse only the nodes that changed since are counted again.
 
 use std::hash::{BuildHasher, Hash};
 
@@ -9,7 +9,7 @@ use hashbrown::DefaultHashBuilder;
 
 use crate::cache::SchedulerCache;
 
-/// A sum over all nodes.
+/// Counts over all nodes that can be refreshed node by node.
 pub(crate) trait IncrementalState: Sized {
     /// What it sums up.
     type Key: Hash + Eq;
@@ -20,14 +20,14 @@ pub(crate) trait IncrementalState: Sized {
     /// What it sums up.
     fn key(&self) -> &Self::Key;
 
-    /// Whether it must be made anew, whatever the nodes say.
+    /// Whether it must be rebuilt even if no node changed.
     fn is_stale(&self, cluster: &SchedulerCache) -> bool;
 
-    /// Takes a node into the sum as it is now, in place of what it was.
+    /// Replaces a node's contribution by its current one.
     fn refresh(&mut self, slot: usize, cluster: &SchedulerCache);
 }
 
-/// The sums that were used last.
+/// The most recently used states.
 #[derive(Debug)]
 pub(crate) struct IncrementalCache<F> {
     hasher: DefaultHashBuilder,
@@ -41,7 +41,7 @@ struct CachedState<F> {
     state: F,
 }
 
-/// A sum that is in use; it is given back when the decision is made.
+/// A state in use by one cycle; it is put back at the end of the cycle.
 #[derive(Debug)]
 pub(crate) struct BorrowedState<F> {
     hash: u64,
@@ -62,7 +62,7 @@ impl<F> Default for IncrementalCache<F> {
 }
 
 impl<F: IncrementalState> IncrementalCache<F> {
-    /// The sum for a key, as the cluster is now.
+    /// The state for a key, refreshed to the current cache.
     pub(crate) fn take(&mut self, key: F::Key, cluster: &SchedulerCache) -> BorrowedState<F> {
         let hash = self.hasher.hash_one(&key);
         let known = self
@@ -96,7 +96,7 @@ impl<F: IncrementalState> IncrementalCache<F> {
         }
     }
 
-    /// Gives a sum back.
+    /// Puts a state back.
     pub(crate) fn put(&mut self, borrowed: BorrowedState<F>) {
         if self.cached.len() >= LIMIT {
             self.cached.pop();

@@ -1,8 +1,8 @@
-//! Which node runs which pod.
+//! The scheduler: assigns pods to nodes as kube-scheduler does.
 //!
-//! [`SchedulerCore`] decides: it is told what happens and says what is to be done, and touches neither network nor clock.
-//! [`Scheduler`] lets it run in a cluster. Deeper down: `queue` (who is next), `cycle` (one decision), `plugins` (the
-//! rules, a file each), `cluster` (what is known), `object` (what is kept of objects).
+//! [`SchedulerCore`] decides: it takes events and returns decisions, and touches neither network nor clock.
+//! [`Scheduler`] runs it against an API server. Modules: `queue` (the scheduling queue), `cycle` (one scheduling cycle), `plugins`
+//! (a file each), `cache` (nodes and pods), `object` (the fields of objects that scheduling needs).
 
 mod cache;
 mod cluster_event;

@@ -12,7 +12,7 @@ pub(crate) fn to_i64(number: f64) -> i64 {
     number as i64
 }
 
-/// A count of things in memory.
+/// A length as a signed number.
 pub(crate) fn count(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

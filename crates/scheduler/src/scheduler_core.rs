@@ -1,4 +1,4 @@
-//! The scheduler without its cluster: it is told what happens, and says what is to be done.
+//! The scheduler without I/O: takes cluster events and returns decisions.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::{
     queue::{Attempt, BackoffOptions, Incoming, Moment, PendingPods, SchedulingQueue},
 };
 
-/// Everything a scheduler knows and has decided. It belongs to one task.
+/// Cache, queue and algorithm of a scheduler. One task owns it.
 #[derive(Debug)]
 pub struct SchedulerCore {
     pub(crate) cluster: SchedulerCache,
@@ -39,7 +39,7 @@ pub enum Decision {
         /// How often it was tried, and since when.
         attempt: Attempt,
     },
-    /// It cannot be placed now: that is to be told.
+    /// Scheduling failed: the condition and an event are to be written.
     Fail {
         /// The pod.
         pod: Arc<Pod>,
@@ -47,36 +47,36 @@ pub enum Decision {
         message: String,
         /// Whether the cluster is the reason; else the scheduler is.
         unschedulable: bool,
-        /// Where it may be placed soon: what its status is to say.
+        /// How to change the nominated node.
         nominating_info: NominatingInfo,
-        /// Whether it was looked who could go for it.
+        /// Whether preemption was attempted.
         preemption_attempted: bool,
         /// Who is to go for it.
         preemption: Option<Preemption>,
     },
-    /// It is going: that it is not tried is to be told.
+    /// It is terminating: an event is to be recorded.
     Skip(Arc<Pod>),
 }
 
-/// What the status of a pod is to say about where it may be placed soon.
+/// How to change the nominated node in the pod's status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NominatingInfo {
-    /// What it says now.
+    /// Leave the nominated node unchanged.
     Noop,
-    /// Nothing.
+    /// Clear it.
     Clear,
     /// This node.
     Override(Text),
 }
 
-/// Who is to go for a pod.
+/// A preemption to execute.
 #[derive(Debug)]
 pub struct Preemption {
     /// Where.
     pub node: Text,
     /// Who.
     pub victims: Vec<Arc<Pod>>,
-    /// Weaker pods that were promised that node; they are not any more.
+    /// Lower-priority pods nominated to that node; their nomination is cleared.
     pub lower_priority_nominated_pods: Vec<Arc<Pod>>,
 }
 
@@ -103,7 +103,7 @@ impl SchedulerCore {
         }
     }
 
-    /// A node is gone.
+    /// Removes a node.
     pub fn remove_node(&mut self, name: &str, now: Moment) {
         if let Some(node) = self.cluster.remove_node(name) {
             self.move_all_to_active_or_backoff_queue(&ClusterEvent::NodeDelete(&node), now);
@@ -112,7 +112,8 @@ impl SchedulerCore {
 
     /// A service is as it is now.
     pub fn service(&mut self, service: &Service) {
-        let (namespace, name) = (service.namespace.clone(), service.name.clone());
+        let namespace = service.namespace.clone();
+        let name = service.name.clone();
         self.cluster
             .default_selectors
             .set_service(namespace, name, Some(service.selector.clone()));
@@ -127,12 +128,12 @@ impl SchedulerCore {
         }
     }
 
-    /// A pod is gone.
+    /// Removes a pod.
     pub fn remove_pod(&mut self, pod: &Arc<Pod>, now: Moment) {
         self.queue.delete(&pod.uid);
         self.nominator.remove(&pod.uid);
-        if let Some(gone) = self.cluster.remove_pod(&pod.uid) {
-            self.move_all_to_active_or_backoff_queue(&ClusterEvent::AssignedPodDelete(&gone), now);
+        if let Some(deleted) = self.cluster.remove_pod(&pod.uid) {
+            self.move_all_to_active_or_backoff_queue(&ClusterEvent::AssignedPodDelete(&deleted), now);
         } else if pod.nominated_node_name.is_some() {
             self.requeue_lower_priority_pods(pod, now);
         }
@@ -159,7 +160,7 @@ impl SchedulerCore {
             }
             return Some(
                 match self.engine.schedule_pod(&pod, &self.cluster, &self.nominator) {
-                    ScheduleResult::Node(placement) => self.place(pod, placement, attempt),
+                    ScheduleResult::Node(placement) => self.assume_and_bind(pod, placement, attempt),
                     ScheduleResult::FitError(unfit) => self.handle_scheduling_failure(
                         pod,
                         unfit.message,
@@ -294,7 +295,7 @@ impl SchedulerCore {
         }
     }
 
-    /// What a pod was promised is free for those that are not more important.
+    /// Requeues pods of equal or lower priority, which may use what was reserved for a nominated pod.
     fn requeue_lower_priority_pods(&mut self, pod: &Arc<Pod>, now: Moment) {
         let priority = pod.priority();
         let among = |other: &Pod| other.priority() <= priority;
@@ -306,7 +307,7 @@ impl SchedulerCore {
         );
     }
 
-    fn place(&mut self, pod: Arc<Pod>, placement: Placement, attempt: Attempt) -> Decision {
+    fn assume_and_bind(&mut self, pod: Arc<Pod>, placement: Placement, attempt: Attempt) -> Decision {
         let Placement { node, volumes, .. } = placement;
         self.cluster.assume(Arc::new(pod.on(node.clone())));
         let storage = &mut self.cluster.storage;

@@ -112,7 +112,7 @@ impl Selector {
         }
     }
 
-    /// Whether it selects everything because it says nothing.
+    /// Whether it has no requirements and selects everything.
     pub fn is_empty(&self) -> bool {
         matches!(self, Selector::All(rules) if rules.is_empty())
     }
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_operator_asks_what_it_says() {
+    fn evaluates_each_operator() {
         let mut interner = StringInterner::default();
         let labels = Labels::read([("app", "web"), ("size", "7")], &mut interner);
         for (rule, holds) in [

@@ -1,4 +1,4 @@
-//! Why a node does not do, and what is said when none does.
+//! Statuses of plugins, and the message when no node fits.
 
 use std::{borrow::Cow, collections::BTreeMap, fmt::Write, sync::Arc};
 
@@ -10,11 +10,11 @@ use crate::{
 /// How final a rejection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Code {
-    /// Other pods are in the way: pushing some of them away may help.
+    /// Preemption may help.
     Unschedulable,
-    /// Nothing that the scheduler does helps.
+    /// Preemption does not help.
     UnschedulableAndUnresolvable,
-    /// Something went wrong.
+    /// A plugin failed.
     Error,
 }
 
@@ -23,7 +23,7 @@ pub(crate) enum Code {
 pub(crate) struct Rejection {
     /// How final it is.
     pub code: Code,
-    /// Who says so.
+    /// The plugin that rejected.
     pub plugin: Option<Plugin>,
     reasons: Reasons,
 }
@@ -64,7 +64,7 @@ impl Rejection {
         Self::with_reason(Code::UnschedulableAndUnresolvable, plugin, reason)
     }
 
-    /// Something went wrong.
+    /// A plugin failed.
     pub(crate) fn error(plugin: Plugin, message: String) -> Self {
         Self::many(Code::Error, Some(plugin), [message.into()])
     }
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reasons_are_counted_and_sorted_as_texts() {
+    fn counts_and_sorts_reasons_as_text() {
         let mut diagnosis = Diagnosis::default();
         for slot in 0..10 {
             diagnosis.add(slot, Rejection::unschedulable(Plugin::NodePorts, "no ports"));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_that_were_not_looked_at_count_too() {
+    fn counts_nodes_absent_from_the_diagnosis() {
         let mut diagnosis = Diagnosis::default();
         diagnosis.add(0, Rejection::unschedulable(Plugin::NodePorts, "no ports"));
         diagnosis.absent_nodes_status = Some(Rejection::unresolvable(Plugin::NodeAffinity, "not asked"));
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_early_stands_alone() {
+    fn pre_filter_message_stands_alone() {
         let diagnosis = Diagnosis {
             pre_filter_message: Some("claim is missing".into()),
             ..Diagnosis::default()

@@ -10,7 +10,7 @@ use crate::{OpenError, StoreError};
 
 /// What a backend has to do before it uses its data. `S` is the backend's own kind of step.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Plan<'a, S> {
+pub(crate) enum MigrationPlan<'a, S> {
     /// There is no data: write it in the newest format.
     Fresh,
     /// The data is of the newest format.
@@ -38,14 +38,14 @@ pub(crate) const fn newest<S>(steps: &[S]) -> u32 {
 
 /// Decides what to do with data of format `found`; `None` when there is no data yet. `location` says
 /// where the data is, for the message.
-pub(crate) fn plan<'a, S>(
+pub(crate) fn plan_migration<'a, S>(
     location: &str,
     found: Option<u32>,
     steps: &'a [S],
-) -> Result<Plan<'a, S>, OpenError> {
+) -> Result<MigrationPlan<'a, S>, OpenError> {
     let known = newest(steps);
     match found {
-        None => Ok(Plan::Fresh),
+        None => Ok(MigrationPlan::Fresh),
         // No program ever wrote it. Taken for "old", damage would be migrated into nonsense.
         Some(0) => Err(StoreError::Corrupt(format!("{location} says its data is of format 0")).into()),
         Some(found) if found > known => Err(OpenError::NewerFormat {
@@ -53,8 +53,8 @@ pub(crate) fn plan<'a, S>(
             found,
             known,
         }),
-        Some(found) if found == known => Ok(Plan::Current),
-        Some(from) => Ok(Plan::Migrate {
+        Some(found) if found == known => Ok(MigrationPlan::Current),
+        Some(from) => Ok(MigrationPlan::Migrate {
             from,
             steps: &steps[(from - 1) as usize..],
         }),
@@ -72,25 +72,25 @@ mod tests {
     fn a_program_without_steps_writes_format_1() {
         assert_eq!(newest::<&str>(&[]), 1);
         assert_eq!(newest(STEPS), 4);
-        assert_eq!(plan::<&str>("x", Some(1), &[]).unwrap(), Plan::Current);
+        assert_eq!(plan_migration::<&str>("x", Some(1), &[]).unwrap(), MigrationPlan::Current);
     }
 
     #[test]
     fn an_empty_place_is_fresh() {
-        assert_eq!(plan("x", None, STEPS).unwrap(), Plan::Fresh);
+        assert_eq!(plan_migration("x", None, STEPS).unwrap(), MigrationPlan::Fresh);
     }
 
     #[test]
     fn data_of_the_newest_format_is_used_as_it_is() {
-        assert_eq!(plan("x", Some(4), STEPS).unwrap(), Plan::Current);
+        assert_eq!(plan_migration("x", Some(4), STEPS).unwrap(), MigrationPlan::Current);
     }
 
     #[test]
     fn older_data_takes_exactly_the_steps_it_lacks() {
         for (from, steps) in [(1, &STEPS[0..]), (2, &STEPS[1..]), (3, &STEPS[2..])] {
             assert_eq!(
-                plan("x", Some(from), STEPS).unwrap(),
-                Plan::Migrate { from, steps }
+                plan_migration("x", Some(from), STEPS).unwrap(),
+                MigrationPlan::Migrate { from, steps }
             );
         }
     }
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn newer_data_is_refused_and_the_message_says_what_to_do() {
         for found in [5, u32::MAX] {
-            let error = plan("the directory data", Some(found), STEPS).unwrap_err();
+            let error = plan_migration("the directory data", Some(found), STEPS).unwrap_err();
             assert_eq!(
                 error.to_string(),
                 format!(
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_format_nobody_wrote_is_damage() {
-        let error = plan("the directory data", Some(0), STEPS).unwrap_err();
+        let error = plan_migration("the directory data", Some(0), STEPS).unwrap_err();
         assert!(
             matches!(error, OpenError::Store(StoreError::Corrupt(_))),
             "{error}"

@@ -93,7 +93,8 @@ impl DeleteFlags {
             eprintln!("No resources found");
             return Ok(());
         }
-        let (mut leaving, mut failures) = (Vec::new(), Vec::new());
+        let mut leaving = Vec::new();
+        let mut failures = Vec::new();
         for pick in picks {
             match self.delete(session, &pick).await {
                 Ok(uid) => {

@@ -1,11 +1,11 @@
-//! Which nodes changed, in order.
+//! The order in which nodes changed.
 
 use std::collections::VecDeque;
 
-/// Old entries are forgotten: who comes late looks at everything.
+/// Older entries are dropped; a reader that is further behind rebuilds its state from all nodes.
 const KEPT: usize = 8192;
 
-/// The places of nodes that changed, in order. A reader remembers how far it has read.
+/// Slots of the nodes that changed, oldest first. Each reader remembers its own position.
 #[derive(Debug, Default)]
 pub(crate) struct ChangeLog {
     entries: VecDeque<usize>,
@@ -22,12 +22,12 @@ impl ChangeLog {
         self.entries.push_back(slot);
     }
 
-    /// The end: where a reader of everything goes on.
+    /// The position after the newest entry.
     pub(crate) fn end(&self) -> u64 {
         self.forgotten + self.entries.len() as u64
     }
 
-    /// What changed since; `None` when that is not known any more.
+    /// Slots that changed after position `read`; `None` if the log no longer reaches back that far.
     pub(crate) fn since(&self, read: u64) -> Option<impl Iterator<Item = usize>> {
         let skip = usize::try_from(read.checked_sub(self.forgotten)?).ok()?;
         Some(self.entries.range(skip.min(self.entries.len())..).copied())
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reader_gets_what_is_new_or_hears_that_it_is_late() {
+    fn since_returns_new_entries_or_none_when_they_were_dropped() {
         let mut log = ChangeLog::default();
         log.push(1);
         let read = log.end();

@@ -1,8 +1,8 @@
-//! What the scheduler knows of the cluster: nodes with the pods on them, also those it has only just placed.
+//! The scheduler cache: nodes and the pods on them, including assumed pods.
 //!
-//! It belongs to one task. What happens in the cluster is told to it between two decisions, never during one: a
-//! decision sees one state, and nothing has to be copied for it. Each change of a node is put down in a log, so that
-//! sums over all nodes are kept up to date by looking at those alone that changed ([`crate::incremental`]).
+//! One task owns it. Informer events are applied between two scheduling cycles, never during one: a
+//! cycle sees one consistent state without upstream's Snapshot copy. Each change of a node is appended to a log, so that
+//! state over all nodes is refreshed by visiting only the nodes that changed ([`crate::incremental`]).
 
 mod change_log;
 mod default_selectors;
@@ -26,7 +26,7 @@ use crate::{
 };
 use node_tree::NodeTree;
 
-/// Nodes with their pods, and everything else that decides.
+/// Nodes with their pods, and every other object that plugins read.
 #[derive(Debug, Default)]
 // upstream: pkg/scheduler/backend/cache/cache.go cacheImpl
 pub(crate) struct SchedulerCache {
@@ -103,7 +103,7 @@ impl SchedulerCache {
         self.claims.contains_key(key)
     }
 
-    /// Whether any pod on a node says something about other pods.
+    /// Whether any assigned pod has pod affinity or anti-affinity terms.
     pub(crate) fn any_pods_with_affinity(&self) -> bool {
         self.pods_with_affinity > 0
     }
@@ -147,7 +147,7 @@ impl SchedulerCache {
         old
     }
 
-    /// A node is gone; its pods may still be there for a while.
+    /// Removes a node. Its pods stay in the cache until their own delete events arrive.
     pub(crate) fn remove_node(&mut self, name: &str) -> Option<Arc<Node>> {
         let slot = self.slot(name)?;
         let old = self.infos[slot].node.take()?;
@@ -163,16 +163,16 @@ impl SchedulerCache {
 
     /// A pod that is on a node, whatever was known of it before.
     pub(crate) fn put_pod(&mut self, pod: Arc<Pod>) {
-        self.place(pod, false);
+        self.assign_pod(pod, false);
     }
 
-    /// Takes a pod to be on a node before the cluster says so.
+    /// Assumes a pod on its node before the binding is observed.
     // upstream: pkg/scheduler/backend/cache/cache.go AssumePod
     pub(crate) fn assume(&mut self, pod: Arc<Pod>) {
-        self.place(pod, true);
+        self.assign_pod(pod, true);
     }
 
-    /// A pod is gone, or is not placed after all.
+    /// Removes a deleted pod, or forgets an assumed one.
     pub(crate) fn remove_pod(&mut self, uid: &str) -> Option<Arc<Pod>> {
         let placed = self.pods.remove(uid)?;
         self.infos[placed.slot].remove(&placed.pod.uid);
@@ -182,7 +182,7 @@ impl SchedulerCache {
         Some(placed.pod)
     }
 
-    fn place(&mut self, pod: Arc<Pod>, assumed: bool) {
+    fn assign_pod(&mut self, pod: Arc<Pod>, assumed: bool) {
         let Some(node) = pod.node.clone() else { return };
         let slot = self.slot_for(&node);
         if let Some(known) = self.pods.get_mut(&pod.uid) {
@@ -195,7 +195,7 @@ impl SchedulerCache {
             }
             self.remove_pod(&pod.uid.clone());
         }
-        // Removing it may have given the place away.
+        // Removing the old entry may have freed its slot.
         let slot = self.slot_for(&node);
         self.infos[slot].add(pod.clone());
         self.count(&pod, true);
@@ -290,7 +290,7 @@ mod tests {
     use crate::test_cluster::TestCluster;
 
     #[test]
-    fn a_placed_pod_takes_of_its_node_until_it_is_gone() {
+    fn assumed_pod_uses_node_resources_until_it_is_removed() {
         let mut sample = TestCluster::default();
         sample.node("n", |_| {});
         let pod = sample.pod("p", |pod| {
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_another_placed_elsewhere_moves() {
+    fn moves_a_pod_that_another_scheduler_bound_elsewhere() {
         let mut sample = TestCluster::default();
         sample.node("a", |_| {});
         sample.node("b", |_| {});
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_may_be_known_before_its_node_and_after_it() {
+    fn keeps_pods_that_arrive_before_their_node_or_outlive_it() {
         let mut sample = TestCluster::default();
         let pod = Arc::new(sample.pod("p", |_| {}).on("n".into()));
         sample.cluster.put_pod(pod.clone());
@@ -334,11 +334,11 @@ mod tests {
         assert!(sample.cluster.order().is_empty() && sample.cluster.pod(&pod.uid).is_some());
         sample.cluster.remove_pod(&pod.uid);
         sample.node("m", |_| {});
-        assert_eq!(sample.cluster.slot_count(), 1, "the place is used again");
+        assert_eq!(sample.cluster.slot_count(), 1, "the slot is reused");
     }
 
     #[test]
-    fn zones_take_turns() {
+    fn lists_nodes_round_robin_over_zones() {
         let mut sample = TestCluster::default();
         for (name, zone) in [
             ("a1", "a"),

@@ -48,7 +48,7 @@ impl NodeInfo {
         count(self.pods.len())
     }
 
-    /// A pod comes.
+    /// Adds a pod and its requests.
     pub(crate) fn add(&mut self, pod: Arc<Pod>) {
         let requests = pod.requests();
         self.requested.add(&requests.asked);
@@ -61,7 +61,7 @@ impl NodeInfo {
         self.pods.push(pod);
     }
 
-    /// A pod goes.
+    /// Removes a pod and its requests.
     pub(crate) fn remove(&mut self, uid: &Text) {
         let Some(at) = self.pods.iter().position(|pod| pod.uid == *uid) else {
             return;
@@ -79,7 +79,7 @@ impl NodeInfo {
         self.pods_with_affinity.retain(|pod| pod.uid != *uid);
     }
 
-    /// A pod is told again, and takes what it took.
+    /// Replaces a pod whose requests did not change.
     pub(super) fn swap(&mut self, pod: &Arc<Pod>) {
         for known in self.pods.iter_mut().chain(&mut self.pods_with_affinity) {
             if known.uid == pod.uid {

@@ -43,7 +43,7 @@ impl Storage {
         self.claims.insert(key, claim);
     }
 
-    /// A claim is gone.
+    /// Removes a claim.
     pub(crate) fn remove_claim(&mut self, key: &Key) {
         self.assumed_claims.remove(key);
         self.claims.remove(key);
@@ -56,7 +56,7 @@ impl Storage {
         self.volumes.insert(volume.name.clone(), volume);
     }
 
-    /// A volume is gone.
+    /// Removes a volume.
     pub(crate) fn remove_volume(&mut self, name: &str) {
         self.assumed_volumes.remove(name);
         self.volumes.remove(name);

@@ -1,4 +1,4 @@
-//! Pods that others were pushed away for, and that are not placed yet.
+//! Nominated pods: preemptors that are not bound yet.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 
 use crate::{interner::Text, object::Pod};
 
-/// Which pods may be placed on which node soon. Others of lower priority do not take their place.
+/// Nominated pods by nominated node. Pods of lower priority are filtered as if these were already running.
 #[derive(Debug, Default)]
 // upstream: pkg/scheduler/backend/queue/nominator.go nominator
 pub(crate) struct Nominator {
@@ -24,7 +24,7 @@ impl Nominator {
         }
     }
 
-    /// A pod changed: it stays nominated where it was, unless it says something itself.
+    /// A pod changed: it stays nominated where it was, unless its own status names a node.
     pub(crate) fn update(&mut self, old: &Pod, new: &Arc<Pod>) {
         let quiet = old.nominated_node_name.is_none() && new.nominated_node_name.is_none();
         let kept = self.nodes.get(&old.uid).filter(|_| quiet).cloned();

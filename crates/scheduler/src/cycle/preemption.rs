@@ -1,4 +1,4 @@
-//! Pods of lower priority are pushed away for one of higher.
+//! Default preemption: evicts pods of lower priority for one of higher priority.
 
 use std::{cmp::Reverse, sync::Arc};
 
@@ -19,18 +19,18 @@ const MIN_CANDIDATE_NODES_PERCENTAGE: usize = 10;
 /// But no fewer than this.
 const MIN_CANDIDATE_NODES_ABSOLUTE: usize = 100;
 
-/// What came of pushing others away.
+/// Result of the `PostFilter` extension point.
 #[derive(Debug)]
 pub(crate) enum PostFilterResult {
-    /// Others are to go; the pod may be placed there soon.
+    /// Victims were found; the pod is nominated to their node.
     Candidate(Candidate),
-    /// It does not help; the pod is not promised any node.
+    /// Preemption does not help; the nomination is cleared.
     NoCandidate,
-    /// It was not tried; what the pod is promised stays.
+    /// Preemption was not attempted; the nomination stays.
     Noop,
 }
 
-/// Who is to go, and where.
+/// A node and the victims to evict from it.
 #[derive(Debug)]
 pub(crate) struct Candidate {
     /// The node.
@@ -39,7 +39,7 @@ pub(crate) struct Candidate {
     pub victims: Vec<Arc<Pod>>,
 }
 
-/// Looks for pods that are to go. Also says what is to be told about it.
+/// Finds the node and victims of a preemption, and the message for the pod's condition.
 // upstream: pkg/scheduler/framework/preemption/preemption.go Preempt
 pub(super) fn preempt(
     cycle: &CycleState<'_>,
@@ -79,7 +79,7 @@ pub(super) fn preempt(
     )
 }
 
-/// Why a pod may not push others away, if so.
+/// Why a pod is not eligible to preempt others; `None` if it is.
 // upstream: pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go PodEligibleToPreemptOthers
 fn pod_ineligible_to_preempt_others(cycle: &CycleState<'_>, diagnosis: &Diagnosis) -> Option<&'static str> {
     if !cycle.pod.spec.preemption_allowed {
@@ -117,7 +117,8 @@ fn dry_run_preemption(
         .max(MIN_CANDIDATE_NODES_ABSOLUTE)
         .min(nodes.len());
     let offset = rng.below(nodes.len());
-    let (mut harmless, mut harmful) = (Vec::new(), Vec::new());
+    let mut harmless = Vec::new();
+    let mut harmful = Vec::new();
     for at in 0..nodes.len() {
         let slot = nodes[(offset + at) % nodes.len()];
         match select_victims_on_node(cycle, slot, nominator) {
@@ -133,7 +134,8 @@ fn dry_run_preemption(
     harmless
 }
 
-/// The choice that does least harm: fewest broken budgets, then lowest priorities, then fewest pods, then the youngest.
+/// The candidate with the fewest `PodDisruptionBudget` violations, then the lowest priorities, then the fewest pods, then the
+/// latest start time.
 // upstream: pkg/scheduler/framework/preemption/preemption.go SelectCandidate, pickOneNodeForPreemption
 fn select_candidate(candidates: Vec<Victims>) -> Option<Victims> {
     let harm = |victims: &Victims| {

@@ -1,4 +1,4 @@
-//! Looks for the node of a pod.
+//! The scheduling algorithm: filters and scores nodes for one pod.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::{
     status::{Code, Diagnosis, FilterResult, Rejection},
 };
 
-/// Looks for nodes, and keeps what makes the next search cheaper.
+/// Finds nodes for pods, and caches plugin state between scheduling cycles.
 #[derive(Debug)]
 pub(crate) struct SchedulingAlgorithm {
     profiles: HashMap<Text, Profile>,
@@ -36,11 +36,11 @@ pub(crate) enum ScheduleResult {
     FitError(FitError),
     /// There are no nodes.
     NoNodes,
-    /// The search itself went wrong.
+    /// A plugin returned an error.
     Error(String),
 }
 
-/// Where a pod goes.
+/// The node that was selected for a pod.
 #[derive(Debug)]
 pub(crate) struct Placement {
     /// The node.
@@ -131,7 +131,7 @@ impl SchedulingAlgorithm {
         if let Some(slot) = nominated_node_name
             && run_filters_with_nominated_pods(cycle, slot, nominator).is_ok()
         {
-            return place(cycle, slot);
+            return assign(cycle, slot);
         }
         diagnosis.plugins = choice.plugins;
         let feasible =
@@ -141,10 +141,10 @@ impl SchedulingAlgorithm {
             };
         match *feasible {
             [] => self.run_post_filter_plugins(cycle, diagnosis, nominator),
-            [slot] => place(cycle, slot),
+            [slot] => assign(cycle, slot),
             _ => {
                 let scores = cycle.score(profile, &feasible, &mut self.sums);
-                place(cycle, feasible[self.select_host(&scores)])
+                assign(cycle, feasible[self.select_host(&scores)])
             }
         }
     }
@@ -190,7 +190,7 @@ impl SchedulingAlgorithm {
         Ok(feasible)
     }
 
-    /// One of the best, each as likely as the others.
+    /// Picks one of the nodes with the highest score by reservoir sampling (upstream's `selectHost`).
     fn select_host(&mut self, scores: &[i64]) -> usize {
         let mut best = (0, i64::MIN);
         let mut equals = 0;
@@ -225,7 +225,7 @@ impl SchedulingAlgorithm {
     }
 }
 
-/// Whether a node does, also when the pods come that it was promised to.
+/// Runs the filters twice: with the nominated pods of the node added, and without them.
 pub(super) fn run_filters_with_nominated_pods(
     cycle: &CycleState<'_>,
     slot: usize,
@@ -235,7 +235,7 @@ pub(super) fn run_filters_with_nominated_pods(
     run_filters_with_nominated_pods_on(cycle, slot, info, NO_DELTAS, nominator)
 }
 
-/// The same, with pods that come or go in thought.
+/// The same, on top of simulated adds and removes.
 // upstream: pkg/scheduler/framework/runtime/framework.go RunFilterPluginsWithNominatedPods
 pub(super) fn run_filters_with_nominated_pods_on(
     cycle: &CycleState<'_>,
@@ -260,7 +260,7 @@ pub(super) fn run_filters_with_nominated_pods_on(
     cycle.filter(slot, info, deltas)
 }
 
-fn place(cycle: &CycleState<'_>, slot: usize) -> ScheduleResult {
+fn assign(cycle: &CycleState<'_>, slot: usize) -> ScheduleResult {
     match cycle.volumes(slot) {
         Ok(volumes) => ScheduleResult::Node(Placement {
             node: cycle.cluster.info(slot).name.clone(),

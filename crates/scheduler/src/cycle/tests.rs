@@ -40,7 +40,7 @@ fn asks(cpu: &str, priority: i32) -> impl FnOnce(&mut Value) {
 }
 
 #[test]
-fn the_message_counts_what_each_node_lacks() {
+fn fit_error_counts_reasons_per_node() {
     let mut sample = TestCluster::default();
     assert!(matches!(
         find(&sample, &TestCluster::default().pod("p", |_| {})),
@@ -68,7 +68,7 @@ fn the_message_counts_what_each_node_lacks() {
 }
 
 #[test]
-fn without_weaker_pods_nobody_can_be_pushed_away() {
+fn finds_no_victims_without_lower_priority_pods() {
     let mut sample = TestCluster::default();
     sample.node("n", |_| {});
     sample.placed("there", "n", asks("3", 0));
@@ -81,7 +81,7 @@ fn without_weaker_pods_nobody_can_be_pushed_away() {
 }
 
 #[test]
-fn a_pod_that_must_not_push_says_so() {
+fn preemption_policy_never_is_reported() {
     let mut sample = TestCluster::default();
     sample.node("n", |_| {});
     sample.placed("there", "n", asks("3", 0));
@@ -100,7 +100,7 @@ fn a_pod_that_must_not_push_says_so() {
 }
 
 #[test]
-fn a_name_that_affinity_asks_for_narrows_the_search() {
+fn node_name_affinity_limits_the_searched_nodes() {
     let mut sample = TestCluster::default();
     for name in ["a", "b", "c"] {
         sample.node(name, |_| {});
@@ -120,7 +120,7 @@ fn a_name_that_affinity_asks_for_narrows_the_search() {
 }
 
 #[test]
-fn a_missing_claim_is_told_without_looking_at_nodes() {
+fn missing_claim_is_reported_by_pre_filter() {
     let mut sample = TestCluster::default();
     sample.node("n", |_| {});
     let pod = sample.pod("p", |pod| {
@@ -134,7 +134,7 @@ fn a_missing_claim_is_told_without_looking_at_nodes() {
 }
 
 #[test]
-fn the_same_seed_finds_the_same_nodes_and_ties_are_broken_by_chance() {
+fn breaks_ties_randomly_and_reproducibly_by_seed() {
     let mut sample = TestCluster::default();
     for number in 0..20 {
         sample.node(&format!("n{number}"), |_| {});
@@ -151,7 +151,7 @@ fn the_same_seed_finds_the_same_nodes_and_ties_are_broken_by_chance() {
 }
 
 #[test]
-fn promised_room_is_left_for_those_it_was_promised_to() {
+fn nominated_pods_keep_their_resources() {
     let mut sample = TestCluster::default();
     sample.node("n", |_| {});
     let waiting = Arc::new(sample.pod("waiting", asks("3", 10)));
@@ -185,7 +185,7 @@ fn preemption(sample: &TestCluster, pod: &crate::object::Pod) -> (String, Vec<St
 }
 
 #[test]
-fn no_more_go_than_must_and_the_least_important() {
+fn evicts_the_fewest_and_least_important_pods() {
     let mut sample = TestCluster::default();
     sample.node("n", |_| {});
     for (name, cpu, priority) in [
@@ -208,7 +208,7 @@ fn no_more_go_than_must_and_the_least_important() {
 }
 
 #[test]
-fn the_node_is_chosen_where_least_harm_is_done() {
+fn picks_the_candidate_node_by_upstream_criteria() {
     // Each row: nodes with pods of (processors, priority, start), and the node that is to be chosen.
     let second = |number: u32| format!("2020-01-01T00:00:{number:02}Z");
     for (nodes, chosen) in [
@@ -253,7 +253,7 @@ fn the_node_is_chosen_where_least_harm_is_done() {
 }
 
 #[test]
-fn budgets_are_kept_where_they_can_be() {
+fn avoids_pod_disruption_budget_violations() {
     let mut sample = TestCluster::default();
     for name in ["a", "b"] {
         sample.node(name, |_| {});
@@ -283,10 +283,10 @@ fn budgets_are_kept_where_they_can_be() {
 }
 
 #[test]
-fn while_a_victim_is_still_going_nobody_else_is_pushed_away() {
+fn does_not_preempt_while_a_victim_is_terminating() {
     let mut sample = TestCluster::default();
     sample.node("n", |_| {});
-    sample.placed("going", "n", |pod| {
+    sample.placed("terminating", "n", |pod| {
         asks("4", 1)(pod);
         pod["metadata"]["deletionTimestamp"] = "2020-01-01T00:00:00Z".into();
         pod["status"]["conditions"] =
@@ -306,7 +306,7 @@ fn while_a_victim_is_still_going_nobody_else_is_pushed_away() {
 }
 
 #[test]
-fn enough_nodes_are_looked_at_and_the_next_search_goes_on_there() {
+fn stops_after_enough_feasible_nodes_and_resumes_there() {
     let mut sample = TestCluster::default();
     for number in 0..200 {
         sample.node(&format!("n{number}"), |_| {});

@@ -1,4 +1,4 @@
-//! Which pods would have to go from a node.
+//! Victims of a preemption on one node.
 
 use std::{cmp::Reverse, sync::Arc};
 
@@ -13,7 +13,7 @@ use crate::{
     status::Rejection,
 };
 
-/// Pods that would have to go from a node, the most important first.
+/// Pods to evict from a node, the most important first.
 #[derive(Debug)]
 pub(super) struct Victims {
     /// The place of the node.
@@ -24,7 +24,7 @@ pub(super) struct Victims {
     pub violations: usize,
 }
 
-/// A node without some of its pods.
+/// A simulated node, to which pods are added and removed.
 struct SimulatedNode<'t, 'c> {
     cycle: &'t CycleState<'c>,
     slot: usize,
@@ -33,8 +33,8 @@ struct SimulatedNode<'t, 'c> {
     nominator: &'t Nominator,
 }
 
-/// The fewest and least important pods that have to go. All that are less important go first, and then as many as can
-/// come back: those first whose budget would be broken, and of each kind the most important first.
+/// The fewest and least important victims. All pods of lower priority are removed first, then as many as possible are
+/// reprieved: first those whose budget would be violated, and in each group the most important first.
 // upstream: pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go SelectVictimsOnNode
 pub(super) fn select_victims_on_node(
     cycle: &CycleState<'_>,
@@ -118,7 +118,8 @@ fn more_important_pod_key(pod: &Arc<Pod>) -> (Reverse<i32>, Box<str>) {
     )
 }
 
-/// Those whose going breaks a budget, and the others.
+/// Splits pods into those whose eviction violates a budget and the others (upstream's
+/// `filterPodsWithPDBViolation`).
 fn filter_pods_with_pdb_violation(
     pods: Vec<Arc<Pod>>,
     budgets: &[&Arc<PodDisruptionBudget>],

@@ -50,7 +50,7 @@ impl ApiWriter {
         self.send(Method::PATCH, path, MERGE, Some(patch)).await
     }
 
-    /// Changes the status of a pod. That it is gone does not matter.
+    /// Patches the status of a pod. Ignores that the pod no longer exists.
     pub(super) async fn patch_status(&self, pod: &Pod, patch: &Value) {
         match self.change_status(pod, patch).await {
             Err(error) if !is_not_found(&error) => {
@@ -60,7 +60,7 @@ impl ApiWriter {
         }
     }
 
-    /// What a pod's status is to say because it is not placed; nothing when it says that already.
+    /// The patch for the `PodScheduled` condition and the nominated node; `None` if the status already has both.
     pub(super) fn pod_condition_patch(
         &self,
         pod: &Pod,
@@ -99,7 +99,7 @@ impl ApiWriter {
         (!status.is_empty()).then(|| json!({"metadata": {"uid": &*pod.uid}, "status": status}))
     }
 
-    /// Says where a pod is about to be bound, unless its status does.
+    /// Writes the nominated node into the pod's status, unless it is there.
     pub(super) async fn nominating_info(&self, pod: &Pod, node: &Text) {
         if pod.nominated_node_name.as_ref() != Some(node) {
             let status = json!({"nominatedNodeName": &**node});
@@ -108,20 +108,20 @@ impl ApiWriter {
         }
     }
 
-    /// Pushes others away for a pod. Says whether all are going.
+    /// Evicts the victims of a preemption. Returns whether all evictions succeeded.
     pub(super) async fn preempt(&self, pod: &Pod, preempt: &Preemption) -> bool {
         for weaker in &preempt.lower_priority_nominated_pods {
             let patch = json!({"metadata": {"uid": &*weaker.uid}, "status": {"nominatedNodeName": null}});
             self.patch_status(weaker, &patch).await;
         }
-        let gone = preempt
+        let evictions = preempt
             .victims
             .iter()
             .map(|victim| self.evict_victim(pod, victim, &preempt.node));
-        futures_util::future::join_all(gone)
+        futures_util::future::join_all(evictions)
             .await
             .into_iter()
-            .all(|gone| gone)
+            .all(|evicted| evicted)
     }
 
     async fn evict_victim(&self, pod: &Pod, victim: &Arc<Pod>, node: &Text) -> bool {
@@ -165,13 +165,13 @@ impl ApiWriter {
         }
     }
 
-    /// Tells that a pod was bound.
+    /// Records the `Scheduled` event.
     pub(super) fn record_scheduled(&self, pod: &Pod, node: &Text) {
         let note = format!("Successfully assigned {}/{} to {node}", pod.namespace, pod.name);
         self.record_event(pod, Kind::Normal, "Scheduled", "Binding", note);
     }
 
-    /// Tells why a pod was not placed.
+    /// Records the `FailedScheduling` event.
     pub(super) fn record_failed_scheduling(&self, pod: &Pod, message: &str) {
         let mut note = message.to_owned();
         if note.len() > NOTE {
@@ -181,7 +181,7 @@ impl ApiWriter {
         self.record_event(pod, Kind::Warning, "FailedScheduling", "Scheduling", note);
     }
 
-    /// Tells that a pod that is going was not tried.
+    /// Records that a terminating pod was skipped.
     pub(super) fn record_skipped(&self, pod: &Pod) {
         let note = format!("skip schedule deleting pod: {}/{}", pod.namespace, pod.name);
         self.record_event(pod, Kind::Warning, "FailedScheduling", "Scheduling", note);

@@ -14,7 +14,7 @@ const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Binds a pod; says in words why it could not be.
+/// Binds a pod; the error is the message for the pod's event.
 // upstream: pkg/scheduler/schedule_one.go bindingCycle
 pub(super) async fn bind(
     writer: &ApiWriter,
@@ -42,7 +42,7 @@ pub(super) async fn bind(
     bound.map_err(|error| format!("running Bind plugin \"DefaultBinder\": {}", error_message(&error)))
 }
 
-/// What a server says, without how it was asked.
+/// The server's message, without the request.
 pub(super) fn error_message(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),
@@ -119,8 +119,8 @@ async fn wait(claims: &ClaimStore, node: &Text, volumes: &PodVolumes) -> Result<
             let Some(now) = stored.as_ref().and_then(|stored| stored.fields.kept()) else {
                 return Err(format!("persistentvolumeclaim \"{}\" not found", claim.name));
             };
-            let chosen_anew = now.version != claim.version && now.node.as_ref() != Some(node);
-            if volumes.provision.iter().any(|made| made.uid == claim.uid) && !now.bound && chosen_anew {
+            let reselected = now.version != claim.version && now.node.as_ref() != Some(node);
+            if volumes.provision.iter().any(|made| made.uid == claim.uid) && !now.bound && reselected {
                 return Err(format!("provisioning failed for PVC \"{}\"", claim.name));
             }
             open |= !now.bound;

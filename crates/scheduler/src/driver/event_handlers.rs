@@ -11,7 +11,7 @@ use crate::{
     selector::{Requirement, Selector},
 };
 
-/// Tells the core what happened in the cluster. What became of its own decisions is not event here.
+/// Applies an informer event to the core. Results of the scheduler's own writes are handled by the event loop.
 // upstream: pkg/scheduler/eventhandlers.go addAllEventHandlers
 pub(super) fn apply(core: &mut SchedulerCore, event: InformerEvent, now: Moment) {
     match event {
@@ -49,7 +49,8 @@ pub(super) fn apply(core: &mut SchedulerCore, event: InformerEvent, now: Moment)
         InformerEvent::Controller(Change { old, new }) => {
             if let Some(set) = new.as_ref().or(old.as_ref()) {
                 let selector = new.as_ref().map(|set| exactly(set));
-                let (namespace, name) = (set.namespace.clone(), set.name.clone());
+                let namespace = set.namespace.clone();
+                let name = set.name.clone();
                 core.cluster.default_selectors.set_set(
                     "ReplicationController".into(),
                     namespace,
@@ -61,7 +62,8 @@ pub(super) fn apply(core: &mut SchedulerCore, event: InformerEvent, now: Moment)
         InformerEvent::Set(kind, Change { old, new }) => {
             if let Some(set) = new.as_ref().or(old.as_ref()) {
                 let selector = new.as_ref().map(|set| set.selector.clone());
-                let (namespace, name) = (set.namespace.clone(), set.name.clone());
+                let namespace = set.namespace.clone();
+                let name = set.name.clone();
                 core.cluster
                     .default_selectors
                     .set_set(kind.into(), namespace, name, selector);

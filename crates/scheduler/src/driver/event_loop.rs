@@ -1,4 +1,4 @@
-//! Decisions are made and carried out.
+//! The event loop: applies informer events, schedules pods, writes decisions.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use crate::{
 const REQUESTS: usize = 256;
 /// How many decisions are made before others have their turn.
 const AT_ONCE: u32 = 16;
-/// How often it is looked whether somebody has waited long enough.
+/// How often backoff and unschedulable timeouts are checked.
 const TICK: Duration = Duration::from_secs(1);
 
 /// A run of the scheduler.
@@ -96,14 +96,15 @@ impl EventLoop {
             .await;
     }
 
-    /// A moment of this run. It begins late, so that nobody seems to have waited since before.
+    /// The time of this run. It starts late, so that no pod appears to have waited since before the start.
     fn now(&self) -> Moment {
         self.start.elapsed() + Duration::from_hours(1)
     }
 
     /// Makes the next decision, if there is one to make.
     fn schedule_one(&mut self) -> bool {
-        let (begun, now) = (Instant::now(), self.now());
+        let begun = Instant::now();
+        let now = self.now();
         let Some(decision) = self.core.next(now) else {
             return false;
         };
@@ -118,7 +119,7 @@ impl EventLoop {
             InformerEvent::Bound(uid, Ok(())) => self.core.bound(&uid),
             InformerEvent::Bound(uid, Err(message)) => {
                 self.core.not_bound(&uid, now);
-                // Who has it now, or nobody any more, needs no telling.
+                // A pod that was deleted, or bound by another scheduler, needs no event.
                 if let Some(pod) = self.core.waiting_pod(&uid).cloned() {
                     // What it was promised while it was to be bound does not hold.
                     self.handle_scheduling_failure(&pod, &message, false, &NominatingInfo::Clear);

@@ -1,4 +1,4 @@
-//! What the core is told.
+//! Informer events and results of writes, as the event loop receives them.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// An object came, changed or went.
+/// An object was added, updated or deleted.
 #[derive(Debug)]
 pub(super) struct Change<T> {
     /// As it was, if it was there.
@@ -22,7 +22,7 @@ pub(super) struct Change<T> {
     pub new: Option<Arc<T>>,
 }
 
-/// What the core is told.
+/// An event for the scheduler core.
 #[derive(Debug)]
 pub(super) enum InformerEvent {
     /// Of a pod.
@@ -60,7 +60,7 @@ pub(super) enum InformerEvent {
 }
 
 impl<T: SchedulerObject> Change<T> {
-    /// What an informer tells; nothing when nothing changed.
+    /// Converts an informer's delta; `None` if the object did not change.
     pub(super) fn of(delta: &Delta<Slim<Stored<T>>>) -> Option<Self> {
         let kept = |object: &Arc<Slim<Stored<T>>>| object.fields.kept().cloned();
         let (old, new) = match delta {

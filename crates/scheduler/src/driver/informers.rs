@@ -1,4 +1,4 @@
-//! The informers that tell the core.
+//! The informers that feed the core.
 
 use std::sync::{Arc, Mutex};
 
@@ -43,7 +43,7 @@ pub(super) struct InformerOptionsSet {
     sets: Options<ReplicaSet>,
 }
 
-/// Informers that tell the core for as long as this is kept.
+/// Informers that feed the core until this is dropped.
 pub(super) struct SchedulerInformers {
     subscriptions: Vec<Subscription>,
     claims: Informer<Slim<Stored<PersistentVolumeClaim>>>,
@@ -74,7 +74,7 @@ impl Default for InformerOptionsSet {
     }
 }
 
-/// Asks for informers one by one.
+/// Starts informers one by one.
 struct InformerBuilder<'a> {
     informers: &'a Informers,
     events: &'a UnboundedSender<InformerEvent>,

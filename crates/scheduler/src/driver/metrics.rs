@@ -66,7 +66,7 @@ const KNOWN: Figure = Figure::level(
     &["type"],
 );
 
-/// How often a pod was tried is told up to this number.
+/// Attempt counts above this share one label value.
 const MANY: u32 = 15;
 
 /// Counts what the scheduler does. Clones are the same.

@@ -1,9 +1,9 @@
-//! The scheduler in its cluster: what happens there is told to the core, and what that decides is written there.
+//! Runs the scheduler core against an API server: feeds it informer events and writes its decisions.
 //!
 //! Promises:
 //! - Nothing is decided before everything that is there has been read.
 //! - A decision is written by a request of its own, and the next decision does not wait for it. A pod that could not be
-//!   bound, whoever the reason, is as if it had not been tried: what was assumed of it does not hold any more.
+//!   bound, for whatever reason, is forgotten: its assumed state is reverted.
 //! - Whatever is lost when the scheduler ends is found again by reading: a pod is bound or it waits. Two schedulers at
 //!   once disturb each other, and nothing else: the server lets only one of them bind a pod.
 
@@ -103,7 +103,7 @@ impl Scheduler {
         self
     }
 
-    /// With figures of what it does.
+    /// Registers its metrics.
     #[must_use]
     pub fn metrics(mut self, metrics: &Metrics) -> Self {
         self.metrics = SchedulerMetrics::new(metrics);
@@ -111,7 +111,7 @@ impl Scheduler {
     }
 
     async fn work(&self, stop: &Stop) -> Result<(), BoxError> {
-        let (events, told) = mpsc::unbounded_channel();
+        let (events, received) = mpsc::unbounded_channel();
         let watched = SchedulerInformers::new(&self.informers, &self.kinds, &events)?;
         self.informers.start();
         if stop.unless_stopped(watched.synced()).await.is_none() {
@@ -121,7 +121,7 @@ impl Scheduler {
         let writer =
             api_writer::ApiWriter::new(self.client.clone(), self.clock.clone(), self.recorders.clone());
         let metrics = self.metrics.clone();
-        let work = EventLoop::new(core, writer, watched.claims(), metrics, (events, told));
+        let work = EventLoop::new(core, writer, watched.claims(), metrics, (events, received));
         self.ready.store(true, Ordering::Relaxed);
         work.run(stop).await;
         Ok(())

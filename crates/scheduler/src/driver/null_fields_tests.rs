@@ -1,4 +1,4 @@
-//! Every field of every kind may be `null`: the scheduler reads such objects, and goes on.
+//! Every field of every kind may be `null`: the scheduler reads such objects, and keeps running.
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kubecontroller::{

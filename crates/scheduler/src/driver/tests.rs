@@ -30,10 +30,10 @@ impl Running {
             Scheduler::new(client, informers, Clock::system(), |name| events.recorder(name)).seeded(1);
         let stop = Stop::new();
         let mut tasks = JoinSet::new();
-        let told = stop.clone();
-        tasks.spawn(async move { scheduler.run(told).await.unwrap() });
-        let told = stop.clone();
-        tasks.spawn(async move { events.run(told).await.unwrap() });
+        let scheduler_stop = stop.clone();
+        tasks.spawn(async move { scheduler.run(scheduler_stop).await.unwrap() });
+        let events_stop = stop.clone();
+        tasks.spawn(async move { events.run(events_stop).await.unwrap() });
         Running { tasks, stop }
     }
 
@@ -95,7 +95,7 @@ async fn event(api: &FakeApi, pod: &str, reason: &str) -> Event {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_is_bound_and_that_is_told() {
+async fn binds_a_pod_and_records_an_event() {
     let api = FakeApi::new();
     node(&api, "n", "4");
     pod(&api, "p", "1", |_| {});
@@ -113,7 +113,7 @@ async fn a_pod_is_bound_and_that_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_does_not_fit_says_why_once_and_is_bound_when_it_does() {
+async fn reports_an_unschedulable_pod_once_and_binds_it_later() {
     let api = FakeApi::new();
     node(&api, "small", "1");
     pod(&api, "p", "2", |_| {});
@@ -137,14 +137,14 @@ async fn a_pod_that_does_not_fit_says_why_once_and_is_bound_when_it_does() {
         .into_iter()
         .filter(|write| write.subresource == "status")
         .count();
-    assert_eq!(writes, 1, "it is not told again and again");
+    assert_eq!(writes, 1, "the condition is written once");
     node(&api, "large", "4");
     assert_eq!(bound(&api, "p").await, "large");
     running.end().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_of_another_scheduler_is_left_alone() {
+async fn ignores_pods_of_other_schedulers() {
     let api = FakeApi::new();
     node(&api, "n", "4");
     pod(&api, "other", "1", |pod| {
@@ -159,7 +159,7 @@ async fn a_pod_of_another_scheduler_is_left_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bind_that_is_refused_is_tried_again() {
+async fn retries_a_rejected_bind() {
     let api = FakeApi::new();
     node(&api, "n", "4");
     pod(&api, "p", "1", |_| {});
@@ -178,7 +178,7 @@ async fn a_bind_that_is_refused_is_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bind_that_succeeded_without_an_answer_is_not_repeated_elsewhere() {
+async fn does_not_rebind_after_a_lost_bind_response() {
     let api = FakeApi::new();
     for name in ["a", "b", "c"] {
         node(&api, name, "4");
@@ -194,7 +194,7 @@ async fn a_bind_that_succeeded_without_an_answer_is_not_repeated_elsewhere() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_scheduler_began_the_next_one_ends() {
+async fn restarted_scheduler_finishes_pending_pods() {
     // Killed before each of its writes in turn, whatever was assumed is found again.
     for writes in 0..8 {
         let api = FakeApi::new();
@@ -221,26 +221,27 @@ async fn what_a_scheduler_began_the_next_one_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_at_once_bind_each_pod_once() {
+async fn two_schedulers_bind_each_pod_once() {
     let api = FakeApi::new();
     for number in 0..5 {
         node(&api, &format!("n{number}"), "100");
     }
-    let (one, two) = (Running::new(&api, "one"), Running::new(&api, "two"));
+    let one = Running::new(&api, "one");
+    let two = Running::new(&api, "two");
     for number in 0..50 {
         pod(&api, &format!("p{number}"), "1", |_| {});
     }
     for number in 0..50 {
         bound(&api, &format!("p{number}")).await;
     }
-    let places = || {
+    let assignments = || {
         (0..50)
             .map(|number| node_of(&api, &format!("p{number}")))
             .collect::<Vec<_>>()
     };
-    let before = places();
+    let before = assignments();
     tokio::time::sleep(Duration::from_mins(20)).await;
-    assert_eq!(places(), before);
+    assert_eq!(assignments(), before);
     api.forget_requests();
     tokio::time::sleep(Duration::from_mins(10)).await;
     assert!(
@@ -253,7 +254,7 @@ async fn two_at_once_bind_each_pod_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stronger_pod_pushes_a_weaker_one_away() {
+async fn preempts_a_lower_priority_pod() {
     let api = FakeApi::new();
     node(&api, "n", "4");
     pod(&api, "weak", "3", |pod| {
@@ -291,7 +292,7 @@ async fn a_stronger_pod_pushes_a_weaker_one_away() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_volume_is_made_for_the_node_before_the_pod_is_bound() {
+async fn provisions_a_volume_before_binding() {
     let api = FakeApi::new();
     node(&api, "n", "4");
     let class = json!({

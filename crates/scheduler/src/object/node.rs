@@ -23,7 +23,7 @@ pub struct NodeFields {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct RawNodeSpec {
-    /// Whether nothing new is to come.
+    /// Whether the node is cordoned.
     pub unschedulable: bool,
     /// What keeps pods away.
     pub taints: Vec<RawTaint>,
@@ -78,7 +78,7 @@ pub struct Node {
     pub labels: Labels,
     /// What keeps pods away.
     pub taints: Box<[Taint]>,
-    /// Whether nothing new is to come.
+    /// Whether the node is cordoned.
     pub unschedulable: bool,
     /// What it can give.
     pub allocatable: Resources,
@@ -102,11 +102,11 @@ pub struct Taint {
 /// What a taint does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
-    /// Nothing new comes.
+    /// No new pods are scheduled.
     NoSchedule,
     /// Others are better.
     PreferNoSchedule,
-    /// Nothing new comes, and what is there goes.
+    /// No new pods are scheduled, and running ones are evicted.
     NoExecute,
     /// Something that is not known here.
     Other,
@@ -239,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_toleration_bears_what_it_names() {
+    fn toleration_matches_key_operator_and_effect() {
         let mut interner = StringInterner::default();
         let taint = Taint {
             key: "k".into(),

@@ -52,7 +52,7 @@ pub struct RawCondition {
     pub observed_generation: i64,
 }
 
-/// What a pod says about its being placed.
+/// The `PodScheduled` condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
     /// Whether it is placed: True or False.
@@ -72,7 +72,7 @@ pub struct Pod {
     pub namespace: Text,
     /// Its name.
     pub name: Box<str>,
-    /// What tells it apart from others that had its name.
+    /// The object's UID.
     pub uid: Text,
     /// The version of its last change.
     pub version: Box<str>,
@@ -90,13 +90,13 @@ pub struct Pod {
     pub nominated_node_name: Option<Text>,
     /// Since when it runs.
     pub start: Option<Box<str>>,
-    /// Whether it is going.
+    /// Whether it has a deletion timestamp.
     pub terminating: bool,
-    /// Whether it is going because a scheduler pushed it away.
+    /// Whether it is terminating because of a preemption.
     pub preempted: bool,
     /// What it takes of its node, when that is not what it asks for.
     pub taken: Option<Box<Requests>>,
-    /// What it says about its being placed; only while it is not.
+    /// Its `PodScheduled` condition; only while it is unassigned.
     pub condition: Option<Box<Condition>>,
 }
 

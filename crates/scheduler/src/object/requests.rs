@@ -22,7 +22,7 @@ pub struct Requests {
     pub scored: (i64, i64),
 }
 
-/// The part of a pod's status that says what was given to it.
+/// The part of a pod's status with allocated and actual resources.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AllocatedStatus {
@@ -66,7 +66,7 @@ impl Requests {
     }
 
     /// What a pod on a node takes: as much as was asked, was put aside or is in use, whichever is more. `None` when
-    /// its status says nothing about it.
+    /// its status has none.
     pub fn of_running(
         spec: &RawSpec,
         allocated: &AllocatedStatus,

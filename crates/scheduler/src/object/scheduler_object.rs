@@ -1,4 +1,4 @@
-//! Objects are read, and only what decides is kept.
+//! Projects API objects to the fields that scheduling needs.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 
 use crate::interner::StringInterner;
 
-/// What is kept of an object.
+/// A kind, reduced to the fields that scheduling needs.
 pub trait SchedulerObject: Sized + Send + Sync + 'static {
     /// What is read of it besides its metadata.
     type Fields: DeserializeOwned + Send + Sync + 'static;
@@ -19,7 +19,7 @@ pub trait SchedulerObject: Sized + Send + Sync + 'static {
 /// An object in the store of an informer: first as it was read, then only what is kept of it.
 #[derive(Debug)]
 pub struct Stored<T: SchedulerObject> {
-    /// Apart, so that it takes no room once it is gone.
+    /// Boxed, so that it takes no memory after it was consumed.
     fields: Option<Box<T::Fields>>,
     kept: Option<Arc<T>>,
 }

@@ -23,7 +23,7 @@ pub struct RawSpec {
     pub scheduler_name: String,
     /// How important it is.
     pub priority: Option<i32>,
-    /// Whether it may push others away.
+    /// Whether `preemptionPolicy` allows preemption.
     pub preemption_policy: Option<String>,
     /// Labels of nodes.
     pub node_selector: BTreeMap<String, String>,
@@ -59,7 +59,7 @@ pub struct RawContainer {
     pub resources: RawResources,
     /// Its ports.
     pub ports: Vec<RawPort>,
-    /// Whether it goes on running.
+    /// Whether it is a sidecar (`restartPolicy: Always`).
     pub restart_policy: Option<String>,
 }
 
@@ -160,7 +160,7 @@ pub struct Spec {
     pub scheduler: Text,
     /// How important it is.
     pub priority: i32,
-    /// Whether it may push others away.
+    /// Whether `preemptionPolicy` allows preemption.
     pub preemption_allowed: bool,
     /// What labels nodes must have.
     pub node_selector: Option<Selector>,
@@ -168,15 +168,15 @@ pub struct Spec {
     pub nodes: Option<NodeSelector>,
     /// Which nodes would be good.
     pub preferred_nodes: Box<[(i64, NodeSelectorTerm)]>,
-    /// Pods it must be near.
+    /// `requiredDuringSchedulingIgnoredDuringExecution` of pod affinity.
     pub required_affinity_terms: Box<[AffinityTerm]>,
-    /// Pods it must not be near.
+    /// `requiredDuringSchedulingIgnoredDuringExecution` of pod anti-affinity.
     pub required_anti_affinity_terms: Box<[AffinityTerm]>,
-    /// Pods it would be good to be near.
+    /// `preferredDuringSchedulingIgnoredDuringExecution` of pod affinity, with weights.
     pub preferred_affinity_terms: Box<[(i64, AffinityTerm)]>,
-    /// Pods it would be good to be away from.
+    /// `preferredDuringSchedulingIgnoredDuringExecution` of pod anti-affinity, with weights.
     pub preferred_anti_affinity_terms: Box<[(i64, AffinityTerm)]>,
-    /// Whether it says anything about other pods.
+    /// Whether it has pod affinity or anti-affinity.
     pub has_pod_affinity: bool,
     /// Taints it bears.
     pub tolerations: Box<[Toleration]>,
@@ -245,7 +245,7 @@ pub enum PodVolume {
     Disk {
         /// Which kind of disk.
         kind: &'static str,
-        /// What tells it apart.
+        /// Its identity.
         id: Text,
         /// Any of these in common makes it the same; without any the id alone does.
         servers: Box<[Text]>,
@@ -257,7 +257,7 @@ pub enum PodVolume {
 }
 
 impl RawContainer {
-    /// Whether an init container goes on running.
+    /// Whether an init container is a sidecar (`restartPolicy: Always`).
     pub fn stays(&self) -> bool {
         self.restart_policy.as_deref() == Some("Always")
     }

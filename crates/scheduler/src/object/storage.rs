@@ -149,7 +149,7 @@ pub struct PersistentVolumeClaim {
     pub namespace: Text,
     /// Its name.
     pub name: Text,
-    /// What tells it apart.
+    /// Its UID.
     pub uid: Text,
     /// The version of its last change.
     pub version: Box<str>,
@@ -173,7 +173,7 @@ pub struct PersistentVolumeClaim {
     pub attributes: Text,
     /// Whether its volume is lost.
     pub lost: bool,
-    /// Whether it is going.
+    /// Whether it has a deletion timestamp.
     pub terminating: bool,
     /// The uid of what controls it.
     pub owner: Option<Text>,
@@ -204,7 +204,7 @@ pub struct PersistentVolume {
     pub attributes: Text,
     /// Whether it is free.
     pub available: bool,
-    /// Whether it is going.
+    /// Whether it has a deletion timestamp.
     pub terminating: bool,
     /// Its driver and its name there.
     pub driver: Option<(Text, Text)>,
@@ -242,7 +242,7 @@ pub struct CsiNode {
 pub struct CsiDriver {
     /// Its name.
     pub name: Text,
-    /// Whether it says how much it can still make.
+    /// Whether it publishes storage capacity.
     pub capacity: bool,
     /// Whether pods keep away from nodes that do not have it.
     pub needed: bool,

@@ -16,7 +16,9 @@ pub(super) fn applies(pod: &Pod) -> bool {
 /// How much more even the pod would make it.
 // upstream: pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go Score
 pub(super) fn score(pod: &Pod, info: &NodeInfo, node: &Node) -> i64 {
-    let (has, taken, asked) = (&node.allocatable, &info.requested, &pod.spec.requests.asked);
+    let has = &node.allocatable;
+    let taken = &info.requested;
+    let asked = &pod.spec.requests.asked;
     let balanced_resource_score =
         |cpu, memory| balanced_resource_score([(cpu, has.cpu), (memory, has.memory)]);
     let with = balanced_resource_score(taken.cpu + asked.cpu, taken.memory + asked.memory);

@@ -14,7 +14,8 @@ use crate::{
 // upstream: pkg/scheduler/framework/plugins/noderesources/fit.go Filter, fitsRequest
 pub(super) fn filter(pod: &Pod, info: &NodeInfo, node: &Node) -> FilterResult {
     let asked = &pod.spec.requests.asked;
-    let (has, taken) = (&node.allocatable, &info.requested);
+    let has = &node.allocatable;
+    let taken = &info.requested;
     let crowded = info.pods() + 1 > node.pods;
     let lacks = |asked: i64, has: i64, taken: i64| asked > 0 && asked > has - taken;
     let basics = [
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_is_asked_for_must_be_free() {
+    fn filters_nodes_with_insufficient_resources() {
         for (asked, code, message) in [
             (json!({"cpu": "1", "memory": "1Gi"}), None, ""),
             (json!({"cpu": "2"}), Some(Code::Unschedulable), "Insufficient cpu"),
@@ -196,14 +197,14 @@ mod tests {
             );
             let pod = sample.pod("p", asks(asked.clone()));
             let info = sample.cluster.info(sample.cluster.slot("n").unwrap());
-            let verdict = filter(&pod, info, &node);
+            let result = filter(&pod, info, &node);
             assert_eq!(
-                verdict.as_ref().err().map(|rejection| rejection.code),
+                result.as_ref().err().map(|rejection| rejection.code),
                 code,
                 "{asked}"
             );
             assert_eq!(
-                verdict
+                result
                     .err()
                     .map_or_else(String::new, |rejection| rejection.message()),
                 message
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_takes_so_many_pods_only() {
+    fn filters_nodes_with_too_many_pods() {
         let mut sample = TestCluster::default();
         let node = sample.node("n", |node| node["status"]["allocatable"]["pods"] = "1".into());
         let there = sample.placed("there", "n", |_| {});
@@ -223,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn emptier_nodes_are_better() {
+    fn least_allocated_prefers_emptier_nodes() {
         let mut sample = TestCluster::default();
         let node = sample.node("n", |node| {
             node["status"]["allocatable"] = json!({"cpu": "4", "memory": "10000", "pods": "9"});
@@ -241,10 +242,11 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_tried_again_when_what_it_lacks_grows() {
+    fn queueing_hint_needs_the_missing_resource_to_grow() {
         let mut sample = TestCluster::default();
         let sized = |cpu: &str, memory: &str| {
-            let (cpu, memory) = (cpu.to_owned(), memory.to_owned());
+            let cpu = cpu.to_owned();
+            let memory = memory.to_owned();
             move |node: &mut Value| {
                 node["status"]["allocatable"] = json!({"cpu": cpu, "memory": memory, "pods": "9"});
             }

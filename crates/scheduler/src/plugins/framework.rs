@@ -1,4 +1,4 @@
-//! The rules are asked, each in its turn.
+//! Runs the plugins at the extension points `PreFilter`, `Filter`, `PreScore`, `Score` and `Reserve`.
 
 use super::{
     Plugin, PluginSet, balanced_allocation, fit, image_locality::Images, inter_pod_affinity, node_affinity,
@@ -15,25 +15,25 @@ use crate::{
     status::{Code, FilterResult, Rejection},
 };
 
-/// What a rule finds before it looks at nodes.
+/// Result of a plugin's `PreFilter`.
 #[derive(Debug)]
 pub(crate) enum PreFilterResult {
-    /// It has nothing to ask.
+    /// The plugin's `Filter` is skipped.
     Skip,
-    /// Each node is to be asked.
+    /// All nodes are filtered.
     All,
-    /// Only these can do.
+    /// Only these nodes are filtered.
     Only(Vec<Text>),
 }
 
-/// Sums that are kept from one decision to the next.
+/// Plugin state that is kept between scheduling cycles.
 #[derive(Debug, Default)]
 pub(crate) struct PluginCaches {
     spread: IncrementalCache<topology_spread::SpreadCounts>,
     affinity: IncrementalCache<inter_pod_affinity::AffinityCounts>,
 }
 
-/// One pod looks for a node.
+/// State of one scheduling cycle.
 #[derive(Debug)]
 pub(crate) struct CycleState<'c> {
     /// The pod.
@@ -48,7 +48,7 @@ pub(crate) struct CycleState<'c> {
     affinity: Option<inter_pod_affinity::InterPodAffinityState>,
 }
 
-/// What pods change that come to a node or go from it in thought.
+/// Incremental state for simulated adds and removes of pods on one node.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PodDeltas {
     spread: Vec<i64>,
@@ -56,7 +56,7 @@ pub(crate) struct PodDeltas {
     exclusive: i64,
 }
 
-/// The nodes that can do at all.
+/// The nodes that remain after `PreFilter`.
 #[derive(Debug, Default)]
 pub(crate) struct PreFilterNodes {
     /// Their names; all when there are none.
@@ -66,7 +66,7 @@ pub(crate) struct PreFilterNodes {
 }
 
 impl<'c> CycleState<'c> {
-    /// Asks each rule what it needs to know before nodes are looked at.
+    /// Runs `PreFilter` of all plugins.
     // upstream: pkg/scheduler/framework/runtime/framework.go RunPreFilterPlugins
     pub(crate) fn begin(
         profile: &Profile,
@@ -140,7 +140,7 @@ impl<'c> CycleState<'c> {
         Ok(choice)
     }
 
-    /// Whether a node does, with pods that come or go in thought.
+    /// Runs the filters on a node, on top of simulated adds and removes.
     // upstream: pkg/scheduler/framework/runtime/framework.go RunFilterPlugins
     pub(crate) fn filter(&self, slot: usize, info: &NodeInfo, deltas: &PodDeltas) -> FilterResult {
         let Some(node) = info.node.as_deref() else {
@@ -176,7 +176,7 @@ impl<'c> CycleState<'c> {
         Ok(())
     }
 
-    /// Puts down what another pod changes that comes to a node (+1) or goes from it (-1) in thought.
+    /// Records a simulated add (+1) or remove (-1) of another pod on a node.
     // upstream: pkg/scheduler/framework/runtime/framework.go RunPreFilterExtensionAddPod, RunPreFilterExtensionRemovePod
     pub(crate) fn delta(&self, deltas: &mut PodDeltas, slot: usize, other: &Pod, by: i64) {
         if let Some(spread) = &self.spread {
@@ -188,7 +188,7 @@ impl<'c> CycleState<'c> {
         deltas.exclusive += by * self.exclusive.used_by(other);
     }
 
-    /// How good each node is.
+    /// Runs the score plugins; the weighted sum per node.
     // upstream: pkg/scheduler/framework/runtime/framework.go RunScorePlugins
     pub(crate) fn score(&self, profile: &Profile, nodes: &[usize], sums: &mut PluginCaches) -> Vec<i64> {
         let mut totals = vec![0; nodes.len()];
@@ -206,7 +206,8 @@ impl<'c> CycleState<'c> {
     }
 
     fn score_by(&self, plugin: Plugin, nodes: &[usize], sums: &mut PluginCaches) -> Option<Vec<i64>> {
-        let (pod, cluster) = (self.pod, self.cluster);
+        let pod = self.pod;
+        let cluster = self.cluster;
         let infos = || nodes.iter().map(|slot| cluster.info(*slot));
         let each = || infos().filter_map(|info| Some((info, info.node.as_deref()?)));
         Some(match plugin {
@@ -254,7 +255,7 @@ impl<'c> CycleState<'c> {
         })
     }
 
-    /// What is to be done for the pod's volumes on a node.
+    /// The volumes to bind or provision for the pod on a node.
     pub(crate) fn volumes(&self, slot: usize) -> Result<volume_binding::PodVolumes, Rejection> {
         let node = self.cluster.node(slot).filter(|_| self.claims.any_waiting());
         node.map_or(Ok(volume_binding::PodVolumes::default()), |node| {
@@ -262,7 +263,7 @@ impl<'c> CycleState<'c> {
         })
     }
 
-    /// The decision is made: sums are given back.
+    /// Ends the cycle: puts plugin state back into the caches.
     pub(crate) fn end(self, sums: &mut PluginCaches) {
         if let Some(spread) = self.spread {
             sums.spread.put(spread.borrowed);
@@ -274,7 +275,7 @@ impl<'c> CycleState<'c> {
 }
 
 impl PodDeltas {
-    /// Nobody comes or goes.
+    /// No simulated change.
     pub(crate) const fn none() -> Self {
         PodDeltas {
             spread: Vec::new(),
@@ -311,7 +312,7 @@ impl PreFilterNodes {
     }
 }
 
-/// Whether something that happened may make a pod fit that a rule rejected.
+/// The plugin's queueing hint: whether an event may make a pod schedulable that the plugin rejected.
 pub(crate) fn queueing_hint(
     plugin: Plugin,
     pod: &Pod,
@@ -336,7 +337,7 @@ pub(crate) fn queueing_hint(
     }
 }
 
-/// The rules that an event may help at all: who is rejected by others is not asked.
+/// The plugins that register for an event: pods rejected only by other plugins are not checked.
 // upstream: pkg/scheduler/scheduler.go buildQueueingHintMap
 pub(crate) fn events_to_register(event: &ClusterEvent<'_>) -> PluginSet {
     use Plugin as P;

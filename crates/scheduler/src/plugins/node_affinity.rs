@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn selector_and_one_of_the_terms_must_hold() {
+    fn requires_node_selector_and_one_affinity_term() {
         let mut sample = TestCluster::default();
         let node = sample.node("n", |node| {
             node["metadata"]["labels"] = json!({"disk": "ssd", "gen": "3"});
@@ -119,9 +119,9 @@ mod tests {
                     pod["spec"]["affinity"] = required(terms);
                 }
             });
-            let verdict = filter(&pod, &node);
-            assert_eq!(verdict.is_ok(), fits, "{selector} {terms:?}");
-            if let Err(rejection) = verdict {
+            let result = filter(&pod, &node);
+            assert_eq!(result.is_ok(), fits, "{selector} {terms:?}");
+            if let Err(rejection) = result {
                 assert_eq!(
                     rejection.message(),
                     "node(s) didn't match Pod's node affinity/selector"
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn names_in_fields_narrow_the_search() {
+    fn pre_filter_limits_nodes_by_metadata_name() {
         let mut sample = TestCluster::default();
         let name = |name: &str| json!({"key": "metadata.name", "operator": "In", "values": [name]});
         for (terms, found) in [
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn the_weights_of_wishes_add_up() {
+    fn preferred_terms_add_up() {
         let mut sample = TestCluster::default();
         let wish = |weight: i64, key: &str| json!({"weight": weight, "preference": {"matchExpressions": [{"key": key, "operator": "Exists"}]}});
         let pod = sample.pod("p", |pod| {

@@ -1,4 +1,4 @@
-//! A pod that names its node goes nowhere else.
+//! Plugin `NodeName`: `spec.nodeName` allows only that node.
 
 use super::Plugin;
 use crate::{

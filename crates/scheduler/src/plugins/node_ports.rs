@@ -23,8 +23,8 @@ pub(super) fn filter(pod: &Pod, info: &NodeInfo) -> FilterResult {
 pub(super) fn queueing_hint(pod: &Pod, event: &ClusterEvent<'_>) -> bool {
     match event {
         ClusterEvent::NodeAdd(_) => true,
-        ClusterEvent::AssignedPodDelete(gone) => {
-            let frees = |port| gone.spec.ports.iter().any(|freed| ports_conflict(freed, port));
+        ClusterEvent::AssignedPodDelete(deleted) => {
+            let frees = |port| deleted.spec.ports.iter().any(|freed| ports_conflict(freed, port));
             pod.spec.ports.iter().any(frees)
         }
         _ => false,

@@ -1,4 +1,4 @@
-//! Nothing new comes to a node that is closed, but for pods that bear it.
+//! Plugin `NodeUnschedulable`: cordoned nodes accept only pods that tolerate `node.kubernetes.io/unschedulable`.
 
 use super::Plugin;
 use crate::{
@@ -49,7 +49,7 @@ mod tests {
     use crate::test_cluster::TestCluster;
 
     #[test]
-    fn a_closed_node_takes_only_pods_that_bear_it() {
+    fn cordoned_node_accepts_only_tolerating_pods() {
         let mut sample = TestCluster::default();
         let open = sample.node("open", |_| {});
         let closed = sample.node("closed", |node| node["spec"]["unschedulable"] = true.into());

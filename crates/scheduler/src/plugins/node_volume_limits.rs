@@ -12,7 +12,7 @@ use crate::{
     status::{Code, FilterResult, Rejection},
 };
 
-/// Drivers by the volumes they attach; a volume is told by its driver and its name there.
+/// Drivers by the volumes they attach; a volume is identified by its driver and its handle.
 type Attached = HashMap<(Text, Text), Text>;
 
 /// Whether a pod has volumes that a driver attaches.
@@ -144,7 +144,7 @@ pub(super) fn queueing_hint(pod: &Pod, event: &ClusterEvent<'_>) -> bool {
                 .and_then(|(_, limit)| *limit);
             limit.unwrap_or(0) > before.unwrap_or(0)
         }),
-        ClusterEvent::AssignedPodDelete(gone) => gone.claims().next().is_some(),
+        ClusterEvent::AssignedPodDelete(deleted) => deleted.claims().next().is_some(),
         ClusterEvent::PersistentVolumeClaim { old: None, new } => {
             new.namespace == pod.namespace && pod.claims().any(|name| name == new.name)
         }
@@ -206,9 +206,9 @@ mod tests {
             sample.placed("there", "n", uses(&there));
             let pod = sample.pod("p", uses(&asked));
             let info = sample.cluster.info(sample.cluster.slot("n").unwrap());
-            let verdict = filter(&pod, &sample.cluster, info);
-            assert_eq!(verdict.is_ok(), fits, "{limit} {there:?} {asked:?}");
-            if let Err(rejection) = verdict {
+            let result = filter(&pod, &sample.cluster, info);
+            assert_eq!(result.is_ok(), fits, "{limit} {there:?} {asked:?}");
+            if let Err(rejection) = result {
                 assert_eq!(rejection.message(), "node(s) exceed max volume count");
             }
         }

@@ -1,4 +1,4 @@
-//! A pod with gates waits until they are gone.
+//! Plugin `SchedulingGates` (KEP-3521): a pod is not queued while it has scheduling gates.
 
 use super::Plugin;
 use crate::{cluster_event::ClusterEvent, object::Pod};

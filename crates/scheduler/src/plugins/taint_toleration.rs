@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn hard_taints_must_be_borne() {
+    fn filters_untolerated_taints() {
         let mut sample = TestCluster::default();
         for (taints, tolerations, fits) in [
             (json!([]), json!([]), true),
@@ -95,16 +95,16 @@ mod tests {
         ] {
             let node = sample.node("n", |node| node["spec"]["taints"] = taints.clone());
             let pod = sample.pod("p", |pod| pod["spec"]["tolerations"] = tolerations.clone());
-            let verdict = filter(&pod, &node);
-            assert_eq!(verdict.is_ok(), fits, "{taints} {tolerations}");
-            if let Err(rejection) = verdict {
+            let result = filter(&pod, &node);
+            assert_eq!(result.is_ok(), fits, "{taints} {tolerations}");
+            if let Err(rejection) = result {
                 assert_eq!(rejection.message(), "node(s) had untolerated taint(s)");
             }
         }
     }
 
     #[test]
-    fn nodes_with_fewer_soft_taints_are_better() {
+    fn prefers_nodes_with_fewer_prefer_no_schedule_taints() {
         let mut sample = TestCluster::default();
         let pod = sample.pod("p", |pod| {
             pod["spec"]["tolerations"] = json!([
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_tried_again_when_a_taint_goes() {
+    fn queueing_hint_follows_removed_taints() {
         let mut sample = TestCluster::default();
         let tainted = sample.node("n", |node| {
             node["spec"]["taints"] = json!([taint("a", "NoSchedule")]);

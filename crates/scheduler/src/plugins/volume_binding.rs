@@ -1,4 +1,4 @@
-//! A pod goes where its volumes are, or where they can be found or made.
+//! Plugin `VolumeBinding`: bound volumes must be reachable from the node, unbound claims bindable or provisionable there.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -29,7 +29,7 @@ pub struct PodVolumes {
     pub bind: Vec<(Arc<PersistentVolume>, Arc<PersistentVolumeClaim>)>,
     /// Claims whose volumes are to be made there.
     pub provision: Vec<Arc<PersistentVolumeClaim>>,
-    room: Vec<i64>,
+    capacities: Vec<i64>,
 }
 
 /// Sorts the claims of a pod.
@@ -100,7 +100,8 @@ fn usable(
         return Err(format!("persistentvolumeclaim \"{name}\" is being deleted"));
     }
     if ephemeral && claim.owner.as_ref() != Some(&pod.uid) {
-        let (namespace, pod) = (&pod.namespace, &pod.name);
+        let namespace = &pod.namespace;
+        let pod = &pod.name;
         return Err(format!(
             "PVC {namespace}/{name} was not created for pod {namespace}/{pod} (pod is not owner)"
         ));
@@ -222,7 +223,7 @@ fn find(
         }
         match has_enough_capacity(claim, storage, &class.provisioner, node) {
             CapacityCheck::Unknown => {}
-            CapacityCheck::Enough(total) => decided.room.push(total),
+            CapacityCheck::Enough(total) => decided.capacities.push(total),
             CapacityCheck::Lacking => return Ok(Err("node(s) did not have enough free storage")),
         }
     }
@@ -272,7 +273,7 @@ enum CapacityCheck {
     Lacking,
 }
 
-/// Whether a driver can still make a volume for a node, if it says so.
+/// Whether a driver that publishes storage capacity can provision a volume for a node.
 // upstream: pkg/scheduler/framework/plugins/volumebinding/binder.go hasEnoughCapacity
 fn has_enough_capacity(
     claim: &PersistentVolumeClaim,
@@ -306,7 +307,7 @@ pub(super) fn score(claims: &Claims, storage: &Storage, node: &Node) -> i64 {
     };
     let mut classes: HashMap<&Text, (i64, i64)> = HashMap::new();
     if decided.bind.is_empty() {
-        for (claim, total) in decided.provision.iter().zip(&decided.room) {
+        for (claim, total) in decided.provision.iter().zip(&decided.capacities) {
             let class = classes.entry(&claim.class).or_default();
             *class = (class.0 + claim.asked.unwrap_or(0), *total);
         }

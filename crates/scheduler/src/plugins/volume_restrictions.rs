@@ -63,7 +63,7 @@ impl Exclusive {
     }
 }
 
-/// Whether no other pod is in the way; `shift` is what pods that come or go in thought change.
+/// Whether no other pod is in the way; `delta` is the change by simulated adds and removes.
 // upstream: pkg/scheduler/framework/plugins/volumerestrictions/volume_restrictions.go Filter, satisfyVolumeConflicts, satisfyReadWriteOncePod
 pub(super) fn filter(pod: &Pod, exclusive: &Exclusive, delta: i64, info: &NodeInfo) -> FilterResult {
     if conflicts(pod, info.pods.iter().map(|pod| &**pod)) {
@@ -106,11 +106,11 @@ pub(super) fn queueing_hint(pod: &Pod, event: &ClusterEvent<'_>) -> bool {
         ClusterEvent::PersistentVolumeClaim { old: None, new } => {
             new.namespace == pod.namespace && claims(&new.name)
         }
-        ClusterEvent::AssignedPodDelete(gone) => {
+        ClusterEvent::AssignedPodDelete(deleted) => {
             let shares =
                 |volume: &PodVolume| matches!(volume, PodVolume::PersistentVolumeClaim(name) if claims(name));
-            gone.namespace == pod.namespace
-                && (conflicts(pod, std::iter::once(*gone)) || gone.spec.volumes.iter().any(shares))
+            deleted.namespace == pod.namespace
+                && (conflicts(pod, std::iter::once(*deleted)) || deleted.spec.volumes.iter().any(shares))
         }
         _ => false,
     }
@@ -149,8 +149,8 @@ mod tests {
             let there_pod = sample.placed("there", "n", volumes(&there));
             let pod = sample.pod("p", volumes(&asked));
             let info = sample.cluster.info(sample.cluster.slot("n").unwrap());
-            let verdict = filter(&pod, &Exclusive::default(), 0, info);
-            assert_eq!(verdict.is_ok(), fits, "{there} {asked}");
+            let result = filter(&pod, &Exclusive::default(), 0, info);
+            assert_eq!(result.is_ok(), fits, "{there} {asked}");
             assert_eq!(
                 queueing_hint(&pod, &ClusterEvent::AssignedPodDelete(&there_pod)),
                 !fits

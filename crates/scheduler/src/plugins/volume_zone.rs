@@ -1,4 +1,4 @@
-//! A volume that says its zone is used there.
+//! Plugin `VolumeZone`: a volume with zone labels is used on nodes of these zones only.
 
 use super::{Plugin, framework::PreFilterResult};
 use crate::{
@@ -76,7 +76,7 @@ pub(super) fn pre_filter(pod: &Pod, cluster: &SchedulerCache) -> Result<(PreFilt
     ))
 }
 
-/// Whether a node is in the zones. A node that says no zone at all is taken to be in every one.
+/// Whether a node is in the zones. A node without any zone label passes.
 // upstream: pkg/scheduler/framework/plugins/volumezone/volume_zone.go Filter
 pub(super) fn filter(zones: &Zones, node: &Node) -> FilterResult {
     if LABELS.iter().all(|label| node.labels.get(label).is_none()) {

@@ -1,4 +1,4 @@
-//! The pods that wait for a node.
+//! The scheduling queue: `activeQ`, `backoffQ` and `unschedulablePods`.
 //!
 //! A pod is active_q, or backs off for a while after it failed, or waits for something to happen that may help it. The
 //! most important active_q pod is next; of equals the one that waits longest. When none is active_q, the next that backs off
@@ -56,7 +56,7 @@ pub(crate) struct SchedulingQueue {
     arrivals: u64,
     /// How many of those that wait, wait for gates.
     gated: usize,
-    /// How many pods entered which queue for which reason, since somebody asked.
+    /// How many pods entered which queue for which reason, since the last call of `take_incoming`.
     incoming: HashMap<Incoming, u64>,
 }
 
@@ -114,7 +114,7 @@ impl SchedulingQueue {
         self.move_to_active_or_backoff_queue(&uid, "PodAdd", now);
     }
 
-    /// The next pod that is to be tried. It is in flight until one says what became of it.
+    /// Pops the next pod. It is in flight until `reject`, `fail` or `delete`.
     // upstream: pkg/scheduler/backend/queue/active_queue.go pop
     pub(crate) fn pop(&mut self, now: Moment) -> Option<(Arc<Pod>, Attempt)> {
         self.flush_backoff_q_completed(now);
@@ -146,7 +146,7 @@ impl SchedulingQueue {
         self.wait(uid, SCHEDULE_ATTEMPT_FAILURE);
     }
 
-    /// Something went wrong that has nothing to do with the pod: it is tried again after a while.
+    /// The attempt failed with an error: the pod is retried after a backoff.
     pub(crate) fn fail(&mut self, uid: &Text, now: Moment) {
         self.leave(uid);
         let Some(entry) = self.entries.get_mut(uid) else {
@@ -185,14 +185,14 @@ impl SchedulingQueue {
         }
     }
 
-    /// A pod is placed, or gone.
+    /// Removes a pod that was bound or deleted.
     pub(crate) fn delete(&mut self, uid: &Text) {
         self.leave(uid);
         self.entries.remove(uid);
         self.preempting.remove(uid);
     }
 
-    /// Something happened: the pods that it may help are tried again. Only those that `among` admits are asked.
+    /// Moves the pods that an event may make schedulable. Only those that `among` admits are checked.
     // upstream: pkg/scheduler/backend/queue/scheduling_queue.go MoveAllToActiveOrBackoffQueue
     pub(crate) fn move_all_to_active_or_backoff_queue(
         &mut self,
@@ -222,12 +222,12 @@ impl SchedulingQueue {
         }
     }
 
-    /// Others are being pushed away for a pod; it is not tried before that is done.
+    /// A preemption for the pod is under way; the pod is not retried before it is done.
     pub(crate) fn preempting(&mut self, uid: &Text) {
         self.preempting.insert(uid.clone(), false);
     }
 
-    /// Others were pushed away for a pod, or could not be.
+    /// A preemption for the pod has succeeded or failed.
     pub(crate) fn preempted(&mut self, uid: &Text, done: bool, now: Moment) {
         let missed = self.preempting.remove(uid).unwrap_or(false);
         if (missed || !done) && self.unschedulable_pods.contains(uid) {
@@ -235,7 +235,7 @@ impl SchedulingQueue {
         }
     }
 
-    /// Pods whose time has come are active_q; those that nothing happened for in a long time are tried again.
+    /// Moves pods whose backoff is complete to the active queue (upstream's `flushBackoffQCompleted`).
     // upstream: pkg/scheduler/backend/queue/backoff_queue.go popAllBackoffCompleted
     pub(crate) fn flush_backoff_q_completed(&mut self, now: Moment) {
         for location in [QueueLocation::BackoffQ, QueueLocation::ErrorBackoffQ] {
@@ -254,7 +254,7 @@ impl SchedulingQueue {
         }
     }
 
-    /// Pods that nothing happened for in a long time are tried again.
+    /// Retries pods that stayed in `unschedulablePods` too long (upstream's `flushUnschedulablePodsLeftover`).
     pub(crate) fn flush_unschedulable_pods_leftover(&mut self, now: Moment) {
         let backoff = self.backoff;
         let leftover = self.unschedulable_pods.iter().filter(|uid| {
@@ -383,11 +383,9 @@ impl SchedulingQueue {
         let Some(entry) = self.entries.get(uid) else {
             return;
         };
-        let (location, plugins, is_gated) = (
-            entry.location,
-            entry.unschedulable_plugins,
-            entry.gating_plugin.is_some(),
-        );
+        let location = entry.location;
+        let plugins = entry.unschedulable_plugins;
+        let is_gated = entry.gating_plugin.is_some();
         let key = if location == QueueLocation::ActiveQ {
             entry.active_q_key()
         } else {

@@ -4,7 +4,7 @@ use std::{cmp::Reverse, collections::BTreeMap, time::Duration};
 
 use crate::interner::Text;
 
-/// When its time comes; then how important it is; then since when it waits; then in which order they came.
+/// Backoff expiration, then priority, then queue timestamp, then arrival number.
 pub(super) type Key = (Duration, Reverse<i32>, Duration, u64);
 
 /// Pods in the order of their turns.

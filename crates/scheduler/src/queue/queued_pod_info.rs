@@ -35,7 +35,7 @@ pub(super) struct QueuedPodInfo {
     pub attempts: u32,
     /// How often no node did.
     pub unschedulable_count: u32,
-    /// How often in a row something else went wrong.
+    /// Errors in a row.
     pub consecutive_errors_count: u32,
     /// When it queued_at.
     pub queued_at: Moment,
@@ -78,7 +78,7 @@ impl QueuedPodInfo {
         )
     }
 
-    /// The one whose time comes first, then as among those that are active_q.
+    /// Orders by backoff expiration, then as in the active queue.
     pub(super) fn backoff_key(&self, backoff: &BackoffOptions) -> Key {
         (
             self.until(backoff),

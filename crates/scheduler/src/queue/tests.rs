@@ -41,7 +41,7 @@ fn fit() -> PluginSet {
 }
 
 #[test]
-fn the_most_important_is_next_then_the_one_that_waits_longest() {
+fn pops_by_priority_then_timestamp() {
     let mut world = World::new();
     world.add("late", 0, seconds(2));
     world.add("early", 0, seconds(1));
@@ -51,7 +51,7 @@ fn the_most_important_is_next_then_the_one_that_waits_longest() {
 }
 
 #[test]
-fn a_rejected_pod_waits_until_something_helps_it() {
+fn keeps_a_rejected_pod_until_a_queueing_hint_matches() {
     let mut world = World::new();
     let pod = world.add("p", 0, START);
     world.pop(START);
@@ -94,7 +94,7 @@ fn a_rejected_pod_waits_until_something_helps_it() {
 }
 
 #[test]
-fn a_pod_that_backs_off_gives_way_but_is_tried_when_nothing_else_is_ready() {
+fn pops_from_backoff_q_when_active_q_is_empty() {
     let mut world = World::new();
     let pod = world.add("p", 9, START);
     world.pop(START);
@@ -113,7 +113,7 @@ fn a_pod_that_backs_off_gives_way_but_is_tried_when_nothing_else_is_ready() {
 }
 
 #[test]
-fn backing_off_doubles_up_to_a_limit() {
+fn backoff_doubles_up_to_the_maximum() {
     let mut world = World::new();
     let pod = world.add("p", 0, START);
     for (failures, waits) in [(1, 1), (2, 2), (3, 4), (4, 8), (5, 10), (40, 10)] {
@@ -133,7 +133,7 @@ fn backing_off_doubles_up_to_a_limit() {
 }
 
 #[test]
-fn a_pod_that_failed_for_no_reason_of_its_own_is_not_tried_early() {
+fn does_not_pop_early_from_the_error_backoff_q() {
     let mut world = World::new();
     let pod = world.add("p", 0, START);
     world.pop(START);
@@ -144,7 +144,7 @@ fn a_pod_that_failed_for_no_reason_of_its_own_is_not_tried_early() {
 }
 
 #[test]
-fn a_pod_is_not_forgotten() {
+fn flushes_unschedulable_pods_after_the_timeout() {
     let mut world = World::new();
     let pod = world.add("p", 0, START);
     world.pop(START);
@@ -156,7 +156,7 @@ fn a_pod_is_not_forgotten() {
 }
 
 #[test]
-fn a_gated_pod_is_tried_when_its_gates_are_gone() {
+fn queues_a_gated_pod_when_its_gates_are_removed() {
     let mut world = World::new();
     let gated = world
         .sample
@@ -173,7 +173,7 @@ fn a_gated_pod_is_tried_when_its_gates_are_gone() {
 }
 
 #[test]
-fn a_change_of_the_pod_itself_may_help_it() {
+fn update_of_the_pod_itself_may_requeue_it() {
     let mut world = World::new();
     let pod = world.add("p", 0, START);
     world.pop(START);
@@ -198,7 +198,7 @@ fn a_change_of_the_pod_itself_may_help_it() {
 }
 
 #[test]
-fn a_pod_waits_while_others_are_pushed_away_for_it() {
+fn does_not_requeue_during_its_preemption() {
     for (done, move_all_to_active_or_backoff_queue, preemption_attempted) in
         [(true, true, true), (true, false, false), (false, false, true)]
     {
@@ -208,9 +208,9 @@ fn a_pod_waits_while_others_are_pushed_away_for_it() {
         world.queue.preempting(&pod.uid);
         world.queue.reject(&pod.uid, fit(), START);
         if move_all_to_active_or_backoff_queue {
-            let gone = world.sample.pod("gone", |_| {});
+            let deleted = world.sample.pod("deleted", |_| {});
             world.queue.move_all_to_active_or_backoff_queue(
-                &ClusterEvent::AssignedPodDelete(&gone),
+                &ClusterEvent::AssignedPodDelete(&deleted),
                 &world.sample.cluster,
                 START,
                 |_| true,
@@ -227,7 +227,7 @@ fn a_pod_waits_while_others_are_pushed_away_for_it() {
 }
 
 #[test]
-fn a_deleted_pod_is_not_tried() {
+fn does_not_pop_a_deleted_pod() {
     let mut world = World::new();
     let pods: Vec<_> = ["a", "b", "c"]
         .iter()

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 const NOW: Moment = Duration::from_secs(1000);
 
-/// A core, and a cluster that does what it is told when it is asked to.
+/// A core, and a cluster that applies its decisions on request.
 struct World {
     core: SchedulerCore,
     sample: TestCluster,
@@ -61,7 +61,7 @@ fn cpu(amount: &str, priority: i32) -> impl FnOnce(&mut Value) {
 }
 
 #[test]
-fn placed_pods_take_room_before_the_cluster_says_so() {
+fn assumed_pods_use_resources_before_the_bind_is_observed() {
     let mut world = World::new();
     world.node("n");
     world.pod("a", cpu("3", 0));
@@ -72,7 +72,7 @@ fn placed_pods_take_room_before_the_cluster_says_so() {
 }
 
 #[test]
-fn a_pod_that_could_not_be_bound_is_tried_again_and_others_may_have_its_room() {
+fn failed_bind_frees_resources_and_retries() {
     let mut world = World::new();
     world.node("n");
     let a = world.pod("a", cpu("3", 0));
@@ -91,7 +91,7 @@ fn a_pod_that_could_not_be_bound_is_tried_again_and_others_may_have_its_room() {
 }
 
 #[test]
-fn a_bind_that_failed_although_it_succeeded_changes_nothing() {
+fn reported_bind_failure_after_success_changes_nothing() {
     let mut world = World::new();
     world.node("n");
     let pod = world.pod("p", cpu("3", 0));
@@ -104,7 +104,7 @@ fn a_bind_that_failed_although_it_succeeded_changes_nothing() {
 }
 
 #[test]
-fn a_pod_that_another_scheduler_placed_is_left_alone() {
+fn ignores_pods_bound_by_another_scheduler() {
     let mut world = World::new();
     world.node("n");
     let pod = world.pod("p", |_| {});
@@ -115,7 +115,7 @@ fn a_pod_that_another_scheduler_placed_is_left_alone() {
 }
 
 #[test]
-fn a_pod_waits_for_a_node_and_for_room() {
+fn schedules_when_a_node_or_resources_become_available() {
     let mut world = World::new();
     world.pod("p", cpu("3", 0));
     assert_eq!(
@@ -127,34 +127,34 @@ fn a_pod_waits_for_a_node_and_for_room() {
     assert_eq!(world.at(NOW + Duration::from_secs(5)).as_deref(), Some("p on n"));
     world.pod("q", cpu("3", 0));
     assert_eq!(world.next().as_deref(), Some("q nowhere"));
-    let gone = world.core.cluster.pod("p").unwrap().clone();
-    world.core.remove_pod(&gone, NOW);
+    let deleted = world.core.cluster.pod("p").unwrap().clone();
+    world.core.remove_pod(&deleted, NOW);
     assert_eq!(world.next().as_deref(), Some("q on n"));
 }
 
 #[test]
-fn a_pod_that_is_going_is_not_placed_and_frees_what_it_was_to_have() {
+fn skips_a_terminating_pod_and_frees_its_assumed_resources() {
     let mut world = World::new();
     world.node("n");
     let terminating = |pod: &mut Value| pod["metadata"]["deletionTimestamp"] = "2020-01-01T00:00:00Z".into();
-    world.pod("gone", terminating);
-    assert_eq!(world.next().as_deref(), Some("gone skipped"));
+    world.pod("terminating", terminating);
+    assert_eq!(world.next().as_deref(), Some("terminating skipped"));
     let pod = world.pod("p", cpu("3", 0));
     world.pod("q", cpu("3", 0));
     assert_eq!(
         (world.next().as_deref(), world.next().as_deref()),
         (Some("p on n"), Some("q nowhere"))
     );
-    let now_going = Arc::new(world.sample.pod("p", |pod| {
+    let now_terminating = Arc::new(world.sample.pod("p", |pod| {
         cpu("3", 0)(pod);
         terminating(pod);
     }));
-    world.core.pod(Some(&pod), &now_going, NOW);
+    world.core.pod(Some(&pod), &now_terminating, NOW);
     assert_eq!(world.next().as_deref(), Some("q on n"));
 }
 
 #[test]
-fn the_stronger_gets_the_room_of_the_weaker_and_keeps_its_promise() {
+fn preemptor_keeps_its_nominated_node() {
     let mut world = World::new();
     world.node("n");
     let weak = Arc::new(world.sample.pod("weak", cpu("3", 0)).on("n".into()));
@@ -166,14 +166,14 @@ fn the_stronger_gets_the_room_of_the_weaker_and_keeps_its_promise() {
     assert_eq!(
         world.next().as_deref(),
         Some("small nowhere"),
-        "the room is promised"
+        "the resources are reserved for the nominated pod"
     );
     world.core.preempted(&strong.uid, true, NOW);
     assert_eq!(world.next().as_deref(), Some("strong on n"));
 }
 
 #[test]
-fn a_promise_that_is_taken_back_frees_the_room_for_the_weaker() {
+fn cleared_nomination_frees_resources_for_lower_priority_pods() {
     let mut world = World::new();
     world.node("n");
     let weak = Arc::new(world.sample.pod("weak", cpu("3", 0)).on("n".into()));

@@ -4,7 +4,7 @@ use tokio::time::Instant;
 
 use super::{
     connection::Repeat,
-    failure::{Failure, Refusal},
+    failure::{Failure, Rejection},
     lease::{self, Leases},
     messages::{Compare, DeleteRangeRequest, PutRequest, RangeRequest, RequestOp, TxnRequest},
     read,
@@ -83,7 +83,7 @@ async fn apply(
         .await;
     let answer = match answer {
         Ok(answer) => answer,
-        Err(failure) if failure.refusal() == Some(Refusal::Full) => {
+        Err(failure) if failure.rejection() == Some(Rejection::Full) => {
             return Err(filled(session, write, failure).await);
         }
         Err(failure) => return Err(explain(session, write, failure)),
@@ -117,7 +117,7 @@ async fn filled(session: &Session, write: &Write, failure: Failure) -> CommitErr
 }
 
 fn explain(session: &Session, write: &Write, failure: Failure) -> CommitError {
-    if failure.refusal() == Some(Refusal::TooLarge)
+    if failure.rejection() == Some(Rejection::TooLarge)
         && let Operation::Put { value, .. } = &write.operation
     {
         return CommitError::TooLarge {

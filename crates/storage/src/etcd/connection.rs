@@ -22,7 +22,7 @@ use tonic_prost::ProstCodec;
 
 use super::{
     credentials::{Credentials, Token},
-    failure::{Failure, Refusal},
+    failure::{Failure, Rejection},
     messages::{
         AuthenticateRequest, AuthenticateResponse, WatchAction, WatchCreateRequest, WatchRequest,
         WatchResponse, method,
@@ -257,7 +257,7 @@ impl Connection {
         let token = self.token(member, until).await?;
         let answer = send(member, method, request.clone(), token.clone(), until).await;
         match (&self.credentials, answer) {
-            (Some(credentials), Err(failure)) if failure.refusal() == Some(Refusal::LoginNeeded) => {
+            (Some(credentials), Err(failure)) if failure.rejection() == Some(Rejection::LoginNeeded) => {
                 credentials.discard(token.as_ref()).await;
                 let token = self.token(member, until).await?;
                 send(member, method, request.clone(), token, until).await

@@ -4,7 +4,7 @@ use tokio::sync::Mutex;
 use tonic::metadata::{Ascii, MetadataValue};
 
 use super::{
-    failure::{Failure, Refusal},
+    failure::{Failure, Rejection},
     messages::AuthenticateRequest,
     options::Login,
 };
@@ -62,7 +62,7 @@ impl Credentials {
                 *slot = Slot::Token(token.clone());
                 Ok(Some(token))
             }
-            Err(failure) if failure.refusal() == Some(Refusal::LoginDisabled) => {
+            Err(failure) if failure.rejection() == Some(Rejection::LoginDisabled) => {
                 *slot = Slot::NotNeeded;
                 Ok(None)
             }

@@ -22,7 +22,7 @@ pub(super) enum Failure {
 
 /// What a refusal means, where it matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum Rejection {
     /// The revision requested is compacted.
     Compacted,
     /// The revision requested has not happened.
@@ -76,9 +76,9 @@ impl Failure {
         Self::Unknown(Status::deadline_exceeded("no answer in time"))
     }
 
-    pub(super) fn refusal(&self) -> Option<Refusal> {
+    pub(super) fn rejection(&self) -> Option<Rejection> {
         match self {
-            Self::Refused(status) => Some(Refusal::of(status)),
+            Self::Refused(status) => Some(Rejection::of(status)),
             Self::Unsent(_) | Self::Unknown(_) | Self::Ours(_) => None,
         }
     }
@@ -89,9 +89,9 @@ impl Failure {
             Self::Ours(error) => return error,
             Self::Unsent(status) | Self::Refused(status) | Self::Unknown(status) => status,
         };
-        match Refusal::of(&status) {
-            Refusal::Full => full(location),
-            Refusal::Corrupt => StoreError::Corrupt(status.message().to_owned()),
+        match Rejection::of(&status) {
+            Rejection::Full => full(location),
+            Rejection::Corrupt => StoreError::Corrupt(status.message().to_owned()),
             _ => {
                 tracing::debug!(%status, "etcd request failed");
                 StoreError::Unavailable {
@@ -141,7 +141,7 @@ fn is_unsent(status: &Status) -> bool {
 
 // --- Refusal ---
 
-impl Refusal {
+impl Rejection {
     /// etcd tells most of its errors apart by their text only.
     fn of(status: &Status) -> Self {
         let says = |text| status.message().contains(text);

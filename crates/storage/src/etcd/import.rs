@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use super::{
     BACKEND,
     connection::Repeat,
-    failure::{Failure, Refusal},
+    failure::{Failure, Rejection},
     lease::Leases,
     messages::{
         Compare, DeleteRangeRequest, PutRequest, RangeRequest, RequestOp, ResponseOp, TxnRequest,
@@ -46,7 +46,7 @@ struct Writer {
 
 /// What a store that is to be filled may hold.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Held {
+enum ImportTarget {
     /// Nothing, or what an import that did not finish has left.
     Nothing,
     /// Anything: it is given up.
@@ -55,7 +55,7 @@ enum Held {
 
 /// Marks the store as being imported, whatever it holds. The import that follows empties it.
 pub(super) async fn discard(session: &Session) -> Result<(), ImportError> {
-    mark(session, Revision::ZERO, Held::Anything).await.map(drop)
+    mark(session, Revision::ZERO, ImportTarget::Anything).await.map(drop)
 }
 
 /// Marks the store as being imported, and empties it.
@@ -64,7 +64,7 @@ pub(super) async fn begin(
     leases: Arc<Leases>,
     source: Revision,
 ) -> Result<Box<dyn Import>, ImportError> {
-    let state = mark(&session, source, Held::Nothing).await?;
+    let state = mark(&session, source, ImportTarget::Nothing).await?;
     let writer = Writer {
         session,
         leases,
@@ -78,7 +78,7 @@ pub(super) async fn begin(
     }))
 }
 
-async fn mark(session: &Session, source: Revision, held: Held) -> Result<State, ImportError> {
+async fn mark(session: &Session, source: Revision, held: ImportTarget) -> Result<State, ImportError> {
     let deadline = session.deadline();
     let explain = |failure| ImportError::Store(session.store_error(failure));
     loop {
@@ -87,7 +87,7 @@ async fn mark(session: &Session, source: Revision, held: Held) -> Result<State, 
         let ahead = source.get().saturating_sub(u64::try_from(etcd).unwrap_or(0));
         let offset = state.offset.max(ahead);
         let mut compare = vec![Compare::written_at(session.keys.state(), state.written)];
-        if state.phase == Phase::Open && held == Held::Nothing {
+        if state.phase == Phase::Open && held == ImportTarget::Nothing {
             let entries = session.keys.entries(&Prefix::all(), None);
             compare.push(Compare::nothing_in(entries.start, entries.end));
         }
@@ -211,7 +211,7 @@ impl Writer {
     }
 
     fn explain(&self, failure: Failure) -> ImportError {
-        if failure.refusal() == Some(Refusal::TooLarge) {
+        if failure.rejection() == Some(Rejection::TooLarge) {
             return StoreError::Unavailable {
                 backend: BACKEND,
                 message: "an entry is larger than etcd takes; raise its --max-request-bytes".to_owned(),

@@ -68,7 +68,7 @@ impl Keyspace {
         format!("{}meta/history-mark", self.prefix).into()
     }
 
-    pub(super) fn beat(&self) -> Bytes {
+    pub(super) fn write_progress_key(&self) -> Bytes {
         format!("{}meta/beat", self.prefix).into()
     }
 
@@ -165,7 +165,7 @@ mod tests {
         let keys = keyspace();
         assert_eq!(keys.role(b"/k3/data//pods/a"), Role::Entry("/pods/a"));
         assert_eq!(keys.role(&keys.state()), Role::State);
-        assert_eq!(keys.role(&keys.beat()), Role::Other);
+        assert_eq!(keys.role(&keys.write_progress_key()), Role::Other);
         assert_eq!(keys.role(b"/k3/data/\xff"), Role::Other);
     }
 }

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::{
     connection::{Connection, Repeat},
-    failure::{Failure, Refusal},
+    failure::{Failure, Rejection},
     messages::{Done, LeaseGrantRequest, LeaseRevokeRequest, method},
 };
 use crate::Expiry;
@@ -66,7 +66,7 @@ impl Leases {
                 .await;
             match answer {
                 Ok(Done {}) => return Ok(lease),
-                Err(failure) if failure.refusal() == Some(Refusal::LeaseExists) && attempt < ATTEMPTS => {
+                Err(failure) if failure.rejection() == Some(Rejection::LeaseExists) && attempt < ATTEMPTS => {
                     attempt += 1;
                 }
                 Err(failure) => return Err(failure),

@@ -21,7 +21,7 @@
 //! `import`) and the watches (`tail`, `pump`, `replay`).
 
 mod backoff;
-mod beat;
+mod progress_notifier;
 mod commit;
 mod connection;
 mod credentials;
@@ -32,14 +32,14 @@ mod keyspace;
 mod lease;
 mod messages;
 mod options;
-mod pump;
+mod event_publisher;
 mod read;
-mod recent;
+mod recent_events;
 mod replay;
 mod session;
 mod state;
 mod store;
-mod tail;
+mod watcher;
 
 pub use self::{
     options::{ClientCertificate, EtcdOptions, Login, Pem, Tls},

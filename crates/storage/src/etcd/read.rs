@@ -4,13 +4,13 @@ use tokio::time::timeout_at;
 
 use super::{
     connection::Repeat,
-    failure::{Failure, Refusal},
+    failure::{Failure, Rejection},
     keyspace::{Role, Span},
     lease,
     messages::{KeyValue, RangeRequest, RangeResponse, TxnRequest},
-    session::{Answer, Session},
+    session::{EtcdResponse, Session},
     state::State,
-    tail::{Tail, TailError},
+    watcher::{EtcdWatcher, EtcdWatchError},
 };
 use crate::{Entry, Key, Page, Prefix, Range, ReadError, Revision, StoreError};
 
@@ -106,15 +106,15 @@ async fn chunk(
         // From before the offset, and so read as the newest, or from an import's half-filled store.
         Ok(answer) if at < answer.state.floor() => Err(compacted(session, &answer.state, at).await?),
         Ok(answer) => Ok((answer.state, at, answer.into_range())),
-        Err(failure) => match failure.refusal() {
-            Some(Refusal::Compacted) => Err(compacted(session, &session.state(), at).await?),
-            Some(Refusal::Future) => Err(future(session, at).await?),
+        Err(failure) => match failure.rejection() {
+            Some(Rejection::Compacted) => Err(compacted(session, &session.state(), at).await?),
+            Some(Rejection::Future) => Err(future(session, at).await?),
             _ => Err(session.store_error(failure).into()),
         },
     }
 }
 
-async fn ask(session: &Session, span: Span, limit: usize, at: Option<Revision>) -> Result<Answer, Failure> {
+async fn ask(session: &Session, span: Span, limit: usize, at: Option<Revision>) -> Result<EtcdResponse, Failure> {
     session
         .transact(session.deadline(), Repeat::Harmless, |state| {
             reading(RangeRequest {
@@ -147,12 +147,12 @@ fn next_size(found: &RangeResponse) -> usize {
 async fn compacted(session: &Session, state: &State, requested: Revision) -> Result<ReadError, StoreError> {
     let floor = state.floor();
     let looked = async {
-        let mut tail = Tail::open(session, Span::single(session.keys.state()), 0).await?;
-        tail.next(session).await
+        let mut watcher = EtcdWatcher::open(session, Span::single(session.keys.state()), 0).await?;
+        watcher.next(session).await
     };
     let oldest = match timeout_at(session.deadline(), looked).await {
-        Ok(Err(TailError::Compacted(etcd))) => state.revision(etcd).max(floor),
-        Ok(Err(TailError::Lost(failure))) => return Err(session.store_error(failure)),
+        Ok(Err(EtcdWatchError::Compacted(etcd))) => state.revision(etcd).max(floor),
+        Ok(Err(EtcdWatchError::Lost(failure))) => return Err(session.store_error(failure)),
         Ok(Ok(_)) | Err(_) => floor,
     };
     Ok(ReadError::Compacted { requested, oldest })

@@ -7,13 +7,13 @@ use tokio::{sync::Mutex, time::timeout};
 
 use super::{
     backoff::Backoff,
-    beat::beat,
+    progress_notifier::write_progress_key,
     read,
-    recent::cut,
+    recent_events::cut,
     session::Session,
     state::State,
-    store::Outlet,
-    tail::{self, Tail, TailError},
+    store::WatchSender,
+    watcher::{self, EtcdWatcher, EtcdWatchError},
 };
 use crate::{Event, Prefix, ReadError, Revision, StoreError, WatchError, feed::History};
 
@@ -24,32 +24,32 @@ const GRACE: Duration = Duration::from_millis(300);
 /// The history of the store, as one watch reads it.
 pub(super) struct Replay {
     session: Arc<Session>,
-    outlet: Arc<Outlet>,
+    watch_sender: Arc<WatchSender>,
     /// The stream that is being read, if any. It stays open from one page of events to the next, and
     /// when the reader goes away in the middle of one.
-    reel: Mutex<Option<Reel>>,
+    replay_buffer: Mutex<Option<ReplayBuffer>>,
 }
 
-struct Reel {
-    tail: Tail,
+struct ReplayBuffer {
+    watcher: EtcdWatcher,
     state: State,
-    /// WatchStream above `from` that have been received but not taken.
+    /// Events above `from` that have been received but not taken.
     events: VecDeque<Event>,
     from: Revision,
     /// How far the events reach.
     reached: Revision,
     /// Whether the watched keys have been touched to see the end.
-    nudged: bool,
+    progress_key_written: bool,
 }
 
 // --- Replay ---
 
 impl Replay {
-    pub(super) fn new(session: Arc<Session>, outlet: Arc<Outlet>) -> Self {
+    pub(super) fn new(session: Arc<Session>, watch_sender: Arc<WatchSender>) -> Self {
         Self {
             session,
-            outlet,
-            reel: Mutex::new(None),
+            watch_sender,
+            replay_buffer: Mutex::new(None),
         }
     }
 
@@ -60,10 +60,10 @@ impl Replay {
         upto: Revision,
         limit: usize,
     ) -> Result<(Vec<Event>, Revision), WatchError> {
-        let mut slot = self.reel.lock().await;
+        let mut slot = self.replay_buffer.lock().await;
         let mut backoff = Backoff::new();
         loop {
-            let kept = slot.take().filter(|reel| reel.from == after);
+            let kept = slot.take().filter(|replay_buffer| replay_buffer.from == after);
             match self.page(&mut slot, kept, prefix, after, upto, limit).await {
                 Ok(found) => return Ok(found),
                 // A watch outlives the members that serve it.
@@ -81,21 +81,21 @@ impl Replay {
 
     async fn page(
         &self,
-        slot: &mut Option<Reel>,
-        kept: Option<Reel>,
+        slot: &mut Option<ReplayBuffer>,
+        kept: Option<ReplayBuffer>,
         prefix: &Prefix,
         after: Revision,
         upto: Revision,
         limit: usize,
     ) -> Result<(Vec<Event>, Revision), WatchError> {
-        let reel = match kept {
-            Some(reel) => slot.insert(reel),
-            None => slot.insert(Reel::open(&self.session, after).await?),
+        let replay_buffer = match kept {
+            Some(replay_buffer) => slot.insert(replay_buffer),
+            None => slot.insert(ReplayBuffer::open(&self.session, after).await?),
         };
-        reel.wind(&self.session, prefix, upto, limit).await?;
+        replay_buffer.wind(&self.session, prefix, upto, limit).await?;
         // etcd may have compacted what we were reading. See the pump for why this proves it has not.
         read::prove(&self.session, after).await?;
-        let (events, reached) = reel.take(upto, limit);
+        let (events, reached) = replay_buffer.take(upto, limit);
         if reached == upto {
             *slot = None;
         }
@@ -113,7 +113,7 @@ impl History for Replay {
         limit: usize,
     ) -> Result<(Vec<Event>, Revision), WatchError> {
         self.session.check_open()?;
-        if let Some(found) = self.outlet.recent().past(prefix, after, upto, limit) {
+        if let Some(found) = self.watch_sender.recent().past(prefix, after, upto, limit) {
             return Ok(found);
         }
         tokio::select! {
@@ -125,19 +125,19 @@ impl History for Replay {
 
 // --- Reel ---
 
-impl Reel {
+impl ReplayBuffer {
     async fn open(session: &Session, after: Revision) -> Result<Self, WatchError> {
         let state = read::prove(session, after).await?;
-        let tail = Tail::open(session, session.keys.all(), state.etcd(after))
+        let watcher = EtcdWatcher::open(session, session.keys.all(), state.etcd(after))
             .await
             .map_err(|error| explain(session, &state, after, error))?;
         Ok(Self {
-            tail,
+            watcher,
             state,
             events: VecDeque::new(),
             from: after,
             reached: after,
-            nudged: false,
+            progress_key_written: false,
         })
     }
 
@@ -150,23 +150,23 @@ impl Reel {
         limit: usize,
     ) -> Result<(), WatchError> {
         while self.reached < upto && self.events.len() <= limit {
-            match timeout(GRACE, self.tail.next(session)).await {
+            match timeout(GRACE, self.watcher.next(session)).await {
                 Ok(Ok(delivery)) => {
                     let events = delivery
                         .events
                         .into_iter()
-                        .filter_map(|event| tail::event(&session.keys, &self.state, event))
+                        .filter_map(|event| watcher::event(&session.keys, &self.state, event))
                         .filter(|event| prefix.contains(&event.key));
                     self.events.extend(events);
                     self.reached = self.state.revision(delivery.upto);
                 }
                 Ok(Err(error)) => return Err(explain(session, &self.state, self.from, error)),
-                Err(_) if self.nudged => {}
+                Err(_) if self.progress_key_written => {}
                 Err(_) => {
-                    beat(session)
+                    write_progress_key(session)
                         .await
                         .map_err(|failure| session.store_error(failure))?;
-                    self.nudged = true;
+                    self.progress_key_written = true;
                 }
             }
         }
@@ -184,13 +184,13 @@ impl Reel {
     }
 }
 
-fn explain(session: &Session, state: &State, after: Revision, error: TailError) -> WatchError {
+fn explain(session: &Session, state: &State, after: Revision, error: EtcdWatchError) -> WatchError {
     match error {
-        TailError::Compacted(etcd) => WatchError::Compacted {
+        EtcdWatchError::Compacted(etcd) => WatchError::Compacted {
             after,
             oldest: state.revision(etcd).max(state.floor()),
         },
-        TailError::Lost(failure) => session.store_error(failure).into(),
+        EtcdWatchError::Lost(failure) => session.store_error(failure).into(),
     }
 }
 

@@ -7,7 +7,7 @@ use tokio::{sync::watch, time::Instant};
 
 use super::{
     connection::{Connection, Repeat},
-    failure::{Failure, Refusal},
+    failure::{Failure, Rejection},
     keyspace::Keyspace,
     messages::{Compare, RangeRequest, RangeResponse, ResponseOp, TxnRequest, TxnResponse, method},
     state::{Phase, State},
@@ -27,7 +27,7 @@ pub(super) struct Session {
 }
 
 /// The answer to a transaction.
-pub(super) struct Answer {
+pub(super) struct EtcdResponse {
     /// The state that held.
     pub(super) state: State,
     /// The revision of etcd after it.
@@ -62,7 +62,7 @@ impl Session {
         deadline: Instant,
         repeat: Repeat,
         build: impl Fn(&State) -> TxnRequest + Send,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<EtcdResponse, Failure> {
         loop {
             self.check_open()?;
             let state = self.open_state(deadline).await?;
@@ -77,7 +77,7 @@ impl Session {
                     continue;
                 }
             }
-            return Ok(Answer {
+            return Ok(EtcdResponse {
                 state,
                 etcd: answer.revision(),
                 held: answer.succeeded,
@@ -127,7 +127,7 @@ impl Session {
             .await;
         match answer {
             Ok(_) => Ok(true),
-            Err(failure) if failure.refusal() == Some(Refusal::Compacted) => Ok(false),
+            Err(failure) if failure.rejection() == Some(Rejection::Compacted) => Ok(false),
             Err(failure) => Err(failure),
         }
     }
@@ -195,7 +195,7 @@ impl Session {
 
 // --- Answer ---
 
-impl Answer {
+impl EtcdResponse {
     /// The revision of the store after the transaction.
     pub(super) fn revision(&self) -> Revision {
         self.state.revision(self.etcd)

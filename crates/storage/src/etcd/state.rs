@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     OpenError, Prefix, Revision, StoreError,
-    format::{self, Plan},
+    format::{self, MigrationPlan},
 };
 
 /// What changes the data from one layout to the next: nothing yet. The first one adds itself here, and
@@ -137,13 +137,13 @@ pub(super) fn check(answer: TxnResponse, location: &str) -> Result<State, OpenEr
     let state = found.next().flatten();
     let text = format.map(|kv| String::from_utf8_lossy(&kv.value).into_owned());
     let number = text.as_deref().map(|text| text.parse::<u32>().unwrap_or(0));
-    match format::plan(location, number, STEPS)? {
-        Plan::Current => Ok(State::parse(state.as_ref())?),
-        Plan::Fresh => {
+    match format::plan_migration(location, number, STEPS)? {
+        MigrationPlan::Current => Ok(State::parse(state.as_ref())?),
+        MigrationPlan::Fresh => {
             let message = format!("{location} holds entries but does not say in which format");
             Err(StoreError::Corrupt(message).into())
         }
-        Plan::Migrate { steps, .. } => match steps[0] {},
+        MigrationPlan::Migrate { steps, .. } => match steps[0] {},
     }
 }
 

@@ -7,17 +7,17 @@ use tokio::time::Instant;
 
 use super::{
     BACKEND,
-    beat::{Heart, Progress},
+    progress_notifier::{ProgressNotifier, Progress},
     commit,
     connection::{Connection, Repeat},
-    failure::{self, Failure, Refusal},
+    failure::{self, Failure, Rejection},
     history_mark, import,
     lease::Leases,
     messages::{CompactionRequest, Done, StatusRequest, StatusResponse, TxnResponse, method},
     options::EtcdOptions,
-    pump::Pump,
+    event_publisher::EventPublisher,
     read,
-    recent::Recent,
+    recent_events::RecentEvents,
     replay::Replay,
     session::Session,
     state,
@@ -34,18 +34,18 @@ use crate::{
 /// anew when etcd elects another leader.
 pub struct EtcdStore {
     session: Arc<Session>,
-    outlet: Arc<Outlet>,
+    watch_sender: Arc<WatchSender>,
     progress: Arc<Progress>,
     leases: Arc<Leases>,
-    pump: Pump,
-    heart: Heart,
+    event_publisher: EventPublisher,
+    progress_notifier: ProgressNotifier,
 }
 
 /// Where events come out.
-pub(super) struct Outlet {
+pub(super) struct WatchSender {
     pub(super) feed: Arc<Feed>,
     /// Never behind the feed.
-    recent: Mutex<Recent>,
+    recent: Mutex<RecentEvents>,
 }
 
 // --- EtcdStore ---
@@ -72,19 +72,19 @@ impl EtcdStore {
         let state = state::check(answer, &location)?;
 
         let session = Arc::new(Session::new(connection, keys, location, state));
-        let outlet = Arc::new(Outlet::new(state.revision(position)));
+        let watch_sender = Arc::new(WatchSender::new(state.revision(position)));
         let progress = Arc::new(Progress::new(position));
         Ok(Arc::new(Self {
-            pump: Pump::start(
+            event_publisher: EventPublisher::start(
                 Arc::clone(&session),
-                Arc::clone(&outlet),
+                Arc::clone(&watch_sender),
                 Arc::clone(&progress),
                 state,
                 position,
             ),
-            heart: Heart::start(Arc::clone(&session), Arc::clone(&progress)),
+            progress_notifier: ProgressNotifier::start(Arc::clone(&session), Arc::clone(&progress)),
             session,
-            outlet,
+            watch_sender,
             progress,
             leases: Arc::new(Leases::new()),
         }))
@@ -92,9 +92,9 @@ impl EtcdStore {
 
     fn end(&self) {
         self.session.close();
-        self.pump.stop();
-        self.heart.stop();
-        self.outlet.feed.close();
+        self.event_publisher.stop();
+        self.progress_notifier.stop();
+        self.watch_sender.feed.close();
     }
 }
 
@@ -126,9 +126,9 @@ fn refused(failure: Failure, location: &str) -> OpenError {
         setting,
         reason: reason.to_owned(),
     };
-    match failure.refusal() {
-        Some(Refusal::LoginWrong) => setting("login", "etcd does not know this user name with this password"),
-        Some(Refusal::LoginNeeded) => setting("login", "this etcd wants a user name and a password"),
+    match failure.rejection() {
+        Some(Rejection::LoginWrong) => setting("login", "etcd does not know this user name with this password"),
+        Some(Rejection::LoginNeeded) => setting("login", "this etcd wants a user name and a password"),
         _ => failure.into_store_error(location).into(),
     }
 }
@@ -149,10 +149,10 @@ impl Store for EtcdStore {
 
     async fn watch(&self, prefix: &Prefix, after: Revision) -> Result<WatchStream, WatchError> {
         read::prove(&self.session, after).await?;
-        let replay = Replay::new(Arc::clone(&self.session), Arc::clone(&self.outlet));
+        let replay = Replay::new(Arc::clone(&self.session), Arc::clone(&self.watch_sender));
         Ok(WatchStream::new(FeedWatch::new(
             Arc::new(replay),
-            Arc::clone(&self.outlet.feed),
+            Arc::clone(&self.watch_sender.feed),
             prefix,
             after,
         )))
@@ -180,7 +180,7 @@ impl Store for EtcdStore {
         match answer {
             Ok(Done {}) => Ok(()),
             // By another process, or by etcd itself.
-            Err(failure) if failure.refusal() == Some(Refusal::Compacted) => Ok(()),
+            Err(failure) if failure.rejection() == Some(Rejection::Compacted) => Ok(()),
             Err(failure) => Err(explain(failure)),
         }
     }
@@ -206,7 +206,7 @@ impl Store for EtcdStore {
         self.progress.ask(etcd);
         // The pump announces what it reaches after the wish; this is for what it had reached before.
         if self.progress.reached() >= etcd {
-            self.outlet.feed.announce();
+            self.watch_sender.feed.announce();
         }
         Ok(state.revision(etcd))
     }
@@ -254,21 +254,21 @@ impl Store for EtcdStore {
 
 // --- Outlet ---
 
-impl Outlet {
+impl WatchSender {
     fn new(at: Revision) -> Self {
         Self {
             feed: Arc::new(Feed::new(at)),
-            recent: Mutex::new(Recent::new(at)),
+            recent: Mutex::new(RecentEvents::new(at)),
         }
     }
 
     /// Goes on at a revision to which no events lead.
     pub(super) fn jump(&self, to: Revision) {
-        *self.recent() = Recent::new(to);
+        *self.recent() = RecentEvents::new(to);
         self.feed.jump(to);
     }
 
-    pub(super) fn recent(&self) -> MutexGuard<'_, Recent> {
+    pub(super) fn recent(&self) -> MutexGuard<'_, RecentEvents> {
         self.recent
             .lock()
             .expect("nothing panics while it holds the recent events")

@@ -26,7 +26,7 @@ pub(crate) struct Subscription {
 }
 
 /// The feed has ended, because its store was closed.
-pub(crate) struct Ended;
+pub(crate) struct FeedClosed;
 
 struct State {
     /// Everything up to here has been handed out.
@@ -40,7 +40,7 @@ struct State {
 struct Subscriber {
     queue: mpsc::Sender<EventBatch>,
     /// How far the batches in the queue reach. Never above `State::published`.
-    told: Revision,
+    notified: Revision,
 }
 
 // --- Feed ---
@@ -85,8 +85,8 @@ impl Feed {
         let nothing: Arc<[Event]> = Arc::new([]);
         state.subscribers.retain(|_, list| {
             list.retain_mut(|subscriber| {
-                subscriber.told >= revision
-                    || subscriber.tell(EventBatch {
+                subscriber.notified >= revision
+                    || subscriber.notify(EventBatch {
                         events: Arc::clone(&nothing),
                         revision,
                     })
@@ -101,10 +101,10 @@ impl Feed {
     }
 
     /// Begins to listen.
-    pub(crate) fn subscribe(&self, prefix: &Prefix) -> Result<Subscription, Ended> {
+    pub(crate) fn subscribe(&self, prefix: &Prefix) -> Result<Subscription, FeedClosed> {
         let mut state = self.lock();
         if state.ended {
-            return Err(Ended);
+            return Err(FeedClosed);
         }
         let (queue, batches) = mpsc::channel(QUEUE);
         let position = state.published;
@@ -113,7 +113,7 @@ impl Feed {
         list.retain(|subscriber| !subscriber.queue.is_closed());
         list.push(Subscriber {
             queue,
-            told: position,
+            notified: position,
         });
         Ok(Subscription { batches, position })
     }
@@ -147,7 +147,7 @@ impl State {
             // The common case of a lone commit needs no sorting into prefixes.
             let events: Arc<[Event]> = Arc::new([event.clone()]);
             for prefix in event.key.prefixes() {
-                self.tell(prefix, || EventBatch {
+                self.notify(prefix, || EventBatch {
                     events: Arc::clone(&events),
                     revision,
                 });
@@ -164,18 +164,18 @@ impl State {
         }
         for (prefix, events) in by_prefix {
             let events: Arc<[Event]> = events.into();
-            self.tell(prefix, || EventBatch {
+            self.notify(prefix, || EventBatch {
                 events: Arc::clone(&events),
                 revision,
             });
         }
     }
 
-    fn tell(&mut self, prefix: &str, batch: impl Fn() -> EventBatch) {
+    fn notify(&mut self, prefix: &str, batch: impl Fn() -> EventBatch) {
         let Some(list) = self.subscribers.get_mut(prefix) else {
             return;
         };
-        list.retain_mut(|subscriber| subscriber.tell(batch()));
+        list.retain_mut(|subscriber| subscriber.notify(batch()));
         if list.is_empty() {
             self.subscribers.remove(prefix);
         }
@@ -186,8 +186,8 @@ impl State {
 
 impl Subscriber {
     /// Queues a batch; false when the watcher has gone or has fallen behind, and is to be dropped.
-    fn tell(&mut self, batch: EventBatch) -> bool {
-        self.told = batch.revision;
+    fn notify(&mut self, batch: EventBatch) -> bool {
+        self.notified = batch.revision;
         self.queue.try_send(batch).is_ok()
     }
 }

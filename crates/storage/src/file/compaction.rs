@@ -6,7 +6,7 @@
 use redb::{ReadableTable, WriteTransaction};
 
 use super::{
-    engine::Fault,
+    engine::EngineError,
     record::{Kind, Record},
     tables::{LOG, Meta},
 };
@@ -28,7 +28,7 @@ pub(super) fn step(
     from: Revision,
     upto: Revision,
     most: usize,
-) -> Result<Step, Fault> {
+) -> Result<Step, EngineError> {
     let mut log = txn.open_table(LOG)?;
     let mut step = Step {
         compacted: from,

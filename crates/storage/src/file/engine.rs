@@ -68,7 +68,7 @@ struct GatedFile(Arc<Gate>);
 
 /// Why an operation on the file failed.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(super) enum EngineError {
     /// The engine said so.
     Engine(redb::Error),
     /// What it gave was not what it should be.
@@ -83,7 +83,8 @@ impl Engine {
         directory: Arc<dyn StoreDirectory>,
         options: &FileOptions,
     ) -> Result<Self, StoreError> {
-        let (cache_bytes, durability) = (options.cache_bytes, options.durability);
+        let cache_bytes = options.cache_bytes;
+        let durability = options.durability;
         let open = open_file(&*directory, FILE, cache_bytes, durability)?;
         Ok(Self {
             directory,
@@ -144,18 +145,18 @@ impl Engine {
     /// commit of the old opening could still be under way behind the back of the new one.
     pub(super) fn read<T>(
         &self,
-        read: impl Fn(&redb::Database) -> Result<T, Fault>,
+        read: impl Fn(&redb::Database) -> Result<T, EngineError>,
         ask_writer: impl Fn(),
     ) -> Result<T, StoreError> {
         let mut open = self.current()?;
         let mut attempts = 1;
         loop {
-            let fault = match guarded(|| read(&open.database)) {
+            let engine_error = match guarded(|| read(&open.database)) {
                 Ok(answer) => return Ok(answer),
-                Err(fault) => fault,
+                Err(engine_error) => engine_error,
             };
-            if attempts == READ_ATTEMPTS || !open.gate.has_failed(&fault) {
-                return Err(self.explain(fault));
+            if attempts == READ_ATTEMPTS || !open.gate.has_failed(&engine_error) {
+                return Err(self.explain(engine_error));
             }
             ask_writer();
             let (present, waited) = self
@@ -167,7 +168,7 @@ impl Engine {
                 })
                 .expect("nothing panics while it holds the engine");
             if waited.timed_out() {
-                return Err(self.explain(fault));
+                return Err(self.explain(engine_error));
             }
             open = present.clone().ok_or(StoreError::Closed)?;
             attempts += 1;
@@ -180,8 +181,8 @@ impl Engine {
     }
 
     /// A fault in words for the caller.
-    pub(super) fn explain(&self, fault: Fault) -> StoreError {
-        explain(&self.directory.location(), fault)
+    pub(super) fn explain(&self, engine_error: EngineError) -> StoreError {
+        explain(&self.directory.location(), engine_error)
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Arc<Open>>> {
@@ -198,7 +199,7 @@ fn open_file(
     durability: Durability,
 ) -> Result<Open, StoreError> {
     let location = directory.location();
-    let io_fault = |error| explain(&location, Fault::Engine(redb::Error::Io(error)));
+    let io_fault = |error| explain(&location, EngineError::Engine(redb::Error::Io(error)));
     let file = directory.open(name).map_err(io_fault)?;
     let gate = Arc::new(Gate {
         file,
@@ -209,13 +210,13 @@ fn open_file(
     let database = guarded(|| open_checked(GatedFile(Arc::clone(&gate)), cache_bytes, &location));
     match database {
         Ok(database) => Ok(Open { database, gate }),
-        Err(fault) => Err(explain(&location, fault)),
+        Err(engine_error) => Err(explain(&location, engine_error)),
     }
 }
 
 /// Opens the file at its last good commit, and looks at all of it once: a flipped bit in an index
 /// would otherwise pass for a key that is not there.
-fn open_checked(file: GatedFile, cache_bytes: usize, location: &str) -> Result<redb::Database, Fault> {
+fn open_checked(file: GatedFile, cache_bytes: usize, location: &str) -> Result<redb::Database, EngineError> {
     let repaired = Arc::new(AtomicBool::new(false));
     let mut builder = redb::Database::builder();
     builder.set_cache_size(cache_bytes);
@@ -235,14 +236,14 @@ fn open_checked(file: GatedFile, cache_bytes: usize, location: &str) -> Result<r
 
 /// Runs engine code, and turns a panic into a fault: the engine asserts what its file should look
 /// like, and a damaged file breaks that.
-pub(super) fn guarded<T>(work: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
+pub(super) fn guarded<T>(work: impl FnOnce() -> Result<T, EngineError>) -> Result<T, EngineError> {
     let outer = GUARDED.replace(true);
     let outcome = catch_unwind(AssertUnwindSafe(work));
     GUARDED.set(outer);
     outcome.unwrap_or_else(|panic| {
         tracing::debug!(panic = panic_message(&*panic), "the storage engine panicked");
         let message = format!("{FILE} does not have the structure that it should");
-        Err(Fault::Store(StoreError::Corrupt(message)))
+        Err(EngineError::Store(StoreError::Corrupt(message)))
     })
 }
 
@@ -260,10 +261,10 @@ pub(super) fn panic_message(panic: &(dyn Any + Send)) -> &str {
         .unwrap_or("a panic without a message")
 }
 
-fn explain(location: &str, fault: Fault) -> StoreError {
-    let error = match fault {
-        Fault::Store(error) => return error,
-        Fault::Engine(error) => error,
+fn explain(location: &str, engine_error: EngineError) -> StoreError {
+    let error = match engine_error {
+        EngineError::Store(error) => return error,
+        EngineError::Engine(error) => error,
     };
     match error {
         redb::Error::Io(error) if is_full(&error) => StoreError::Full {
@@ -317,11 +318,11 @@ impl Gate {
     }
 
     /// Whether the fault means that this opening is of no more use.
-    fn has_failed(&self, fault: &Fault) -> bool {
+    fn has_failed(&self, engine_error: &EngineError) -> bool {
         self.revoked.load(Ordering::SeqCst)
             || matches!(
-                fault,
-                Fault::Engine(redb::Error::Io(_) | redb::Error::PreviousIo | redb::Error::DatabaseClosed)
+                engine_error,
+                EngineError::Engine(redb::Error::Io(_) | redb::Error::PreviousIo | redb::Error::DatabaseClosed)
             )
     }
 
@@ -362,7 +363,7 @@ impl StorageBackend for GatedFile {
 
 // --- Fault ---
 
-impl From<StoreError> for Fault {
+impl From<StoreError> for EngineError {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
     }
@@ -371,7 +372,7 @@ impl From<StoreError> for Fault {
 /// The engine has an error type per operation; all of them fold into one.
 macro_rules! fault_from {
     ($($error:ty),*) => {$(
-        impl From<$error> for Fault {
+        impl From<$error> for EngineError {
             fn from(error: $error) -> Self {
                 Self::Engine(error.into())
             }

@@ -5,7 +5,7 @@ use std::{collections::HashMap, time::SystemTime};
 use redb::{ReadableTable, Table, WriteTransaction};
 
 use super::{
-    engine::Fault,
+    engine::EngineError,
     index::{Index, Newest},
     record::{Kind, Record},
     tables::{LOG, missing},
@@ -22,12 +22,12 @@ pub(super) struct Group<'txn> {
     now: SystemTime,
     current: Revision,
     /// What the transaction has done so far.
-    pub(super) done: Done,
+    pub(super) done: CommittedWrite,
 }
 
 /// What a transaction did, to be told once it is durable.
 #[derive(Default)]
-pub(super) struct Done {
+pub(super) struct CommittedWrite {
     pub(super) events: Vec<Event>,
     /// For each event, how the entry it left behind expires.
     pub(super) expiries: Vec<Option<Expiry>>,
@@ -42,7 +42,7 @@ impl<'txn> Group<'txn> {
         txn: &'txn WriteTransaction,
         index: &'txn Index,
         now: SystemTime,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, EngineError> {
         let current = index.current();
         Ok(Self {
             log: txn.open_table(LOG)?,
@@ -50,13 +50,13 @@ impl<'txn> Group<'txn> {
             changed: HashMap::new(),
             now,
             current,
-            done: Done::default(),
+            done: CommittedWrite::default(),
         })
     }
 
     /// Applies a write, if what it expects is there. The outer error is the file's, and ends the
     /// group; the inner one is the writer's own.
-    pub(super) fn apply(&mut self, write: &Write) -> Result<Result<Revision, CommitError>, Fault> {
+    pub(super) fn apply(&mut self, write: &Write) -> Result<Result<Revision, CommitError>, EngineError> {
         let newest = self
             .changed
             .get(&write.key)
@@ -109,7 +109,7 @@ impl<'txn> Group<'txn> {
         Ok(Ok(revision))
     }
 
-    fn entry(&self, revision: Revision) -> Result<Entry, Fault> {
+    fn entry(&self, revision: Revision) -> Result<Entry, EngineError> {
         let stored = self.log.get(revision.get())?.ok_or_else(|| missing(revision))?;
         Ok(Record::read(revision, stored.value())?
             .entry()?

@@ -7,8 +7,8 @@ use redb::{ReadableTable, WriteTransaction};
 use tokio::sync::oneshot;
 
 use super::{
-    engine::{Fault, Open},
-    index::Survey,
+    engine::{EngineError, Open},
+    index::IndexScan,
     record::{Kind, Record},
     store::Shared,
     tables::{LOG, Meta},
@@ -39,7 +39,7 @@ pub(super) fn perform(
     open: &Open,
     step: ImportStep,
     position: Position,
-) -> Result<Result<Position, ImportError>, Fault> {
+) -> Result<Result<Position, ImportError>, EngineError> {
     if let ImportStep::Begin { .. } = step
         && !shared.phase.is_importing()
         && !shared.index.has_no_live_keys()
@@ -92,7 +92,7 @@ pub(super) fn perform(
     Ok(Ok(position))
 }
 
-fn put(txn: &WriteTransaction, entries: &[Entry]) -> Result<(), Fault> {
+fn put(txn: &WriteTransaction, entries: &[Entry]) -> Result<(), EngineError> {
     let mut log = txn.open_table(LOG)?;
     for entry in entries {
         let record = Record {
@@ -114,7 +114,7 @@ fn put(txn: &WriteTransaction, entries: &[Entry]) -> Result<(), Fault> {
 }
 
 /// Looks at all that has come, and lets the store go on above it.
-fn finish(txn: &WriteTransaction, meta: Meta, current: Revision) -> Result<(Survey, Revision), Fault> {
+fn finish(txn: &WriteTransaction, meta: Meta, current: Revision) -> Result<(IndexScan, Revision), EngineError> {
     let source = meta
         .importing
         .ok_or_else(|| StoreError::Corrupt("no import has begun".to_owned()))?;
@@ -129,7 +129,7 @@ fn finish(txn: &WriteTransaction, meta: Meta, current: Revision) -> Result<(Surv
         _ => current.next(),
     };
     let compacted = source.max(newest).max(past);
-    let survey = Survey::take(&log, compacted)?;
+    let survey = IndexScan::take(&log, compacted)?;
     drop(log);
     Meta {
         compacted,

@@ -9,7 +9,7 @@ use std::{
 use redb::ReadableTable;
 
 use super::{
-    engine::Fault,
+    engine::EngineError,
     record::{Kind, Record},
     tables::{Snapshot, missing},
 };
@@ -40,7 +40,7 @@ pub(super) struct Newest {
 }
 
 /// What a look at the whole log tells.
-pub(super) struct Survey {
+pub(super) struct IndexScan {
     keys: Keys,
     /// Bytes of all records.
     pub(super) bytes: u64,
@@ -52,7 +52,7 @@ pub(super) struct Survey {
 
 // --- Survey ---
 
-impl Survey {
+impl IndexScan {
     /// Of a store without records that stands at `current`.
     pub(super) fn empty(current: Revision) -> Self {
         let keys = Keys {
@@ -71,7 +71,7 @@ impl Survey {
     pub(super) fn take(
         log: &impl ReadableTable<u64, &'static [u8]>,
         compacted: Revision,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, EngineError> {
         let mut survey = Self::empty(compacted);
         let mut count = 0;
         for found in log.iter()? {
@@ -157,11 +157,11 @@ impl Keys {
 // --- Index ---
 
 impl Index {
-    pub(super) fn new(survey: Survey) -> Self {
+    pub(super) fn new(survey: IndexScan) -> Self {
         Self(RwLock::new(survey.keys))
     }
 
-    pub(super) fn replace(&self, survey: Survey) {
+    pub(super) fn replace(&self, survey: IndexScan) {
         *self.write() = survey.keys;
     }
 
@@ -211,8 +211,8 @@ impl Index {
     pub(super) fn get(
         &self,
         key: &Key,
-        snapshot: impl Fn() -> Result<Snapshot, Fault>,
-    ) -> Result<Option<Entry>, Fault> {
+        snapshot: impl Fn() -> Result<Snapshot, EngineError>,
+    ) -> Result<Option<Entry>, EngineError> {
         loop {
             let Some(Newest { revision, live: true }) = self.newest(key) else {
                 return Ok(None);
@@ -233,8 +233,8 @@ impl Index {
         &self,
         prefix: &Prefix,
         page: &Page,
-        snapshot: impl Fn() -> Result<Snapshot, Fault>,
-    ) -> Result<Result<Range, ReadError>, Fault> {
+        snapshot: impl Fn() -> Result<Snapshot, EngineError>,
+    ) -> Result<Result<Range, ReadError>, EngineError> {
         let current = self.current();
         let at = page.at.unwrap_or(current);
         if at > current {
@@ -297,7 +297,7 @@ impl Index {
 }
 
 /// What a key held at a revision that is not compacted, given its newest record.
-fn entry_at(snapshot: &Snapshot, key: &Key, newest: Newest, at: Revision) -> Result<Option<Entry>, Fault> {
+fn entry_at(snapshot: &Snapshot, key: &Key, newest: Newest, at: Revision) -> Result<Option<Entry>, EngineError> {
     let Newest { mut revision, live } = newest;
     if revision <= at && !live {
         return Ok(None);
@@ -323,7 +323,7 @@ fn entry_at(snapshot: &Snapshot, key: &Key, newest: Newest, at: Revision) -> Res
 }
 
 /// The record as the key's entry; `None` if it is a deletion.
-fn entry(key: &Key, record: &Record<'_>) -> Result<Option<Entry>, Fault> {
+fn entry(key: &Key, record: &Record<'_>) -> Result<Option<Entry>, EngineError> {
     if record.key != &**key {
         let Record {
             revision, key: found, ..

@@ -3,16 +3,16 @@
 use redb::{ReadableDatabase, WriteTransaction};
 
 use super::{
-    engine::{Engine, FILE, Fault, Open, guarded},
+    engine::{Engine, FILE, EngineError, Open, guarded},
     tables::{LOG, Meta},
 };
 use crate::{
     OpenError,
-    format::{self, Plan},
+    format::{self, MigrationPlan},
 };
 
 /// What changes the data from one format to the next, within a transaction.
-pub(super) type Step = fn(&WriteTransaction) -> Result<(), Fault>;
+pub(super) type Step = fn(&WriteTransaction) -> Result<(), EngineError>;
 
 /// From format 1 to 2, from 2 to 3, and so on.
 pub(super) const STEPS: &[Step] = &[];
@@ -21,14 +21,14 @@ pub(super) const STEPS: &[Step] = &[];
 /// stays beside it.
 pub(super) fn run(engine: &Engine, steps: &[Step]) -> Result<(), OpenError> {
     let open = engine.current()?;
-    let explain = |fault| OpenError::from(engine.explain(fault));
+    let explain = |engine_error| OpenError::from(engine.explain(engine_error));
     let found = guarded(|| Meta::format(&open.database.begin_read()?)).map_err(explain)?;
-    match format::plan(&engine.directory.location(), found, steps)? {
-        Plan::Current => Ok(()),
-        Plan::Fresh => guarded(|| create(&open, format::newest(steps))).map_err(explain),
-        Plan::Migrate { from, steps } => {
+    match format::plan_migration(&engine.directory.location(), found, steps)? {
+        MigrationPlan::Current => Ok(()),
+        MigrationPlan::Fresh => guarded(|| create(&open, format::newest(steps))).map_err(explain),
+        MigrationPlan::Migrate { from, steps } => {
             let backup = format!("{FILE}.format-{from}");
-            let io = |error| explain(Fault::Engine(redb::Error::Io(error)));
+            let io = |error| explain(EngineError::Engine(redb::Error::Io(error)));
             engine.directory.copy(FILE, &backup).map_err(io)?;
             tracing::info!("migrating the store from format {from}; {backup} keeps it as it was");
             for (step, to) in steps.iter().zip(from + 1..) {
@@ -39,7 +39,7 @@ pub(super) fn run(engine: &Engine, steps: &[Step]) -> Result<(), OpenError> {
     }
 }
 
-fn create(open: &Open, format: u32) -> Result<(), Fault> {
+fn create(open: &Open, format: u32) -> Result<(), EngineError> {
     let txn = open.database.begin_write()?;
     txn.open_table(LOG)?;
     Meta::new(format).write(&txn)?;
@@ -47,7 +47,7 @@ fn create(open: &Open, format: u32) -> Result<(), Fault> {
 }
 
 /// Takes a step and notes it, in one transaction: a crash neither repeats nor skips it.
-fn migrate(open: &Open, step: Step, to: u32) -> Result<(), Fault> {
+fn migrate(open: &Open, step: Step, to: u32) -> Result<(), EngineError> {
     let txn = open.database.begin_write()?;
     step(&txn)?;
     Meta {
@@ -69,7 +69,7 @@ mod tests {
     };
 
     /// A step that leaves a trace: it moves the compacted revision ten times as far, plus one.
-    fn leave_a_trace(txn: &WriteTransaction) -> Result<(), Fault> {
+    fn leave_a_trace(txn: &WriteTransaction) -> Result<(), EngineError> {
         let meta = Meta::pending(txn)?;
         Meta {
             compacted: Revision::new(meta.compacted.get() * 10 + 1),
@@ -78,7 +78,7 @@ mod tests {
         .write(txn)
     }
 
-    fn fail(txn: &WriteTransaction) -> Result<(), Fault> {
+    fn fail(txn: &WriteTransaction) -> Result<(), EngineError> {
         leave_a_trace(txn)?;
         Err(StoreError::Corrupt("no".to_owned()).into())
     }
@@ -166,7 +166,7 @@ mod tests {
     }
 
     /// A step that takes long enough to be killed in, before it changes something and after.
-    fn leave_a_trace_slowly(txn: &WriteTransaction) -> Result<(), Fault> {
+    fn leave_a_trace_slowly(txn: &WriteTransaction) -> Result<(), EngineError> {
         pause(3);
         leave_a_trace(txn)?;
         let mut log = txn.open_table(LOG)?;

@@ -13,7 +13,7 @@ use std::{
 use redb::ReadableDatabase;
 
 use super::{
-    engine::{FILE, Fault, Open, guarded},
+    engine::{FILE, EngineError, Open, guarded},
     store::Shared,
     tables::{LOG, Meta, read_history_mark, write_history_mark},
     writer::Job,
@@ -30,7 +30,7 @@ pub(super) const CATCH_UP_RECORDS: u64 = 1000;
 const CHUNK: usize = 1000;
 
 /// A copy of the file.
-pub(super) struct Shrunk {
+pub(super) struct CompactedCopy {
     copy: Open,
     /// It holds everything up to here.
     pub(super) upto: Revision,
@@ -46,7 +46,7 @@ pub(super) fn estimate(bytes: u64) -> u64 {
 pub(super) fn start(
     shared: Arc<Shared>,
     writer: mpsc::Sender<Job>,
-    behind: Option<Shrunk>,
+    behind: Option<CompactedCopy>,
 ) -> Option<JoinHandle<()>> {
     let report = writer.clone();
     let work = move || {
@@ -54,21 +54,21 @@ pub(super) fn start(
             None => copy(&shared),
             Some(behind) => catch_up(&shared, behind),
         });
-        let shrunk = shrunk.map_err(|fault| shared.engine.explain(fault));
+        let shrunk = shrunk.map_err(|engine_error| shared.engine.explain(engine_error));
         // A writer that has stopped needs no copy.
-        let _ = writer.send(Job::Shrunk(shrunk));
+        let _ = writer.send(Job::CompactedCopy(shrunk));
     };
     match std::thread::Builder::new().name("k3-shrink".into()).spawn(work) {
         Ok(thread) => Some(thread),
         Err(error) => {
             let error = StoreError::unavailable("file", "cannot start a thread to shrink the file", error);
-            let _ = report.send(Job::Shrunk(Err(error)));
+            let _ = report.send(Job::CompactedCopy(Err(error)));
             None
         }
     }
 }
 
-fn copy(shared: &Shared) -> Result<Shrunk, Fault> {
+fn copy(shared: &Shared) -> Result<CompactedCopy, EngineError> {
     shared.engine.directory.remove(COPY).map_err(redb::Error::Io)?;
     let copy = shared.engine.open_beside(COPY)?;
     let source = shared.engine.current()?;
@@ -82,7 +82,7 @@ fn copy(shared: &Shared) -> Result<Shrunk, Fault> {
     txn.commit()?;
     catch_up(
         shared,
-        Shrunk {
+        CompactedCopy {
             copy,
             upto: Revision::ZERO,
         },
@@ -90,8 +90,8 @@ fn copy(shared: &Shared) -> Result<Shrunk, Fault> {
 }
 
 /// Adds the records that the copy does not have yet.
-fn catch_up(shared: &Shared, behind: Shrunk) -> Result<Shrunk, Fault> {
-    let Shrunk { copy, mut upto } = behind;
+fn catch_up(shared: &Shared, behind: CompactedCopy) -> Result<CompactedCopy, EngineError> {
+    let CompactedCopy { copy, mut upto } = behind;
     let source = shared.engine.current()?.database.begin_read()?;
     let records = source.open_table(LOG)?;
     let mut records = records.range(upto.next().get()..)?;
@@ -108,7 +108,7 @@ fn catch_up(shared: &Shared, behind: Shrunk) -> Result<Shrunk, Fault> {
         drop(log);
         txn.commit()?;
         if copied < CHUNK {
-            return Ok(Shrunk { copy, upto });
+            return Ok(CompactedCopy { copy, upto });
         }
         shared.phase.check()?;
     }
@@ -116,11 +116,11 @@ fn catch_up(shared: &Shared, behind: Shrunk) -> Result<Shrunk, Fault> {
 
 /// Brings the copy up to date and puts it in location of the file. Only the writer may, between two
 /// groups: nothing is committed meanwhile.
-pub(super) fn switch(shared: &Shared, behind: Shrunk) -> Result<(), StoreError> {
+pub(super) fn switch(shared: &Shared, behind: CompactedCopy) -> Result<(), StoreError> {
     let engine = &shared.engine;
-    let explain = |fault| engine.explain(fault);
-    let io = |error| explain(Fault::Engine(redb::Error::Io(error)));
-    let Shrunk { copy, .. } = guarded(|| catch_up(shared, behind)).map_err(explain)?;
+    let explain = |engine_error| engine.explain(engine_error);
+    let io = |error| explain(EngineError::Engine(redb::Error::Io(error)));
+    let CompactedCopy { copy, .. } = guarded(|| catch_up(shared, behind)).map_err(explain)?;
     copy.gate.settle(engine.durability()).map_err(io)?;
     let before = engine.current()?.gate.len().map_err(io)?;
     let after = copy.gate.len().map_err(io)?;

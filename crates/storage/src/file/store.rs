@@ -15,9 +15,9 @@ use tokio::{sync::oneshot, time::Instant};
 
 use super::{
     directory::{FsDirectory, StoreDirectory},
-    engine::{Engine, FILE, Fault, Open, guarded, panic_message},
+    engine::{Engine, FILE, EngineError, Open, guarded, panic_message},
     import::{FileImport, ImportStep},
-    index::{Index, Survey},
+    index::{Index, IndexScan},
     mark::Mark,
     migration,
     options::{FileOptions, RepairMode},
@@ -98,7 +98,7 @@ impl FileStore {
 
     async fn read<T: Send + 'static>(
         &self,
-        read: impl Fn(&Shared, &redb::Database) -> Result<T, Fault> + Send + 'static,
+        read: impl Fn(&Shared, &redb::Database) -> Result<T, EngineError> + Send + 'static,
     ) -> Result<T, StoreError> {
         self.shared.phase.check()?;
         self.shared.read(&self.jobs, read).await
@@ -138,7 +138,8 @@ impl Store for FileStore {
     async fn range(&self, prefix: &Prefix, page: Page) -> Result<Range, ReadError> {
         let prefix = prefix.clone();
         loop {
-            let (prefix, requested) = (prefix.clone(), page.clone());
+            let prefix = prefix.clone();
+            let requested = page.clone();
             let read = move |shared: &Shared, file: &redb::Database| {
                 shared.index.range(&prefix, &requested, || Snapshot::take(file))
             };
@@ -283,7 +284,7 @@ impl Shared {
         }
         let engine = Engine::open(directory, options)?;
         let open = engine.current()?;
-        let explain = |fault| engine.explain(fault);
+        let explain = |engine_error| engine.explain(engine_error);
         migration::run(&engine, migration::STEPS)?;
         let mark = mark?;
         let (meta, survey) = guarded(|| survey(&open)).map_err(explain)?;
@@ -325,7 +326,7 @@ impl Shared {
     }
 
     /// Learns which entries expire, and when.
-    pub(super) fn expect_expiries(&self, survey: &Survey) {
+    pub(super) fn expect_expiries(&self, survey: &IndexScan) {
         expect_expiries(&self.deadlines, &*self.clock, survey);
     }
 
@@ -349,9 +350,10 @@ impl Shared {
     async fn read<T: Send + 'static>(
         self: &Arc<Self>,
         jobs: &mpsc::Sender<Job>,
-        read: impl Fn(&Shared, &redb::Database) -> Result<T, Fault> + Send + 'static,
+        read: impl Fn(&Shared, &redb::Database) -> Result<T, EngineError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let (shared, jobs) = (Arc::clone(self), jobs.clone());
+        let shared = Arc::clone(self);
+        let jobs = jobs.clone();
         blocking(move || {
             let ask_writer = || {
                 // A writer that is gone mends nothing; the read will say so.
@@ -363,21 +365,22 @@ impl Shared {
     }
 }
 
-fn expect_expiries(deadlines: &Deadlines, clock: &dyn Clock, survey: &Survey) {
-    let (instant, now) = (Instant::now(), clock.now());
+fn expect_expiries(deadlines: &Deadlines, clock: &dyn Clock, survey: &IndexScan) {
+    let instant = Instant::now();
+    let now = clock.now();
     for (key, (revision, expiry)) in &survey.expiring {
         deadlines.set(key.clone(), *revision, instant + expiry.left(now));
     }
 }
 
 /// Reads all of the file once.
-fn survey(open: &Open) -> Result<(Meta, Survey), Fault> {
+fn survey(open: &Open) -> Result<(Meta, IndexScan), EngineError> {
     let txn = open.database.begin_read()?;
     let meta = Meta::read(&txn)?;
     let survey = match meta.importing {
-        None => Survey::take(&txn.open_table(LOG)?, meta.compacted)?,
+        None => IndexScan::take(&txn.open_table(LOG)?, meta.compacted)?,
         // The entries of an unfinished import are looked at when it ends.
-        Some(_) => Survey::empty(meta.compacted),
+        Some(_) => IndexScan::empty(meta.compacted),
     };
     Ok((meta, survey))
 }

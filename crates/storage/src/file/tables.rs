@@ -6,7 +6,7 @@
 
 use redb::{ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, TableError};
 
-use super::{engine::Fault, record::Record};
+use super::{engine::EngineError, record::Record};
 use crate::{Event, HistoryMark, Prefix, Revision, StoreError, WatchError};
 
 /// Revision -> record. Every revision above the compacted one has its record; at or below it only those
@@ -54,7 +54,7 @@ impl Meta {
     }
 
     /// The format alone, which is all that can be read of data that is too new; `None` for no data.
-    pub(super) fn format(txn: &ReadTransaction) -> Result<Option<u32>, Fault> {
+    pub(super) fn format(txn: &ReadTransaction) -> Result<Option<u32>, EngineError> {
         match txn.open_table(META) {
             Ok(meta) => {
                 let format = meta.get(FORMAT)?.map(|number| number.value());
@@ -65,17 +65,17 @@ impl Meta {
         }
     }
 
-    pub(super) fn read(txn: &ReadTransaction) -> Result<Self, Fault> {
+    pub(super) fn read(txn: &ReadTransaction) -> Result<Self, EngineError> {
         Self::parse(&txn.open_table(META)?)
     }
 
     /// What the transaction has made of it so far.
-    pub(super) fn pending(txn: &redb::WriteTransaction) -> Result<Self, Fault> {
+    pub(super) fn pending(txn: &redb::WriteTransaction) -> Result<Self, EngineError> {
         Self::parse(&txn.open_table(META)?)
     }
 
-    fn parse(table: &impl ReadableTable<&'static str, u64>) -> Result<Self, Fault> {
-        let number = |name| -> Result<u64, Fault> {
+    fn parse(table: &impl ReadableTable<&'static str, u64>) -> Result<Self, EngineError> {
+        let number = |name| -> Result<u64, EngineError> {
             let missing = || StoreError::Corrupt(format!("the number '{name}' is missing"));
             Ok(table.get(name)?.ok_or_else(missing)?.value())
         };
@@ -90,7 +90,7 @@ impl Meta {
         Ok(meta)
     }
 
-    pub(super) fn write(&self, txn: &redb::WriteTransaction) -> Result<(), Fault> {
+    pub(super) fn write(&self, txn: &redb::WriteTransaction) -> Result<(), EngineError> {
         let mut table = txn.open_table(META)?;
         table.insert(FORMAT, u64::from(self.format))?;
         table.insert(COMPACTED, self.compacted.get())?;
@@ -113,7 +113,7 @@ impl Meta {
 }
 
 /// The mark of compactors, if there is one.
-pub(super) fn read_history_mark(txn: &ReadTransaction) -> Result<Option<HistoryMark>, Fault> {
+pub(super) fn read_history_mark(txn: &ReadTransaction) -> Result<Option<HistoryMark>, EngineError> {
     match txn.open_table(HISTORY_MARK) {
         Ok(table) => Ok(table.get("")?.map(|stored| {
             let (revision, time_ms) = stored.value();
@@ -127,7 +127,7 @@ pub(super) fn read_history_mark(txn: &ReadTransaction) -> Result<Option<HistoryM
     }
 }
 
-pub(super) fn write_history_mark(txn: &redb::WriteTransaction, mark: HistoryMark) -> Result<(), Fault> {
+pub(super) fn write_history_mark(txn: &redb::WriteTransaction, mark: HistoryMark) -> Result<(), EngineError> {
     let mut table = txn.open_table(HISTORY_MARK)?;
     table.insert("", (mark.revision.get(), mark.time_ms))?;
     Ok(())
@@ -136,7 +136,7 @@ pub(super) fn write_history_mark(txn: &redb::WriteTransaction, mark: HistoryMark
 // --- Snapshot ---
 
 impl Snapshot {
-    pub(super) fn take(engine: &redb::Database) -> Result<Self, Fault> {
+    pub(super) fn take(engine: &redb::Database) -> Result<Self, EngineError> {
         let txn = engine.begin_read()?;
         Ok(Self {
             compacted: Meta::read(&txn)?.compacted,
@@ -150,7 +150,7 @@ impl Snapshot {
         after: Revision,
         upto: Revision,
         limit: usize,
-    ) -> Result<Result<(Vec<Event>, Revision), WatchError>, Fault> {
+    ) -> Result<Result<(Vec<Event>, Revision), WatchError>, EngineError> {
         if after < self.compacted {
             return Ok(Err(WatchError::Compacted {
                 after,

@@ -13,11 +13,11 @@ use tokio::{sync::oneshot, time::Instant};
 
 use super::{
     compaction,
-    engine::{Fault, Open, guarded},
-    group::{Done, Group},
+    engine::{EngineError, Open, guarded},
+    group::{CommittedWrite, Group},
     import::{self, ImportStep},
     options::RepairMode,
-    shrink::{self, Shrunk},
+    shrink::{self, CompactedCopy},
     store::Shared,
     tables::{Snapshot, read_history_mark, write_history_mark},
 };
@@ -40,25 +40,25 @@ const SPREAD: u64 = 8;
 
 /// Something for the writer to do.
 pub(super) enum Job {
-    Commit(Write, Answer<Revision, CommitError>),
-    Compact(Revision, Answer<(), StoreError>),
+    Commit(Write, CommitResult<Revision, CommitError>),
+    Compact(Revision, CommitResult<(), StoreError>),
     /// Replaces the mark of compactors, if it is the first of these.
-    ReplaceMark(Option<HistoryMark>, HistoryMark, Answer<bool, StoreError>),
+    ReplaceMark(Option<HistoryMark>, HistoryMark, CommitResult<bool, StoreError>),
     /// A step of an import, told from others by its token.
-    Import(Arc<()>, ImportStep, Answer<Revision, ImportError>),
+    Import(Arc<()>, ImportStep, CommitResult<Revision, ImportError>),
     /// A copy of the live data is ready to replace the file, or could not be made.
-    Shrunk(Result<Shrunk, StoreError>),
+    CompactedCopy(Result<CompactedCopy, StoreError>),
     /// Somebody asks whether writes would be taken.
-    Probe(Answer<(), StoreError>),
+    Probe(CommitResult<(), StoreError>),
     /// A reader found that the file must be opened anew.
     Mend,
     Stop,
 }
 
-pub(super) type Answer<T, E> = oneshot::Sender<Result<T, E>>;
+pub(super) type CommitResult<T, E> = oneshot::Sender<Result<T, E>>;
 
 /// Commits, and who waits for them.
-type Commits = Vec<(Write, Answer<Revision, CommitError>)>;
+type Commits = Vec<(Write, CommitResult<Revision, CommitError>)>;
 
 /// What the writer knows of the file; the newest revision is in the index.
 #[derive(Clone, Copy, Debug)]
@@ -91,20 +91,20 @@ pub(super) struct Writer {
 
 struct Compaction {
     upto: Revision,
-    waiting: Vec<Answer<(), StoreError>>,
+    waiting: Vec<CommitResult<(), StoreError>>,
 }
 
 struct Shrinking {
     /// Whom to tell when the copy has replaced the file.
-    waiting: Vec<Answer<(), StoreError>>,
+    waiting: Vec<CommitResult<(), StoreError>>,
     /// What makes the copy.
     thread: Option<JoinHandle<()>>,
 }
 
 /// A group of commits, applied and not yet durable.
-struct Applied {
+struct AppliedGroup {
     answers: Vec<Result<Revision, CommitError>>,
-    done: Done,
+    done: CommittedWrite,
     step: Option<compaction::Step>,
 }
 
@@ -147,7 +147,7 @@ impl Writer {
                     let _ = answer.send(self.replace_mark(expected, mark));
                 }
                 Some(Job::Import(token, step, answer)) => self.import(token, step, answer),
-                Some(Job::Shrunk(copy)) => self.end_shrinking(copy),
+                Some(Job::CompactedCopy(copy)) => self.end_shrinking(copy),
                 Some(Job::Probe(answer)) => {
                     let _ = answer.send(self.admit(&[]).and_then(|()| self.check_space(RESERVE)));
                 }
@@ -251,9 +251,9 @@ impl Writer {
         let mut applied = None;
         match guarded(|| self.apply(&open, writes, &mut applied)) {
             Ok(()) => {}
-            Err(fault) => self.recover(&open, fault, applied.as_ref())?,
+            Err(engine_error) => self.recover(&open, engine_error, applied.as_ref())?,
         }
-        let Applied { answers, done, step } = applied.expect("a transaction that ended well was applied");
+        let AppliedGroup { answers, done, step } = applied.expect("a transaction that ended well was applied");
         self.tell(&done);
         if let Some(step) = step {
             self.position.compacted = step.compacted;
@@ -265,7 +265,7 @@ impl Writer {
     }
 
     /// The transaction: `applied` is set once all is in it and only the engine's commit remains.
-    fn apply(&self, open: &Open, writes: &[Write], applied: &mut Option<Applied>) -> Result<(), Fault> {
+    fn apply(&self, open: &Open, writes: &[Write], applied: &mut Option<AppliedGroup>) -> Result<(), EngineError> {
         let mut txn = open.database.begin_write()?;
         txn.set_quick_repair(self.shared.repair == RepairMode::Record);
         let mut group = Group::begin(&txn, &self.shared.index, self.shared.clock.now())?;
@@ -285,7 +285,7 @@ impl Writer {
             _ => None,
         };
         let changes = step.is_some() || !done.events.is_empty();
-        *applied = Some(Applied { answers, done, step });
+        *applied = Some(AppliedGroup { answers, done, step });
         if changes {
             txn.commit()?;
         } else {
@@ -312,7 +312,7 @@ impl Writer {
     }
 
     /// Publishes what became durable.
-    fn tell(&mut self, done: &Done) {
+    fn tell(&mut self, done: &CommittedWrite) {
         self.position.bytes += done.bytes;
         if let Some(last) = done.events.last() {
             self.budget.add(last.revision, done.bytes, Instant::now());
@@ -332,8 +332,8 @@ impl Writer {
 
     /// Opens the file anew after a transaction failed, and finds out what became of it: fine if it
     /// is there after all.
-    fn recover(&mut self, open: &Open, fault: Fault, applied: Option<&Applied>) -> Result<(), CommitError> {
-        let error = self.shared.engine.explain(fault);
+    fn recover(&mut self, open: &Open, engine_error: EngineError, applied: Option<&AppliedGroup>) -> Result<(), CommitError> {
+        let error = self.shared.engine.explain(engine_error);
         tracing::error!(%error, "a write to the store failed; opening it again");
         let sync_failed = open.gate.sync_failed();
         let reopened = self.reopen();
@@ -369,7 +369,7 @@ impl Writer {
                 .map_or(Revision::ZERO, |(revision, _)| Revision::new(revision.value()));
             Ok(last.max(snapshot.compacted))
         });
-        let newest = newest.map_err(|fault| self.shared.engine.explain(fault))?;
+        let newest = newest.map_err(|engine_error| self.shared.engine.explain(engine_error))?;
         let known = self.shared.index.current();
         if newest < known {
             let error = StoreError::Corrupt(format!("the file went back from revision {known} to {newest}"));
@@ -383,7 +383,7 @@ impl Writer {
         self.compaction.is_some() && self.shrinking.is_none()
     }
 
-    fn begin_compaction(&mut self, upto: Revision, answer: Answer<(), StoreError>) {
+    fn begin_compaction(&mut self, upto: Revision, answer: CommitResult<(), StoreError>) {
         let upto = upto.min(self.shared.index.current());
         if let Err(error) = self.shared.phase.check() {
             let _ = answer.send(Err(error));
@@ -442,7 +442,7 @@ impl Writer {
 
     /// Puts the copy in location of the file, or sends it to catch up once more if much has been written
     /// since it was made.
-    fn end_shrinking(&mut self, copy: Result<Shrunk, StoreError>) {
+    fn end_shrinking(&mut self, copy: Result<CompactedCopy, StoreError>) {
         let Some(Shrinking { waiting, .. }) = self.shrinking.take() else {
             return;
         };
@@ -483,7 +483,7 @@ impl Writer {
         match replaced {
             Ok(replaced) => Ok(replaced),
             // Nobody relies on the mark, so it does not matter whether it has been written.
-            Err(fault) => match self.recover(&open, fault, None) {
+            Err(engine_error) => match self.recover(&open, engine_error, None) {
                 Err(CommitError::Store(error) | CommitError::Uncertain(error)) => Err(error),
                 Err(error) => Err(StoreError::Corrupt(error.to_string())),
                 Ok(()) => Ok(false),
@@ -491,7 +491,7 @@ impl Writer {
         }
     }
 
-    fn import(&mut self, token: Arc<()>, step: ImportStep, answer: Answer<Revision, ImportError>) {
+    fn import(&mut self, token: Arc<()>, step: ImportStep, answer: CommitResult<Revision, ImportError>) {
         let begins = matches!(step, ImportStep::Begin { .. } | ImportStep::Discard);
         let goes_on = self
             .importing
@@ -513,8 +513,8 @@ impl Writer {
                 Ok(self.shared.index.current())
             }
             Ok(Err(error)) => Err(error),
-            Err(fault) => {
-                let error = self.shared.engine.explain(fault);
+            Err(engine_error) => {
+                let error = self.shared.engine.explain(engine_error);
                 // The import is unfinished whatever the file holds now, and says so.
                 Err(self.reopen().err().unwrap_or(error).into())
             }

@@ -36,11 +36,11 @@ pub(super) struct State {
 struct Version {
     revision: Revision,
     /// `None` when the commit deleted the key.
-    held: Option<Held>,
+    stored: Option<StoredValue>,
 }
 
 #[derive(Clone)]
-struct Held {
+struct StoredValue {
     value: Bytes,
     expiry: Option<Expiry>,
 }
@@ -120,7 +120,7 @@ impl State {
         &mut self,
         key: &Key,
         precondition: Precondition,
-        held: Option<(Bytes, Option<Expiry>)>,
+        stored: Option<(Bytes, Option<Expiry>)>,
     ) -> Result<Event, CommitError> {
         let known = self.get(key);
         match (precondition, &known) {
@@ -129,7 +129,7 @@ impl State {
             _ => return Err(CommitError::Conflict(known)),
         }
         let revision = self.current.next();
-        let change = match (&held, &known) {
+        let change = match (&stored, &known) {
             (None, _) => Change::Deleted,
             (Some((value, _)), None) => Change::Created(value.clone()),
             (Some((value, _)), Some(_)) => Change::Updated(value.clone()),
@@ -139,11 +139,11 @@ impl State {
             Change::Updated(_) => {}
             Change::Deleted => self.live -= 1,
         }
-        let held = held.map(|(value, expiry)| Held { value, expiry });
+        let stored = stored.map(|(value, expiry)| StoredValue { value, expiry });
         self.keys
             .entry(key.clone())
             .or_default()
-            .push(Version { revision, held });
+            .push(Version { revision, stored });
         self.current = revision;
         let event = Event {
             revision,
@@ -217,7 +217,7 @@ impl State {
         let Some(shown) = versions.iter().rposition(|version| version.revision <= upto) else {
             return;
         };
-        let first_kept = if versions[shown].held.is_some() {
+        let first_kept = if versions[shown].stored.is_some() {
             shown
         } else {
             shown + 1
@@ -245,7 +245,7 @@ impl State {
         self.keys = entries
             .into_iter()
             .map(|entry| {
-                let held = Some(Held {
+                let stored = Some(StoredValue {
                     value: entry.value,
                     expiry: entry.expiry,
                 });
@@ -253,7 +253,7 @@ impl State {
                     entry.key,
                     vec![Version {
                         revision: entry.revision,
-                        held,
+                        stored,
                     }],
                 )
             })
@@ -265,7 +265,7 @@ impl State {
 
 impl Version {
     fn entry(&self, key: &Key) -> Option<Entry> {
-        let Held { value, expiry } = self.held.clone()?;
+        let StoredValue { value, expiry } = self.stored.clone()?;
         Some(Entry {
             key: key.clone(),
             value,

@@ -112,15 +112,15 @@ impl Store for MemoryStore {
             precondition,
             operation,
         } = write;
-        let held = match operation {
+        let stored = match operation {
             Operation::Put { value, ttl } => {
                 Some((value, ttl.map(|ttl| Expiry::after(self.shared.clock.now(), ttl))))
             }
             Operation::Delete => None,
         };
-        let expires = held.as_ref().and_then(|(_, expiry)| *expiry);
+        let expires = stored.as_ref().and_then(|(_, expiry)| *expiry);
         let mut phase = self.shared.lock();
-        let event = phase.open()?.commit(&key, precondition, held)?;
+        let event = phase.open()?.commit(&key, precondition, stored)?;
         let revision = event.revision;
         match expires {
             Some(expiry) => self

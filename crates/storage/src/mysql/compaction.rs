@@ -30,7 +30,7 @@ const COMMITS: &str = "SELECT revision, name, kind, previous FROM k3_log
 
 /// What one piece deletes.
 #[derive(Default)]
-struct Waste {
+struct GarbageRows {
     /// Commits that no state which can be read still shows.
     commits: Vec<u64>,
     /// Keys that were deleted.
@@ -79,7 +79,7 @@ async fn sweep_piece(connection: &mut Connection, target: Revision) -> Result<Re
     }
     let commits = sqlx::query(COMMITS).bind(swept).bind(target.get()).bind(PIECE);
     let rows = connection.rows(commits).await?;
-    let waste = Waste::of(&rows).map_err(|error| connection.misread(error))?;
+    let waste = GarbageRows::of(&rows).map_err(|error| connection.misread(error))?;
     delete_commits(connection, &waste.commits).await?;
     delete_names(connection, &waste.names, target).await?;
     let reached = waste.last.unwrap_or(target);
@@ -128,7 +128,7 @@ async fn delete_names(
 
 // --- Waste ---
 
-impl Waste {
+impl GarbageRows {
     /// What these commits make superfluous: the values they replaced, and deletions themselves.
     fn of(rows: &[MySqlRow]) -> Result<Self, sqlx::Error> {
         let mut waste = Self::default();

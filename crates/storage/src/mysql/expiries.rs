@@ -2,7 +2,7 @@
 
 use sqlx::{Row as _, mysql::MySqlRow};
 
-use super::{connection::Connection, failure::Failure, row, tail::Tail};
+use super::{connection::Connection, failure::Failure, row, commit_publisher::CommitPublisher};
 use crate::{Expiry, Key, Revision};
 
 const EXPIRING: &str = "
@@ -13,10 +13,10 @@ const EXPIRING: &str = "
 
 /// Records the deadlines of all entries that have one. Deadlines of entries that are gone may stay:
 /// to delete such an entry is in conflict with what is there, and changes nothing.
-pub(super) async fn load(connection: &mut Connection, tail: &Tail) -> Result<(), Failure> {
+pub(super) async fn load(connection: &mut Connection, publisher: &CommitPublisher) -> Result<(), Failure> {
     for row in connection.rows(sqlx::query(EXPIRING)).await? {
         let (key, revision, expiry, now_ms) = read(&row).map_err(|error| connection.misread(error))?;
-        tail.expect(&key, revision, expiry, now_ms);
+        publisher.expect(&key, revision, expiry, now_ms);
     }
     Ok(())
 }

@@ -12,8 +12,8 @@ use super::{
     expiries,
     failure::{Failure, timed_out},
     reads::{TAIL_ROWS, head_of, logged, tail_statement},
-    row::{Head, Logged},
-    tail::{Offer, Tail, Told},
+    row::{Head, LogRow},
+    commit_publisher::{PublishResult, CommitPublisher, PublishedPosition},
     transaction::lock,
 };
 
@@ -29,17 +29,17 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// The task that follows. Dropping it stops it.
 pub(super) struct Follower(JoinHandle<()>);
 
-struct Pursuit {
+struct FollowerTask {
     connector: Arc<Connector>,
-    tail: Arc<Tail>,
+    publisher: Arc<CommitPublisher>,
     connection: Option<Connection>,
     /// An import was seen under way: what comes after it did not come by events.
-    adrift: bool,
+    import_seen: bool,
 }
 
 /// What a look at the log means.
 #[derive(Debug, PartialEq, Eq)]
-enum Finding {
+enum LogCheck {
     /// The commits that follow what was told, if any.
     Following,
     /// Some of those were compacted.
@@ -62,14 +62,14 @@ impl Follower {
         clippy::disallowed_methods,
         reason = "the handle is kept, and aborts the task on drop"
     )]
-    pub(super) fn start(connector: Arc<Connector>, tail: Arc<Tail>) -> Self {
-        let pursuit = Pursuit {
+    pub(super) fn start(connector: Arc<Connector>, publisher: Arc<CommitPublisher>) -> Self {
+        let task = FollowerTask {
             connector,
-            tail,
+            publisher,
             connection: None,
-            adrift: false,
+            import_seen: false,
         };
-        Self(tokio::spawn(pursuit.run()))
+        Self(tokio::spawn(task.run()))
     }
 }
 
@@ -81,7 +81,7 @@ impl Drop for Follower {
 
 // --- Pursuit ---
 
-impl Pursuit {
+impl FollowerTask {
     async fn run(mut self) {
         let mut pause = FIRST_PAUSE;
         loop {
@@ -93,10 +93,10 @@ impl Pursuit {
                 Ok(Next::More) => pause = FIRST_PAUSE,
                 Ok(Next::Wait) => {
                     pause = FIRST_PAUSE;
-                    let interval = if self.tail.busy() { BUSY } else { IDLE };
+                    let interval = if self.publisher.busy() { BUSY } else { IDLE };
                     tokio::select! {
                         () = tokio::time::sleep(interval) => {}
-                        () = self.tail.poked() => {}
+                        () = self.publisher.poked() => {}
                     }
                 }
                 Err(failure) => {
@@ -115,11 +115,11 @@ impl Pursuit {
             Some(connection) => connection,
             None => self.connector.connect(Role::Reader).await?,
         };
-        let told = self.tail.told();
-        let rows = connection.rows(tail_statement(told.revision)).await?;
+        let published = self.publisher.published();
+        let rows = connection.rows(tail_statement(published.revision)).await?;
         let head = head_of(&rows).map_err(Failure::Lasting)?;
         let commits = logged(&rows).map_err(Failure::Lasting)?;
-        let next = self.digest(&mut connection, told, &head, commits).await?;
+        let next = self.digest(&mut connection, published, &head, commits).await?;
         self.connection = Some(connection);
         Ok(next)
     }
@@ -127,40 +127,40 @@ impl Pursuit {
     async fn digest(
         &mut self,
         connection: &mut Connection,
-        told: Told,
+        published: PublishedPosition,
         head: &Head,
-        commits: Vec<Logged>,
+        commits: Vec<LogRow>,
     ) -> Result<Next, Failure> {
         if head.importing.is_some() {
-            self.adrift = true;
+            self.import_seen = true;
             return Ok(Next::Wait);
         }
-        let finding = if self.adrift {
-            Finding::Behind
+        let finding = if self.import_seen {
+            LogCheck::Behind
         } else {
-            Finding::of(told, head, &commits)
+            LogCheck::of(published, head, &commits)
         };
         match finding {
-            Finding::Following => {
+            LogCheck::Following => {
                 let more = commits.len() == TAIL_ROWS;
-                let offer = self.tail.offer(commits, head.now_ms);
-                debug_assert_eq!(offer, Offer::Taken, "commits follow on what was told");
+                let publish = self.publisher.publish(commits, head.now_ms);
+                debug_assert_eq!(publish, PublishResult::Published, "commits follow on what was told");
                 Ok(if more { Next::More } else { Next::Wait })
             }
-            Finding::Behind => {
+            LogCheck::Behind => {
                 // Entries that expire may be among what was missed.
-                expiries::load(connection, &self.tail).await?;
-                self.tail.jump(head.compacted);
-                self.adrift = false;
+                expiries::load(connection, &self.publisher).await?;
+                self.publisher.jump(head.compacted);
+                self.import_seen = false;
                 Ok(Next::More)
             }
-            Finding::Rewound => {
+            LogCheck::Rewound => {
                 tracing::error!(
-                    told = %told.revision,
+                    published = %published.revision,
                     found = %head.revision,
                     "the database has lost commits that were seen; all watches begin anew"
                 );
-                leave_history(connection, told).await?;
+                leave_history(connection, published).await?;
                 Ok(Next::More)
             }
         }
@@ -169,10 +169,10 @@ impl Pursuit {
 
 /// Moves the store above everything that was ever told and forgets the history: watchers, here and in
 /// every other process, must read anew, and no revision that was seen comes again with other content.
-async fn leave_history(connection: &mut Connection, told: Told) -> Result<(), Failure> {
+async fn leave_history(connection: &mut Connection, published: PublishedPosition) -> Result<(), Failure> {
     connection.begin().await?;
     let head = lock(connection).await?;
-    let above = head.revision.max(told.revision).next().get();
+    let above = head.revision.max(published.revision).next().get();
     let statement = sqlx::query("UPDATE k3_store SET revision = ?, compacted = ? WHERE id = 1");
     connection.run(statement.bind(above).bind(above)).await?;
     connection.commit().await
@@ -180,29 +180,29 @@ async fn leave_history(connection: &mut Connection, told: Told) -> Result<(), Fa
 
 // --- Finding ---
 
-impl Finding {
+impl LogCheck {
     /// The meaning of what the log holds from the commit on that was told last. All of it comes from
     /// one snapshot.
-    fn of(told: Told, head: &Head, commits: &[Logged]) -> Self {
-        if head.compacted > told.revision {
+    fn of(published: PublishedPosition, head: &Head, commits: &[LogRow]) -> Self {
+        if head.compacted > published.revision {
             return Self::Behind;
         }
-        if head.revision < told.revision {
+        if head.revision < published.revision {
             return Self::Rewound;
         }
         let (last, new) = match commits.split_first() {
-            Some((first, rest)) if first.revision == told.revision => (Some(first), rest),
+            Some((first, rest)) if first.revision == published.revision => (Some(first), rest),
             _ => (None, commits),
         };
         let same = match last {
-            Some(last) => told.nonce.is_none_or(|nonce| nonce == last.nonce),
-            None => head.compacted == told.revision,
+            Some(last) => published.nonce.is_none_or(|nonce| nonce == last.nonce),
+            None => head.compacted == published.revision,
         };
         let whole = new
             .iter()
-            .zip(told.revision.get() + 1..)
+            .zip(published.revision.get() + 1..)
             .all(|(commit, expected)| commit.revision.get() == expected);
-        let reached = new.last().map_or(told.revision, |last| last.revision);
+        let reached = new.last().map_or(published.revision, |last| last.revision);
         let complete = commits.len() == TAIL_ROWS || reached == head.revision;
         if same && whole && complete {
             Self::Following
@@ -217,14 +217,14 @@ mod tests {
     use super::*;
     use crate::{Key, Revision, mysql::row::Kind};
 
-    fn told(revision: u64, nonce: u64) -> Told {
-        Told {
+    fn published(revision: u64, nonce: u64) -> PublishedPosition {
+        PublishedPosition {
             revision: Revision::new(revision),
             nonce: Some(nonce),
         }
     }
 
-    fn finding(told: Told, head: (u64, u64), commits: &[(u64, u64)]) -> Finding {
+    fn finding(published: PublishedPosition, head: (u64, u64), commits: &[(u64, u64)]) -> LogCheck {
         let head = Head {
             revision: Revision::new(head.1),
             compacted: Revision::new(head.0),
@@ -233,7 +233,7 @@ mod tests {
         };
         let commits: Vec<_> = commits
             .iter()
-            .map(|&(revision, nonce)| Logged {
+            .map(|&(revision, nonce)| LogRow {
                 revision: Revision::new(revision),
                 key: Key::try_new("/a").unwrap(),
                 kind: Kind::Created,
@@ -242,33 +242,33 @@ mod tests {
                 value: bytes::Bytes::new(),
             })
             .collect();
-        Finding::of(told, &head, &commits)
+        LogCheck::of(published, &head, &commits)
     }
 
     #[test]
     fn commits_that_follow_are_told() {
-        assert_eq!(finding(told(5, 1), (2, 5), &[(5, 1)]), Finding::Following);
+        assert_eq!(finding(published(5, 1), (2, 5), &[(5, 1)]), LogCheck::Following);
         assert_eq!(
-            finding(told(5, 1), (2, 7), &[(5, 1), (6, 2), (7, 2)]),
-            Finding::Following
+            finding(published(5, 1), (2, 7), &[(5, 1), (6, 2), (7, 2)]),
+            LogCheck::Following
         );
     }
 
     #[test]
     fn the_commit_told_last_may_be_compacted() {
-        assert_eq!(finding(told(5, 1), (5, 6), &[(6, 2)]), Finding::Following);
-        assert_eq!(finding(told(5, 1), (6, 7), &[(7, 2)]), Finding::Behind);
+        assert_eq!(finding(published(5, 1), (5, 6), &[(6, 2)]), LogCheck::Following);
+        assert_eq!(finding(published(5, 1), (6, 7), &[(7, 2)]), LogCheck::Behind);
     }
 
     #[test]
     fn a_log_that_lost_commits_is_noticed() {
         // The last commit is gone.
-        assert_eq!(finding(told(5, 1), (2, 4), &[]), Finding::Rewound);
+        assert_eq!(finding(published(5, 1), (2, 4), &[]), LogCheck::Rewound);
         // It is gone, and another has taken its number.
-        assert_eq!(finding(told(5, 1), (2, 6), &[(5, 8), (6, 9)]), Finding::Rewound);
+        assert_eq!(finding(published(5, 1), (2, 6), &[(5, 8), (6, 9)]), LogCheck::Rewound);
         // There is a hole.
-        assert_eq!(finding(told(5, 1), (2, 7), &[(5, 1), (7, 2)]), Finding::Rewound);
-        assert_eq!(finding(told(5, 1), (2, 7), &[(5, 1), (6, 2)]), Finding::Rewound);
-        assert_eq!(finding(told(5, 1), (2, 6), &[(6, 2)]), Finding::Rewound);
+        assert_eq!(finding(published(5, 1), (2, 7), &[(5, 1), (7, 2)]), LogCheck::Rewound);
+        assert_eq!(finding(published(5, 1), (2, 7), &[(5, 1), (6, 2)]), LogCheck::Rewound);
+        assert_eq!(finding(published(5, 1), (2, 6), &[(6, 2)]), LogCheck::Rewound);
     }
 }

@@ -15,8 +15,8 @@ use sqlx::Row as _;
 use super::{
     connection::Connection,
     failure::{Failure, unavailable},
-    plan::Planned,
-    row::{Head, Kind, Logged},
+    commit_plan::PlannedCommit,
+    row::{Head, Kind, LogRow},
     statement::{MAX_ROWS, fits, row_bytes},
     store::Shared,
     transaction::{insert_log, lock, upsert_names},
@@ -123,7 +123,7 @@ impl MysqlImport {
         let mut lease = self.shared.pool.lease().await?;
         let connection = &mut lease.connection;
         let commits: Vec<_> = entries.iter().map(imported).collect();
-        for Planned { logged, .. } in &commits {
+        for PlannedCommit { logged, .. } in &commits {
             if !fits(row_bytes(&logged.key, &logged.value), connection.max_packet) {
                 return Err(Failure::Lasting(unavailable(format!(
                     "the value of {} has {} bytes, more than max_allowed_packet of the server lets through",
@@ -207,9 +207,9 @@ async fn newest_commit(connection: &mut Connection) -> Result<Option<Revision>, 
     Ok(newest.map(Revision::new))
 }
 
-fn imported(entry: &Entry) -> Planned {
-    Planned {
-        logged: Logged {
+fn imported(entry: &Entry) -> PlannedCommit {
+    PlannedCommit {
+        logged: LogRow {
             revision: entry.revision,
             key: entry.key.clone(),
             kind: Kind::Created,

@@ -18,7 +18,7 @@ mod health;
 mod history_mark;
 mod import;
 mod options;
-mod plan;
+mod commit_plan;
 mod pool;
 mod range;
 mod reads;
@@ -26,7 +26,7 @@ mod row;
 mod schema;
 mod statement;
 mod store;
-mod tail;
+mod commit_publisher;
 mod transaction;
 mod writer;
 

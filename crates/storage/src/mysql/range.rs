@@ -7,7 +7,7 @@ use super::{
     failure::Failure,
     pool::Pool,
     reads::{behind, bounds, head_of, lost, odd},
-    row::{Head, LOG, Logged, REST, head_columns, log_columns},
+    row::{Head, LOG, LogRow, REST, head_columns, log_columns},
 };
 use crate::{Entry, Page, Prefix, Range, ReadError, Revision, StoreError};
 
@@ -50,10 +50,10 @@ struct Scan {
 }
 
 /// A row of a page: a name, and what it held.
-struct Held {
+struct StoredValue {
     name: Vec<u8>,
     /// `None` when the key did not exist at the time.
-    logged: Option<Logged>,
+    logged: Option<LogRow>,
 }
 
 /// Reads a page.
@@ -183,17 +183,17 @@ fn readable(requested: Revision, head: &Head) -> Result<Revision, ReadError> {
 }
 
 /// The names of a page in order.
-fn held(rows: &[MySqlRow]) -> Result<Vec<Held>, StoreError> {
+fn held(rows: &[MySqlRow]) -> Result<Vec<StoredValue>, StoreError> {
     let mut names = Vec::with_capacity(rows.len());
     for row in rows {
         let name: Option<Vec<u8>> = row.try_get(REST).map_err(odd)?;
         let Some(name) = name else { continue };
         let newest: Option<u64> = row.try_get(REST + 1).map_err(odd)?;
-        let logged = Logged::of(row, LOG).map_err(odd)?;
+        let logged = LogRow::of(row, LOG).map_err(odd)?;
         if let (Some(revision), None) = (newest, &logged) {
             return Err(lost(revision));
         }
-        names.push(Held { name, logged });
+        names.push(StoredValue { name, logged });
     }
     names.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     Ok(names)

@@ -9,7 +9,7 @@ use super::{
     connection::Statement,
     failure::Failure,
     pool::Pool,
-    row::{Head, LOG, Logged, REST, head_columns, log_columns},
+    row::{Head, LOG, LogRow, REST, head_columns, log_columns},
 };
 use crate::{Entry, Event, Key, Prefix, ReadError, Revision, StoreError, WatchError};
 
@@ -85,7 +85,7 @@ pub(super) async fn get(pool: &Pool, key: &Key) -> Result<Option<Entry>, ReadErr
     head_of(&rows)?.open()?;
     let row = rows.first().expect("the head is a row");
     let newest: Option<u64> = row.try_get(REST).map_err(odd)?;
-    match (newest, Logged::of(row, LOG).map_err(odd)?) {
+    match (newest, LogRow::of(row, LOG).map_err(odd)?) {
         (None, _) => Ok(None),
         (Some(_), Some(logged)) => Ok(logged.into_entry()),
         (Some(revision), None) => Err(lost(revision).into()),
@@ -122,7 +122,7 @@ pub(super) async fn past(
                 oldest: head.compacted,
             });
         }
-        let events: Vec<_> = logged(&rows)?.into_iter().map(Logged::into_event).collect();
+        let events: Vec<_> = logged(&rows)?.into_iter().map(LogRow::into_event).collect();
         match events.last() {
             Some(last) if events.len() == limit => {
                 let reached = last.revision;
@@ -152,10 +152,10 @@ pub(super) fn head_of(rows: &[MySqlRow]) -> Result<Head, StoreError> {
 }
 
 /// The commits in an answer, in the order of their revisions.
-pub(super) fn logged(rows: &[MySqlRow]) -> Result<Vec<Logged>, StoreError> {
+pub(super) fn logged(rows: &[MySqlRow]) -> Result<Vec<LogRow>, StoreError> {
     let mut commits = Vec::with_capacity(rows.len());
     for row in rows {
-        commits.extend(Logged::of(row, LOG).map_err(odd)?);
+        commits.extend(LogRow::of(row, LOG).map_err(odd)?);
     }
     commits.sort_unstable_by_key(|commit| commit.revision);
     Ok(commits)

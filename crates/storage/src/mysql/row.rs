@@ -14,7 +14,7 @@ macro_rules! head_columns {
     };
 }
 
-/// The columns of [`Logged`], from a row of `k3_log`.
+/// The columns of [`LogRow`], from a row of `k3_log`.
 macro_rules! log_columns {
     () => {
         "l.revision, l.name, l.kind, l.nonce, l.expires_ms, l.ttl_ms, l.value"
@@ -43,7 +43,7 @@ pub(super) struct Head {
 
 /// A commit as the log has it.
 #[derive(Clone, Debug)]
-pub(super) struct Logged {
+pub(super) struct LogRow {
     pub(super) revision: Revision,
     pub(super) key: Key,
     pub(super) kind: Kind,
@@ -86,7 +86,7 @@ impl Head {
 
 // --- Logged ---
 
-impl Logged {
+impl LogRow {
     /// Reads a commit from the columns that begin at `first`; `None` where an outer join found none.
     pub(super) fn of(row: &MySqlRow, first: usize) -> Result<Option<Self>, sqlx::Error> {
         let Some(revision) = row.try_get(first)? else {

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     OpenError, Revision,
-    format::{self, Plan},
+    format::{self, MigrationPlan},
 };
 
 /// What leads from one format to the next, a variant for each step. The tables below are format 1, the
@@ -80,15 +80,15 @@ async fn create(options: &MysqlOptions) -> Result<(), OpenError> {
         .map_err(|_| OpenError::Store(unavailable(format!("{location}: {NO_ANSWER}"))))?
         .map_err(store_error)?;
     let mut found = stored_format(&mut connection).await.map_err(store_error)?;
-    if format::plan(&location, found, STEPS)? != Plan::Current {
+    if format::plan_migration(&location, found, STEPS)? != MigrationPlan::Current {
         lock(&mut connection, options).await?;
         // Whoever had the lock before may have done it all.
         found = stored_format(&mut connection).await.map_err(store_error)?;
     }
-    match format::plan(&location, found, STEPS)? {
-        Plan::Fresh => create_tables(&mut connection).await.map_err(store_error)?,
-        Plan::Current => {}
-        Plan::Migrate { from, steps } => {
+    match format::plan_migration(&location, found, STEPS)? {
+        MigrationPlan::Fresh => create_tables(&mut connection).await.map_err(store_error)?,
+        MigrationPlan::Current => {}
+        MigrationPlan::Migrate { from, steps } => {
             tracing::info!(from, "the tables are of an older format");
             match steps[0] {}
         }

@@ -19,7 +19,7 @@ use super::{
     options::MysqlOptions,
     pool::Pool,
     range, reads, schema,
-    tail::Tail,
+    commit_publisher::CommitPublisher,
     writer::Writer,
 };
 use crate::{
@@ -41,7 +41,7 @@ pub struct MysqlStore {
 pub(super) struct Shared {
     connector: Arc<Connector>,
     pub(super) pool: Pool,
-    tail: Arc<Tail>,
+    publisher: Arc<CommitPublisher>,
     /// Set once, by `close`.
     closed: AtomicBool,
 }
@@ -56,34 +56,34 @@ impl MysqlStore {
         schema::prepare(&options).await?;
         let connector = Arc::new(Connector::new(options));
         let pool = Pool::new(Arc::clone(&connector));
-        let tail = pool.once(begin_tail(&connector)).await?;
-        let tail = Arc::new(tail);
+        let publisher = pool.once(begin_tail(&connector)).await?;
+        let publisher = Arc::new(publisher);
         let shared = Arc::new(Shared {
             connector: Arc::clone(&connector),
             pool,
-            tail: Arc::clone(&tail),
+            publisher: Arc::clone(&publisher),
             closed: AtomicBool::new(false),
         });
         Ok(Arc::new_cyclic(|store| Self {
             shared,
-            writer: Writer::start(Arc::clone(&connector), Arc::clone(&tail)),
+            writer: Writer::start(Arc::clone(&connector), Arc::clone(&publisher)),
             tasks: Mutex::new(Some((
-                Follower::start(connector, Arc::clone(&tail)),
-                Sweeper::start(Arc::clone(&tail.deadlines), store.clone()),
+                Follower::start(connector, Arc::clone(&publisher)),
+                Sweeper::start(Arc::clone(&publisher.deadlines), store.clone()),
             ))),
         }))
     }
 }
 
 /// Where to begin to follow the log, with the deadlines of what is there already.
-async fn begin_tail(connector: &Connector) -> Result<Tail, Failure> {
+async fn begin_tail(connector: &Connector) -> Result<CommitPublisher, Failure> {
     let mut connection = connector.connect(Role::Reader).await?;
     // The position first: deadlines of later commits are loaded, and then learned again from events.
     let rows = connection.rows(reads::head_statement()).await?;
     let head = reads::head_of(&rows).map_err(Failure::Lasting)?;
-    let tail = Tail::new(head.revision);
-    expiries::load(&mut connection, &tail).await?;
-    Ok(tail)
+    let publisher = CommitPublisher::new(head.revision);
+    expiries::load(&mut connection, &publisher).await?;
+    Ok(publisher)
 }
 
 #[async_trait]
@@ -119,11 +119,11 @@ impl Store for MysqlStore {
                 oldest: head.compacted,
             });
         }
-        if self.shared.tail.feed.position() < head.revision {
-            self.shared.tail.poke(); // somebody waits for what peers wrote
+        if self.shared.publisher.feed.position() < head.revision {
+            self.shared.publisher.poll_now(); // somebody waits for what peers wrote
         }
         let history = Arc::clone(&self.shared);
-        let feed = Arc::clone(&self.shared.tail.feed);
+        let feed = Arc::clone(&self.shared.publisher.feed);
         Ok(WatchStream::new(FeedWatch::new(history, feed, prefix, after)))
     }
 
@@ -150,7 +150,7 @@ impl Store for MysqlStore {
         self.shared.check_open()?;
         let revision = reads::head(&self.shared.pool).await?.revision;
         self.shared.catch_up(revision).await?;
-        self.shared.tail.feed.announce();
+        self.shared.publisher.feed.announce();
         Ok(revision)
     }
 
@@ -183,7 +183,7 @@ impl Store for MysqlStore {
                 .take(),
         );
         self.writer.close().await;
-        self.shared.tail.feed.close();
+        self.shared.publisher.feed.close();
         self.shared.pool.close();
     }
 }
@@ -200,7 +200,7 @@ impl Shared {
 
     /// Waits until the watchers of this process have been told everything up to `revision`.
     pub(super) async fn catch_up(&self, revision: Revision) -> Result<(), StoreError> {
-        timeout(self.connector.options.request_timeout, self.tail.reach(revision))
+        timeout(self.connector.options.request_timeout, self.publisher.reach(revision))
             .await
             .map_err(|_| timed_out())
     }

@@ -7,9 +7,9 @@ use sqlx::{AssertSqlSafe, Row as _};
 use super::{
     connection::{Connection, Statement},
     failure::Failure,
-    plan::{Known, Plan, Planned},
+    commit_plan::{KeyState, CommitPlan, PlannedCommit},
     reads::{head_of, logged},
-    row::{Head, Logged, expiry_columns, head_columns, key, log_columns},
+    row::{Head, LogRow, expiry_columns, head_columns, key, log_columns},
     statement::{arguments, padded, pieces, row_bytes, tuples},
 };
 use crate::{Entry, Key, Revision, Write};
@@ -21,8 +21,8 @@ const LOCK: &str = concat!(
 );
 
 /// A group whose rows are written and only wait for `COMMIT`.
-pub(super) struct Staged {
-    pub(super) plan: Plan,
+pub(super) struct StagedGroup {
+    pub(super) plan: CommitPlan,
     /// What writes of the group are in conflict with, by revision.
     pub(super) obstacles: HashMap<Revision, Entry>,
     pub(super) now_ms: u64,
@@ -31,7 +31,7 @@ pub(super) struct Staged {
 
 /// What became of a group whose answer was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum GroupOutcome {
     Committed,
     RolledBack,
     /// Its rows were compacted away, or those that took their location.
@@ -49,11 +49,11 @@ pub(super) async fn stage(
     connection: &mut Connection,
     writes: impl Iterator<Item = &Write> + Clone + Send,
     nonce: u64,
-) -> Result<Staged, Failure> {
+) -> Result<StagedGroup, Failure> {
     let head = lock(connection).await?.open().map_err(Failure::Lasting)?;
     let keys: BTreeSet<&Key> = writes.clone().map(|write| &write.key).collect();
     let known = known(connection, &keys.into_iter().collect::<Vec<_>>()).await?;
-    let plan = Plan::new(writes, known, head.revision, head.now_ms, nonce);
+    let plan = CommitPlan::new(writes, known, head.revision, head.now_ms, nonce);
     let obstacles = entries(connection, &plan.obstacles()).await?;
     if !plan.commits.is_empty() {
         insert_log(connection, &plan.commits).await?;
@@ -61,7 +61,7 @@ pub(super) async fn stage(
         let advance = sqlx::query("UPDATE k3_store SET revision = ? WHERE id = 1").bind(plan.newest().get());
         connection.run(advance).await?;
     }
-    Ok(Staged {
+    Ok(StagedGroup {
         plan,
         obstacles,
         now_ms: head.now_ms,
@@ -71,9 +71,9 @@ pub(super) async fn stage(
 
 /// What became of a group whose `COMMIT` was sent and not answered. Takes the counter's lock, and so
 /// waits until the group's transaction has ended one way or the other.
-pub(super) async fn fate(connection: &mut Connection, group: &Staged) -> Result<Fate, Failure> {
+pub(super) async fn group_outcome(connection: &mut Connection, group: &StagedGroup) -> Result<GroupOutcome, Failure> {
     let (Some(first), newest) = (group.plan.commits.first(), group.plan.newest()) else {
-        return Ok(Fate::RolledBack);
+        return Ok(GroupOutcome::RolledBack);
     };
     let first = first.logged.revision;
     let head = lock(connection).await?;
@@ -87,18 +87,18 @@ pub(super) async fn fate(connection: &mut Connection, group: &Staged) -> Result<
         Some(row) => {
             let nonce: u64 = row.try_get(0).map_err(|error| connection.misread(error))?;
             Ok(if nonce == group.nonce {
-                Fate::Committed
+                GroupOutcome::Committed
             } else {
-                Fate::RolledBack
+                GroupOutcome::RolledBack
             })
         }
-        None if head.revision < first => Ok(Fate::RolledBack),
-        None => Ok(Fate::Forgotten),
+        None if head.revision < first => Ok(GroupOutcome::RolledBack),
+        None => Ok(GroupOutcome::Forgotten),
     }
 }
 
 /// Appends commits to the log.
-pub(super) async fn insert_log(connection: &mut Connection, commits: &[Planned]) -> Result<(), Failure> {
+pub(super) async fn insert_log(connection: &mut Connection, commits: &[PlannedCommit]) -> Result<(), Failure> {
     let sizes: Vec<_> = commits
         .iter()
         .map(|commit| row_bytes(&commit.logged.key, &commit.logged.value))
@@ -110,7 +110,7 @@ pub(super) async fn insert_log(connection: &mut Connection, commits: &[Planned])
 }
 
 /// Records the newest commit of each key. Not more than [`super::statement::MAX_ROWS`].
-pub(super) async fn upsert_names(connection: &mut Connection, newest: &[&Logged]) -> Result<(), Failure> {
+pub(super) async fn upsert_names(connection: &mut Connection, newest: &[&LogRow]) -> Result<(), Failure> {
     let rows = padded(newest);
     let sql = format!(
         "INSERT INTO k3_names (name, revision, deleted, expires_ms) VALUES {} \
@@ -131,13 +131,13 @@ pub(super) async fn upsert_names(connection: &mut Connection, newest: &[&Logged]
     Ok(())
 }
 
-fn log_statement(commits: &[Planned]) -> Statement<'_> {
+fn log_statement(commits: &[PlannedCommit]) -> Statement<'_> {
     let sql = format!(
         "INSERT INTO k3_log (revision, name, kind, previous, nonce, expires_ms, ttl_ms, value) VALUES {}",
         tuples(commits.len(), 8)
     );
     let mut statement = sqlx::query(AssertSqlSafe(sql));
-    for Planned { logged, previous } in commits {
+    for PlannedCommit { logged, previous } in commits {
         let (expires_ms, ttl_ms) = expiry_columns(logged.expiry);
         statement = statement
             .bind(logged.revision.get())
@@ -154,7 +154,7 @@ fn log_statement(commits: &[Planned]) -> Statement<'_> {
 
 /// The states of keys. Read after the counter was locked, so nobody changes them before this
 /// transaction ends.
-async fn known(connection: &mut Connection, keys: &[&Key]) -> Result<HashMap<Key, Known>, Failure> {
+async fn known(connection: &mut Connection, keys: &[&Key]) -> Result<HashMap<Key, KeyState>, Failure> {
     let names = padded(keys);
     let sql = format!(
         "SELECT name, revision FROM k3_names WHERE name IN ({}) AND deleted = 0",
@@ -168,7 +168,7 @@ async fn known(connection: &mut Connection, keys: &[&Key]) -> Result<HashMap<Key
         let state = row
             .try_get(0)
             .and_then(key)
-            .and_then(|name| Ok((name, Known::Live(Revision::new(row.try_get(1)?)))));
+            .and_then(|name| Ok((name, KeyState::Live(Revision::new(row.try_get(1)?)))));
         let (name, state) = state.map_err(|error| connection.misread(error))?;
         known.insert(name, state);
     }
@@ -201,7 +201,7 @@ async fn entries(
     let found = logged(&rows).map_err(Failure::Lasting)?;
     Ok(found
         .into_iter()
-        .filter_map(Logged::into_entry)
+        .filter_map(LogRow::into_entry)
         .map(|entry| (entry.revision, entry))
         .collect())
 }

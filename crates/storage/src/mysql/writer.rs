@@ -18,11 +18,11 @@ use tokio::{
 use super::{
     connection::{Connection, Connector, Role},
     failure::{Failure, timed_out},
-    plan::Verdict,
+    commit_plan::WriteOutcome,
     pool::Attempts,
     statement::{MAX_ROWS, fits, row_bytes},
-    tail::{Offer, Tail},
-    transaction::{Fate, Staged, fate, stage},
+    commit_publisher::{PublishResult, CommitPublisher},
+    transaction::{GroupOutcome, StagedGroup, group_outcome, stage},
 };
 use crate::{CommitError, Operation, Revision, StoreError, Write};
 
@@ -37,7 +37,7 @@ const IDLE: Duration = Duration::from_millis(200);
 /// How long that may take, while writes that arrive wait.
 const REST_LIMIT: Duration = Duration::from_secs(1);
 
-type Answer = Result<Revision, CommitError>;
+type CommitResult = Result<Revision, CommitError>;
 
 /// Hands writes to the writing task. Dropping it stops the task.
 pub(super) struct Writer {
@@ -52,13 +52,13 @@ struct Request {
     write: Write,
     /// When nobody wants to wait for its turn any more.
     deadline: Instant,
-    answer: oneshot::Sender<Answer>,
+    answer: oneshot::Sender<CommitResult>,
 }
 
 /// The task's own.
-struct Scribe {
+struct WriterTask {
     connector: Arc<Connector>,
-    tail: Arc<Tail>,
+    publisher: Arc<CommitPublisher>,
     /// A connection with no transaction open.
     connection: Option<Connection>,
     nonces: RandomState,
@@ -67,11 +67,11 @@ struct Scribe {
 
 /// How one attempt at a group ended.
 enum Outcome {
-    Committed(Staged),
+    Committed(StagedGroup),
     /// Nothing of it happened.
     Failed(Failure),
     /// `COMMIT` was sent, and its answer is an error or did not come.
-    Unanswered(Staged, Failure),
+    Unanswered(StagedGroup, Failure),
 }
 
 // --- Writer ---
@@ -81,17 +81,17 @@ impl Writer {
         clippy::disallowed_methods,
         reason = "the handle is kept, and aborts the task on drop"
     )]
-    pub(super) fn start(connector: Arc<Connector>, tail: Arc<Tail>) -> Self {
+    pub(super) fn start(connector: Arc<Connector>, publisher: Arc<CommitPublisher>) -> Self {
         let (queue, requests) = mpsc::channel(QUEUE);
         let stop = Arc::new(Notify::new());
-        let scribe = Scribe {
+        let task = WriterTask {
             connector: Arc::clone(&connector),
-            tail,
+            publisher,
             connection: None,
             nonces: RandomState::new(),
             groups: 0,
         };
-        let task = tokio::spawn(run(scribe, requests, Arc::clone(&stop)));
+        let task = tokio::spawn(run(task, requests, Arc::clone(&stop)));
         Self {
             queue,
             stop,
@@ -101,7 +101,7 @@ impl Writer {
     }
 
     /// Commits a write.
-    pub(super) async fn commit(&self, write: Write) -> Answer {
+    pub(super) async fn commit(&self, write: Write) -> CommitResult {
         let deadline = Instant::now() + self.connector.options.request_timeout;
         let (answer, answered) = oneshot::channel();
         let request = Request {
@@ -147,7 +147,7 @@ impl Drop for Writer {
     }
 }
 
-async fn run(mut scribe: Scribe, mut requests: mpsc::Receiver<Request>, stop: Arc<Notify>) {
+async fn run(mut task: WriterTask, mut requests: mpsc::Receiver<Request>, stop: Arc<Notify>) {
     let mut waiting = Vec::new();
     loop {
         tokio::select! {
@@ -159,13 +159,13 @@ async fn run(mut scribe: Scribe, mut requests: mpsc::Receiver<Request>, stop: Ar
                 }
             }
             () = std::future::ready(()), if !waiting.is_empty() => {}
-            () = sleep(IDLE), if waiting.is_empty() && scribe.is_silence_limited() => {
-                scribe.rest().await;
+            () = sleep(IDLE), if waiting.is_empty() && task.is_silence_limited() => {
+                task.rest().await;
                 continue;
             }
         }
         let group = next_group(&mut waiting);
-        scribe.serve(group).await;
+        task.serve(group).await;
     }
     requests.close();
     while requests.recv_many(&mut waiting, QUEUE).await > 0 {}
@@ -203,7 +203,7 @@ impl Request {
         self.answer(Err(CommitError::Store(error)));
     }
 
-    fn answer(self, answer: Answer) {
+    fn answer(self, answer: CommitResult) {
         // Whoever requested may have gone; the write stands or falls all the same.
         self.answer.send(answer).ok();
     }
@@ -211,7 +211,7 @@ impl Request {
 
 // --- Scribe ---
 
-impl Scribe {
+impl WriterTask {
     /// Commits a group and answers each of its writes.
     async fn serve(&mut self, mut group: Vec<Request>) {
         let now = Instant::now();
@@ -225,9 +225,9 @@ impl Scribe {
                 Outcome::Committed(staged) => return self.publish(group, &staged),
                 Outcome::Failed(failure) => failure,
                 Outcome::Unanswered(staged, failure) => match self.resolve(&staged, &mut attempts).await {
-                    Ok(Fate::Committed) => return self.publish(group, &staged),
-                    Ok(Fate::RolledBack) => failure,
-                    Ok(Fate::Forgotten) => return answer_uncertain(group, &staged, &failure.into_error()),
+                    Ok(GroupOutcome::Committed) => return self.publish(group, &staged),
+                    Ok(GroupOutcome::RolledBack) => failure,
+                    Ok(GroupOutcome::Forgotten) => return answer_uncertain(group, &staged, &failure.into_error()),
                     Err(error) => return answer_uncertain(group, &staged, &error),
                 },
             };
@@ -261,7 +261,7 @@ impl Scribe {
         }
     }
 
-    async fn stage(&mut self, group: &mut Vec<Request>, nonce: u64) -> Result<(Connection, Staged), Failure> {
+    async fn stage(&mut self, group: &mut Vec<Request>, nonce: u64) -> Result<(Connection, StagedGroup), Failure> {
         let mut connection = self.connect().await?;
         for large in group.extract_if(.., |request| !fits(request.bytes(), connection.max_packet)) {
             let too_large = CommitError::TooLarge {
@@ -275,22 +275,22 @@ impl Scribe {
     }
 
     /// Finds out what became of a group whose answer was lost.
-    async fn resolve(&mut self, staged: &Staged, attempts: &mut Attempts) -> Result<Fate, StoreError> {
+    async fn resolve(&mut self, staged: &StagedGroup, attempts: &mut Attempts) -> Result<GroupOutcome, StoreError> {
         tracing::warn!("the answer to a commit was lost, will look whether it happened");
         loop {
             match timeout_at(attempts.deadline(), self.look_up(staged)).await {
-                Ok(Ok(fate)) => return Ok(fate),
+                Ok(Ok(group_outcome)) => return Ok(group_outcome),
                 Ok(Err(failure)) => attempts.again(failure).await?,
                 Err(_) => return Err(timed_out()),
             }
         }
     }
 
-    async fn look_up(&mut self, staged: &Staged) -> Result<Fate, Failure> {
+    async fn look_up(&mut self, staged: &StagedGroup) -> Result<GroupOutcome, Failure> {
         let mut connection = self.connect().await?;
-        let fate = fate(&mut connection, staged).await?;
+        let group_outcome = group_outcome(&mut connection, staged).await?;
         self.connection = Some(connection);
-        Ok(fate)
+        Ok(group_outcome)
     }
 
     /// The connection of the group before, or a new one. It is put back when it has no transaction
@@ -323,18 +323,18 @@ impl Scribe {
     }
 
     /// Tells watchers, then the writers: whoever has an answer finds it in a watch.
-    fn publish(&self, group: Vec<Request>, staged: &Staged) {
+    fn publish(&self, group: Vec<Request>, staged: &StagedGroup) {
         let commits = staged
             .plan
             .commits
             .iter()
             .map(|commit| commit.logged.clone())
             .collect();
-        if self.tail.offer(commits, staged.now_ms) == Offer::Gap {
-            self.tail.poke(); // a peer was faster
+        if self.publisher.publish(commits, staged.now_ms) == PublishResult::Gap {
+            self.publisher.poll_now(); // a peer was faster
         }
-        for (request, verdict) in group.into_iter().zip(staged.plan.verdicts()) {
-            let answer = staged.answer(*verdict);
+        for (request, outcome) in group.into_iter().zip(staged.plan.outcomes()) {
+            let answer = staged.answer(*outcome);
             request.answer(answer);
         }
     }
@@ -348,15 +348,15 @@ impl Scribe {
 
 /// Answers a group of which nobody knows whether it was committed. Conflicts with what was there
 /// before it are certain all the same.
-fn answer_uncertain(group: Vec<Request>, staged: &Staged, error: &StoreError) {
-    for (request, verdict) in group.into_iter().zip(staged.plan.verdicts()) {
-        let certain = match verdict {
-            Verdict::Conflict(Some(revision)) => !staged.plan.is_own(*revision),
+fn answer_uncertain(group: Vec<Request>, staged: &StagedGroup, error: &StoreError) {
+    for (request, outcome) in group.into_iter().zip(staged.plan.outcomes()) {
+        let certain = match outcome {
+            WriteOutcome::Conflict(Some(revision)) => !staged.plan.is_own(*revision),
             // What was there may have been deleted by the group itself.
-            Verdict::Conflict(None) | Verdict::Done(_) => false,
+            WriteOutcome::Conflict(None) | WriteOutcome::Done(_) => false,
         };
         let answer = if certain {
-            staged.answer(*verdict)
+            staged.answer(*outcome)
         } else {
             Err(CommitError::Uncertain(error.clone()))
         };
@@ -366,13 +366,13 @@ fn answer_uncertain(group: Vec<Request>, staged: &Staged, error: &StoreError) {
 
 // --- Staged ---
 
-impl Staged {
+impl StagedGroup {
     /// The answer to a write, once the group is committed.
-    fn answer(&self, verdict: Verdict) -> Answer {
-        match verdict {
-            Verdict::Done(revision) => Ok(revision),
-            Verdict::Conflict(None) => Err(CommitError::Conflict(None)),
-            Verdict::Conflict(Some(revision)) => {
+    fn answer(&self, outcome: WriteOutcome) -> CommitResult {
+        match outcome {
+            WriteOutcome::Done(revision) => Ok(revision),
+            WriteOutcome::Conflict(None) => Err(CommitError::Conflict(None)),
+            WriteOutcome::Conflict(Some(revision)) => {
                 let there = self
                     .obstacles
                     .get(&revision)

@@ -58,7 +58,8 @@ impl<'a> Snapshot<'a> {
         let Some(page) = self.next.take() else {
             return Ok(None);
         };
-        let (at, limit) = (page.at, page.limit);
+        let at = page.at;
+        let limit = page.limit;
         if at.is_some() {
             // A store in memory answers at once: without this, others on the thread wait for the end.
             tokio::task::yield_now().await;

@@ -92,11 +92,11 @@ async fn a_compaction_in_the_middle_of_a_replay_loses_nothing_in_silence() {
         // Long enough to ask etcd for its history, shorter than etcd takes to look into it.
         let begun = tokio::time::timeout(std::time::Duration::from_millis(20), events.next()).await;
         writer.compact(deleted).await.unwrap();
-        let told = match begun {
-            Ok(told) => told,
+        let acknowledged = match begun {
+            Ok(acknowledged) => acknowledged,
             Err(_) => crate::support::soon("the replay", events.next()).await,
         };
-        match told {
+        match acknowledged {
             Ok(batch) => assert_eq!(batch.events[0].revision, deleted, "{batch:?} lacks the deletion"),
             Err(error) => assert!(matches!(error, WatchError::Compacted { .. }), "{error:?}"),
         }

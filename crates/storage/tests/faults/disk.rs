@@ -20,14 +20,14 @@ pub(crate) struct Disk {
     syncs: AtomicU64,
     /// Writes and syncs until something goes wrong; `u64::MAX` for never.
     good_for: AtomicU64,
-    trouble: Mutex<Trouble>,
+    failure: Mutex<DiskFailure>,
     /// What the disk says is free, whatever is true.
     said_free: Mutex<Option<u64>>,
 }
 
 /// What goes wrong when `good_for` has run out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Trouble {
+pub(crate) enum DiskFailure {
     /// Everything fails, for ever.
     #[default]
     PowerLoss,
@@ -77,8 +77,8 @@ impl Disk {
     }
 
     /// Something goes wrong after so many more writes and syncs.
-    pub(crate) fn trouble_after(&self, operations: u64, trouble: Trouble) {
-        *self.trouble.lock().unwrap() = trouble;
+    pub(crate) fn trouble_after(&self, operations: u64, failure: DiskFailure) {
+        *self.failure.lock().unwrap() = failure;
         self.good_for.store(operations, Ordering::SeqCst);
     }
 
@@ -147,10 +147,10 @@ impl Disk {
         if before.unwrap() > 0 {
             return Ok(());
         }
-        match (*self.trouble.lock().unwrap(), kind) {
-            (Trouble::PowerLoss, _) => Err(io::Error::other("the power is gone")),
-            (Trouble::Full, Operation::Grow) => Err(io::ErrorKind::StorageFull.into()),
-            (Trouble::SyncFails, Operation::Sync) => Err(io::Error::other("the disk did not sync")),
+        match (*self.failure.lock().unwrap(), kind) {
+            (DiskFailure::PowerLoss, _) => Err(io::Error::other("the power is gone")),
+            (DiskFailure::Full, Operation::Grow) => Err(io::ErrorKind::StorageFull.into()),
+            (DiskFailure::SyncFails, Operation::Sync) => Err(io::Error::other("the disk did not sync")),
             _ => Ok(()),
         }
     }
@@ -158,7 +158,7 @@ impl Disk {
     /// Fails once the power is gone: a program without power reads nothing either.
     fn powered(&self) -> io::Result<()> {
         let gone = self.good_for.load(Ordering::SeqCst) == 0;
-        if gone && *self.trouble.lock().unwrap() == Trouble::PowerLoss {
+        if gone && *self.failure.lock().unwrap() == DiskFailure::PowerLoss {
             return Err(io::Error::other("the power is gone"));
         }
         Ok(())

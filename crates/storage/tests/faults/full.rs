@@ -9,7 +9,7 @@ use k3_storage::{
 
 use crate::{
     contents,
-    disk::{Disk, Trouble},
+    disk::{Disk, DiskFailure},
     fill, key, open_on, value,
 };
 
@@ -50,7 +50,7 @@ async fn a_disk_that_fills_up_in_the_middle_of_a_commit_loses_nothing() {
         let store = open_on(&disk, Durability::Synced).await;
         fill(&*store, 30).await;
         let mut expected = contents(&*store).await;
-        disk.trouble_after(operations, Trouble::Full);
+        disk.trouble_after(operations, DiskFailure::Full);
         let outcome = store.commit(Write::create(key("more"), value("more", 1))).await;
         match outcome {
             Ok(revision) => {
@@ -82,7 +82,7 @@ async fn after_a_failed_sync_nothing_more_is_written() {
     let disk = Disk::new();
     let store = open_on(&disk, Durability::Synced).await;
     fill(&*store, 5).await;
-    disk.trouble_after(0, Trouble::SyncFails);
+    disk.trouble_after(0, DiskFailure::SyncFails);
     let error = store
         .commit(Write::create(key("more"), value("more", 0)))
         .await

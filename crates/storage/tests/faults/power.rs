@@ -10,7 +10,7 @@ use rand::{Rng, RngExt, SeedableRng, rngs::StdRng};
 
 use crate::{
     contents,
-    disk::{Disk, Trouble},
+    disk::{Disk, DiskFailure},
     fill, key, open_on, value,
 };
 
@@ -19,22 +19,23 @@ const WRITERS: u64 = 4;
 /// What writers were told, by key: the newest acknowledged value (or deletion), and the one that was
 /// sent and not answered.
 #[derive(Default)]
-struct Told {
+struct AcknowledgedWrites {
     known: BTreeMap<u64, (Option<Vec<u8>>, Revision)>,
     sent: BTreeMap<u64, Option<Vec<u8>>>,
     newest: Revision,
 }
 
 /// Writers that go on until the disk fails them.
-async fn write_until_dark(store: Arc<dyn Store>, told: Arc<Mutex<Told>>, seed: u64) {
+async fn write_until_dark(store: Arc<dyn Store>, acknowledged: Arc<Mutex<AcknowledgedWrites>>, seed: u64) {
     let mut writers = tokio::task::JoinSet::new();
     for writer in 0..WRITERS {
-        let (store, told) = (Arc::clone(&store), Arc::clone(&told));
+        let store = Arc::clone(&store);
+        let acknowledged = Arc::clone(&acknowledged);
         let mut rng = StdRng::seed_from_u64(seed ^ writer);
         writers.spawn(async move {
             for round in 0.. {
                 let name = writer * 1000 + rng.random_range(0..20);
-                let at = told.lock().unwrap().known.get(&name).cloned();
+                let at = acknowledged.lock().unwrap().known.get(&name).cloned();
                 let (precondition, exists) = match at {
                     Some((Some(_), revision)) => (Precondition::At(revision), true),
                     _ => (Precondition::Absent, false),
@@ -47,7 +48,7 @@ async fn write_until_dark(store: Arc<dyn Store>, told: Arc<Mutex<Told>>, seed: u
                     },
                     None => Operation::Delete,
                 };
-                told.lock().unwrap().sent.insert(name, put.clone());
+                acknowledged.lock().unwrap().sent.insert(name, put.clone());
                 let Ok(revision) = store
                     .commit(Write {
                         key: key(name),
@@ -58,10 +59,10 @@ async fn write_until_dark(store: Arc<dyn Store>, told: Arc<Mutex<Told>>, seed: u
                 else {
                     return;
                 };
-                let mut told = told.lock().unwrap();
-                told.sent.remove(&name);
-                told.known.insert(name, (put, revision));
-                told.newest = told.newest.max(revision);
+                let mut acknowledged = acknowledged.lock().unwrap();
+                acknowledged.sent.remove(&name);
+                acknowledged.known.insert(name, (put, revision));
+                acknowledged.newest = acknowledged.newest.max(revision);
             }
         });
     }
@@ -69,39 +70,39 @@ async fn write_until_dark(store: Arc<dyn Store>, told: Arc<Mutex<Told>>, seed: u
 }
 
 /// What is missing or wrong in the store, given what writers were told.
-async fn losses(store: &dyn Store, told: &mut Told) -> Vec<String> {
+async fn losses(store: &dyn Store, acknowledged: &mut AcknowledgedWrites) -> Vec<String> {
     let found = contents(store).await;
     let mut losses = Vec::new();
-    for (name, (acknowledged, revision)) in &mut told.known {
+    for (name, (expected, revision)) in &mut acknowledged.known {
         let found = found.get(&*key(name));
         let found_value = found.map(|(_, value)| value.clone());
-        let unanswered = told.sent.get(name);
-        if found_value != *acknowledged && Some(&found_value) != unanswered {
+        let unanswered = acknowledged.sent.get(name);
+        if found_value != *expected && Some(&found_value) != unanswered {
             losses.push(format!("{name} was acknowledged at {revision}"));
         }
         // From here on, what is there is what is known.
-        *acknowledged = found_value;
+        *expected = found_value;
         if let Some((at, _)) = found {
             *revision = *at;
         }
     }
-    for (name, value) in std::mem::take(&mut told.sent) {
+    for (name, value) in std::mem::take(&mut acknowledged.sent) {
         let Some((revision, stored)) = found.get(&*key(name)) else {
             continue;
         };
-        if told.known.contains_key(&name) {
+        if acknowledged.known.contains_key(&name) {
             continue;
         }
         if Some(stored) != value.as_ref() {
             losses.push(format!("{name} holds what nobody wrote"));
         }
-        told.known.insert(name, (Some(stored.clone()), *revision));
+        acknowledged.known.insert(name, (Some(stored.clone()), *revision));
     }
     let current = store.current_revision().await.unwrap();
-    if current < told.newest {
+    if current < acknowledged.newest {
         losses.push(format!(
             "the store went back from revision {} to {current}",
-            told.newest
+            acknowledged.newest
         ));
     }
     losses
@@ -111,13 +112,13 @@ async fn losses(store: &dyn Store, told: &mut Told) -> Vec<String> {
 async fn cycles(count: u64, durability: Durability, seed: u64) -> Vec<String> {
     let mut rng = StdRng::seed_from_u64(seed);
     let mut disk = Disk::new();
-    let told = Arc::new(Mutex::new(Told::default()));
+    let acknowledged = Arc::new(Mutex::new(AcknowledgedWrites::default()));
     let mut lost = Vec::new();
     for cycle in 0..count {
         let store = open_on(&disk, durability).await;
-        let mut known = std::mem::take(&mut *told.lock().unwrap());
+        let mut known = std::mem::take(&mut *acknowledged.lock().unwrap());
         lost.extend(losses(&*store, &mut known).await);
-        *told.lock().unwrap() = known;
+        *acknowledged.lock().unwrap() = known;
         if !lost.is_empty() {
             return lost;
         }
@@ -126,14 +127,14 @@ async fn cycles(count: u64, durability: Durability, seed: u64) -> Vec<String> {
             let newest = store.current_revision().await.unwrap();
             let compacting = Arc::clone(&store);
             let compaction = async move { compacting.compact(newest).await };
-            disk.trouble_after(rng.random_range(1..400), Trouble::PowerLoss);
+            disk.trouble_after(rng.random_range(1..400), DiskFailure::PowerLoss);
             let (_cut_short, ()) = tokio::join!(
                 compaction,
-                write_until_dark(store, Arc::clone(&told), rng.next_u64())
+                write_until_dark(store, Arc::clone(&acknowledged), rng.next_u64())
             );
         } else {
-            disk.trouble_after(rng.random_range(1..400), Trouble::PowerLoss);
-            write_until_dark(store, Arc::clone(&told), rng.next_u64()).await;
+            disk.trouble_after(rng.random_range(1..400), DiskFailure::PowerLoss);
+            write_until_dark(store, Arc::clone(&acknowledged), rng.next_u64()).await;
         }
         disk = disk.after_power_loss(&mut rng);
     }
@@ -195,7 +196,7 @@ async fn power_loss_at_any_instant_of_a_shrink_loses_nothing() {
         let disk = disk.after_power_loss(&mut rng);
         let store = open_on(&disk, Durability::Synced).await;
         let newest = store.current_revision().await.unwrap();
-        disk.trouble_after(cut, Trouble::PowerLoss);
+        disk.trouble_after(cut, DiskFailure::PowerLoss);
         let outcome = store.compact(newest).await;
         if round == 0 {
             outcome.unwrap();
@@ -229,7 +230,7 @@ async fn without_syncs_the_simulated_disk_does_lose_writes() {
     let disk = Disk::new();
     let store = open_on(&disk, Durability::Relaxed).await;
     fill(&*store, 50).await;
-    disk.trouble_after(0, Trouble::PowerLoss);
+    disk.trouble_after(0, DiskFailure::PowerLoss);
     drop(store);
     let mut rng = StdRng::seed_from_u64(1);
     let disk = disk.after_power_loss(&mut rng);

@@ -128,7 +128,8 @@ async fn readers_and_writers_beside_two_compactors_see_whole_states() {
             })
         })
         .collect();
-    let (mut whole, mut compacted) = (0, 0);
+    let mut whole = 0;
+    let mut compacted = 0;
     while !writer.is_finished() {
         let mut range = stores[1].range(&Prefix::all(), Page::first(7)).await.unwrap();
         let mut names: Vec<_> = range.entries.iter().map(|entry| entry.key.clone()).collect();

@@ -61,8 +61,8 @@ impl SmallDisk {
 
     /// Bytes that nobody has.
     fn free(&self) -> u64 {
-        let told = rustix::fs::statvfs(self.0.path()).unwrap();
-        told.f_bfree * told.f_frsize
+        let acknowledged = rustix::fs::statvfs(self.0.path()).unwrap();
+        acknowledged.f_bfree * acknowledged.f_frsize
     }
 }
 

@@ -21,24 +21,24 @@ const FEW: usize = 20;
 
 /// What writers are told, and tell.
 #[derive(Default)]
-struct Course {
+struct RevisionHistory {
     stop: AtomicBool,
     /// How many writes were acknowledged so far.
     acknowledged: AtomicUsize,
 }
 
 /// Creates keys with this prefix until told to stop, and returns what was acknowledged.
-async fn writer(store: Arc<MysqlStore>, name: String, course: Arc<Course>) -> BTreeMap<Key, Revision> {
+async fn writer(store: Arc<MysqlStore>, name: String, history: Arc<RevisionHistory>) -> BTreeMap<Key, Revision> {
     let mut acknowledged = BTreeMap::new();
     for n in 0.. {
-        if course.stop.load(Ordering::SeqCst) {
+        if history.stop.load(Ordering::SeqCst) {
             break;
         }
         let key = key(format!("{name}/{n}"));
         match store.commit(Write::create(key.clone(), key.to_string())).await {
             Ok(revision) => {
                 acknowledged.insert(key, revision);
-                course.acknowledged.fetch_add(1, Ordering::SeqCst);
+                history.acknowledged.fetch_add(1, Ordering::SeqCst);
             }
             Err(CommitError::Store(_) | CommitError::Uncertain(_)) => {}
             Err(other) => panic!("{other}"),
@@ -49,7 +49,7 @@ async fn writer(store: Arc<MysqlStore>, name: String, course: Arc<Course>) -> BT
 
 // --- Course ---
 
-impl Course {
+impl RevisionHistory {
     /// Waits until writers are in the middle of their work, however slowly that goes.
     async fn goes_on(&self) {
         let before = self.acknowledged.load(Ordering::SeqCst);
@@ -71,25 +71,25 @@ async fn assert_history(stores: &[Arc<MysqlStore>], acknowledged: &BTreeMap<Key,
     for store in stores {
         let events = events_upto(&mut watch(store, Revision::FIRST).await, newest).await;
         assert_whole(&events, Revision::FIRST);
-        let told: BTreeMap<_, _> = events
+        let observed: BTreeMap<_, _> = events
             .iter()
             .map(|event| (event.key.clone(), event.revision))
             .collect();
-        assert_eq!(told.len(), events.len(), "each key was created once");
+        assert_eq!(observed.len(), events.len(), "each key was created once");
         for event in &events {
             assert_eq!(value(event), Some(event.key.as_bytes()));
         }
         for (key, revision) in acknowledged {
-            assert_eq!(told.get(key), Some(revision), "{key}");
+            assert_eq!(observed.get(key), Some(revision), "{key}");
         }
     }
 }
 
-fn start_writers(stores: &[Arc<MysqlStore>], course: &Arc<Course>) -> JoinSet<BTreeMap<Key, Revision>> {
+fn start_writers(stores: &[Arc<MysqlStore>], history: &Arc<RevisionHistory>) -> JoinSet<BTreeMap<Key, Revision>> {
     let mut writers = JoinSet::new();
     for (s, store) in stores.iter().enumerate() {
         for w in 0..8 {
-            writers.spawn(writer(Arc::clone(store), format!("/{s}/{w}"), Arc::clone(course)));
+            writers.spawn(writer(Arc::clone(store), format!("/{s}/{w}"), Arc::clone(history)));
         }
     }
     writers
@@ -100,11 +100,11 @@ async fn two_processes_share_one_sequence_while_their_connections_are_killed() {
     let server = Server::start();
     let stores = [server.open().await, server.open().await];
     let mut live = watch(&stores[1], Revision::FIRST).await;
-    let course = Arc::new(Course::default());
-    let writers = start_writers(&stores, &course);
+    let history = Arc::new(RevisionHistory::default());
+    let writers = start_writers(&stores, &history);
     let mut admin = server.admin().await;
     let mut kills = 0;
-    while kills < 60 || course.acknowledged.load(Ordering::SeqCst) <= FEW {
+    while kills < 60 || history.acknowledged.load(Ordering::SeqCst) <= FEW {
         let ids: Vec<i64> = sqlx::query_scalar(
             "SELECT CAST(id AS SIGNED) FROM information_schema.processlist
              WHERE db = DATABASE() AND id <> CONNECTION_ID() ORDER BY RAND() LIMIT 2",
@@ -119,7 +119,7 @@ async fn two_processes_share_one_sequence_while_their_connections_are_killed() {
         }
         tokio::time::sleep(Duration::from_millis(25)).await;
     }
-    course.stop.store(true, Ordering::SeqCst);
+    history.stop.store(true, Ordering::SeqCst);
     let mut acknowledged = BTreeMap::new();
     for part in writers.join_all().await {
         acknowledged.extend(part);
@@ -139,17 +139,17 @@ async fn what_was_acknowledged_survives_kill_9_of_the_server() {
     let server = Server::start();
     let stores = [server.open().await, server.open().await];
     let mut live = watch(&stores[0], Revision::FIRST).await;
-    let course = Arc::new(Course::default());
-    let writers = start_writers(&stores, &course);
+    let history = Arc::new(RevisionHistory::default());
+    let writers = start_writers(&stores, &history);
     for _ in 0..3 {
-        course.goes_on().await;
+        history.goes_on().await;
         tokio::task::block_in_place(|| {
             server.process.kill().unwrap();
             server.process.restart().unwrap();
         });
     }
-    course.goes_on().await;
-    course.stop.store(true, Ordering::SeqCst);
+    history.goes_on().await;
+    history.stop.store(true, Ordering::SeqCst);
     let mut acknowledged = BTreeMap::new();
     for part in timeout(PATIENCE, writers.join_all()).await.unwrap() {
         acknowledged.extend(part);

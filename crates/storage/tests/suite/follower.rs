@@ -2,7 +2,7 @@
 
 use k3_storage::{Change, Event, EventBatch, Revision, WatchError, WatchStream};
 
-use crate::acts::soon;
+use crate::store_ext::soon;
 
 /// A watch, and what came of it and has not been taken yet.
 pub(crate) struct Follower {

@@ -12,7 +12,7 @@
 #[macro_use]
 mod backend;
 
-mod acts;
+mod store_ext;
 mod conformance;
 mod crash;
 mod follower;

@@ -10,7 +10,9 @@ use super::{
 use crate::{age, failed::Failed, session::Session};
 
 pub(super) async fn describe(sheet: &mut Sheet, session: &Session, node: &Value) -> Result<(), Failed> {
-    let (metadata, spec, status) = (&node["metadata"], &node["spec"], &node["status"]);
+    let metadata = &node["metadata"];
+    let spec = &node["spec"];
+    let status = &node["status"];
     heading(sheet, node);
     sheet.line("Roles", roles(metadata));
     sheet.some("CreationTimestamp", &metadata["creationTimestamp"]);

@@ -9,7 +9,9 @@ use super::{
 use crate::age;
 
 pub(super) fn describe(sheet: &mut Sheet, pod: &Value) {
-    let (metadata, spec, status) = (&pod["metadata"], &pod["spec"], &pod["status"]);
+    let metadata = &pod["metadata"];
+    let spec = &pod["spec"];
+    let status = &pod["status"];
     heading(sheet, pod);
     sheet.some("Priority", &spec["priority"]);
     sheet.line("Service Account", text(&spec["serviceAccountName"]));

@@ -13,7 +13,8 @@ use crate::{commands::pods::selector_text, failed::Failed, resource::with_query,
 const REVISION: &str = "deployment.kubernetes.io/revision";
 
 pub(super) async fn describe(sheet: &mut Sheet, session: &Session, object: &Value) -> Result<(), Failed> {
-    let (spec, status) = (&object["spec"], &object["status"]);
+    let spec = &object["spec"];
+    let status = &object["status"];
     let selector = selector_text(&spec["selector"]);
     heading(sheet, object);
     sheet.some("CreationTimestamp", &object["metadata"]["creationTimestamp"]);
@@ -139,7 +140,8 @@ async fn replica_sets(sheet: &mut Sheet, session: &Session, object: &Value) -> R
     let revision = &object["metadata"]["annotations"][REVISION];
     let told = |set: &Value| {
         let count = |value: &Value| value.as_i64().unwrap_or_default();
-        let (made, wanted) = (count(&set["status"]["replicas"]), count(&set["spec"]["replicas"]));
+        let made = count(&set["status"]["replicas"]);
+        let wanted = count(&set["spec"]["replicas"]);
         format!(
             "{} ({made}/{wanted} replicas created)",
             text(&set["metadata"]["name"])

@@ -50,11 +50,9 @@ fn deployment(object: &Value) -> Result<Progress, Failed> {
         )));
     }
     let wanted = object["spec"]["replicas"].as_i64().unwrap_or(1);
-    let (updated, all, available) = (
-        status("updatedReplicas"),
-        status("replicas"),
-        status("availableReplicas"),
-    );
+    let updated = status("updatedReplicas");
+    let all = status("replicas");
+    let available = status("availableReplicas");
     let waiting = format!("Waiting for deployment {name:?} rollout to finish:");
     Ok(if updated < wanted {
         Going(format!(
@@ -87,7 +85,8 @@ fn daemon_set(object: &Value) -> Result<Progress, Failed> {
         ));
     }
     let status = |field: &str| object["status"][field].as_i64().unwrap_or_default();
-    let (wanted, updated) = (status("desiredNumberScheduled"), status("updatedNumberScheduled"));
+    let wanted = status("desiredNumberScheduled");
+    let updated = status("updatedNumberScheduled");
     let available = status("numberAvailable");
     let waiting = format!("Waiting for daemon set {name:?} rollout to finish:");
     Ok(if updated < wanted {
@@ -117,7 +116,8 @@ fn stateful_set(object: &Value) -> Result<Progress, Failed> {
         ));
     }
     let wanted = object["spec"]["replicas"].as_i64().unwrap_or(1);
-    let (ready, updated) = (status("readyReplicas"), status("updatedReplicas"));
+    let ready = status("readyReplicas");
+    let updated = status("updatedReplicas");
     if ready < wanted {
         return Ok(Going(format!(
             "Waiting for {} pods to be ready...",
@@ -140,7 +140,8 @@ fn stateful_set(object: &Value) -> Result<Progress, Failed> {
         });
     }
     let revision = |field: &str| object["status"][field].as_str().unwrap_or_default().to_owned();
-    let (update, current) = (revision("updateRevision"), revision("currentRevision"));
+    let update = revision("updateRevision");
+    let current = revision("currentRevision");
     Ok(if update == current {
         Done(format!(
             "statefulset rolling update complete {} pods at revision {current}...",

@@ -1,4 +1,4 @@
-//! Which pods a pod means, and which mean it, by place.
+//! Pods that match a pod's affinity terms, and existing terms that match it, per topology domain.
 
 use std::{
     hash::{Hash, Hasher},
@@ -15,11 +15,11 @@ use crate::{
     object::{AffinityTerm, Pod, Spec},
 };
 
-/// How much a pod that must be near this one makes a place better.
+/// Score of an existing pod's required affinity term (`hardPodAffinityWeight`).
 // upstream: pkg/scheduler/framework/plugins/interpodaffinity/scoring.go processExistingPod
 const HARD_POD_AFFINITY_WEIGHT: i64 = 1;
 
-/// What is counted: a pod's labels, by which others mean it, and what it says itself.
+/// Cache key: the pod's labels, which existing terms match against, and its own terms.
 #[derive(Clone, Debug)]
 pub(crate) struct AffinityKey {
     namespace: Text,
@@ -27,17 +27,17 @@ pub(crate) struct AffinityKey {
     spec: Arc<Spec>,
 }
 
-/// What is counted in a place.
+/// Counts of one topology domain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 // upstream: pkg/scheduler/framework/plugins/interpodaffinity/filtering.go topologyToMatchedTermCount
 pub(crate) struct TermCounts {
-    /// Pods that all terms of nearness mean, once for each term.
+    /// Pods that match all required affinity terms, once for each term (upstream's `affinityCounts`).
     pub affinity: i64,
-    /// Pods that a term of distance means.
+    /// Pods that match a required anti-affinity term (`antiAffinityCounts`).
     pub anti_affinity: i64,
-    /// Terms of distance of pods there that mean this one.
+    /// Required anti-affinity terms of existing pods that match this pod (`existingAntiAffinityCounts`).
     pub existing_anti_affinity: i64,
-    /// How good it is to be there.
+    /// Score of the domain.
     pub score: i64,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct TermCounts {
 pub(crate) struct AffinityCounts {
     key: AffinityKey,
     topologies: Vec<Topology>,
-    /// What each node brings, by its place.
+    /// The contribution of each node, by slot.
     contributions: Vec<Vec<(usize, usize, TermCounts)>>,
     total: TermCounts,
     scored: i64,
@@ -54,14 +54,14 @@ pub(crate) struct AffinityCounts {
     namespaces: u64,
 }
 
-/// A label of nodes that makes places.
+/// A topology key and its domains.
 #[derive(Debug)]
 struct Topology {
     label: Text,
     known: HashMap<Text, usize>,
     tallies: Vec<TermCounts>,
-    /// The place of each node.
-    places: Vec<Option<usize>>,
+    /// The domain of each node, by slot.
+    domains: Vec<Option<usize>>,
 }
 
 impl AffinityKey {
@@ -74,7 +74,7 @@ impl AffinityKey {
         }
     }
 
-    fn says(&self) -> impl PartialEq + Hash + '_ {
+    fn terms(&self) -> impl PartialEq + Hash + '_ {
         let spec = &*self.spec;
         (
             &spec.required_affinity_terms,
@@ -88,7 +88,8 @@ impl AffinityKey {
 impl PartialEq for AffinityKey {
     fn eq(&self, other: &Self) -> bool {
         let same_spec = || Arc::ptr_eq(&self.spec, &other.spec);
-        let (mine, theirs) = (&*self.spec, &*other.spec);
+        let mine = &*self.spec;
+        let theirs = &*other.spec;
         self.namespace == other.namespace
             && self.labels == other.labels
             && (same_spec()
@@ -105,7 +106,7 @@ impl Hash for AffinityKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.namespace.hash(state);
         self.labels.hash(state);
-        self.says().hash(state);
+        self.terms().hash(state);
     }
 }
 
@@ -137,8 +138,8 @@ impl IncrementalState for AffinityCounts {
         if self.contributions.len() <= slot {
             self.contributions.resize_with(slot + 1, Vec::new);
         }
-        for (topology, place, tally) in std::mem::take(&mut self.contributions[slot]) {
-            self.count(topology, place, tally, -1);
+        for (topology, domain, tally) in std::mem::take(&mut self.contributions[slot]) {
+            self.count(topology, domain, tally, -1);
         }
         let info = cluster.info(slot);
         let labels = info.node.as_deref().map(|node| &node.labels);
@@ -165,18 +166,18 @@ impl AffinityCounts {
         self.total
     }
 
-    /// Whether any place is better or worse than others.
+    /// Whether any domain has a score.
     pub(crate) fn is_scored(&self) -> bool {
         self.scored > 0
     }
 
-    /// What is counted in the place of a node, by the label that makes places.
+    /// The counts of a node's domain for a topology key.
     pub(crate) fn at(&self, slot: usize, label: &Text) -> Option<TermCounts> {
         let topology = self.topologies.iter().find(|topology| topology.label == *label)?;
         topology.at(slot)
     }
 
-    /// What is counted in all places of a node.
+    /// The counts of all domains of a node.
     pub(crate) fn all(&self, slot: usize) -> impl Iterator<Item = TermCounts> {
         self.topologies
             .iter()
@@ -270,14 +271,14 @@ impl AffinityCounts {
         for (label, tally) in found {
             let Some(value) = labels.get(&label) else { continue };
             let topology = self.topology(label, cluster);
-            let place = self.topologies[topology].of(value);
-            self.count(topology, place, tally, 1);
-            self.contributions[slot].push((topology, place, tally));
+            let domain = self.topologies[topology].of(value);
+            self.count(topology, domain, tally, 1);
+            self.contributions[slot].push((topology, domain, tally));
         }
     }
 
-    fn count(&mut self, topology: usize, place: usize, tally: TermCounts, sign: i64) {
-        for sum in [&mut self.topologies[topology].tallies[place], &mut self.total] {
+    fn count(&mut self, topology: usize, domain: usize, tally: TermCounts, sign: i64) {
+        for sum in [&mut self.topologies[topology].tallies[domain], &mut self.total] {
             sum.affinity += sign * tally.affinity;
             sum.anti_affinity += sign * tally.anti_affinity;
             sum.existing_anti_affinity += sign * tally.existing_anti_affinity;
@@ -301,7 +302,7 @@ impl AffinityCounts {
             label,
             known: HashMap::new(),
             tallies: Vec::new(),
-            places: Vec::new(),
+            domains: Vec::new(),
         };
         for slot in 0..cluster.slot_count() {
             topology.look(slot, cluster.node(slot).map(|node| &node.labels));
@@ -313,11 +314,11 @@ impl AffinityCounts {
 
 impl Topology {
     fn look(&mut self, slot: usize, labels: Option<&Labels>) {
-        if self.places.len() <= slot {
-            self.places.resize(slot + 1, None);
+        if self.domains.len() <= slot {
+            self.domains.resize(slot + 1, None);
         }
         let value = labels.and_then(|labels| labels.get(&self.label));
-        self.places[slot] = value.map(|value| self.of(value));
+        self.domains[slot] = value.map(|value| self.of(value));
     }
 
     fn of(&mut self, value: &Text) -> usize {
@@ -330,7 +331,7 @@ impl Topology {
     }
 
     fn at(&self, slot: usize) -> Option<TermCounts> {
-        let place = (*self.places.get(slot)?)?;
-        Some(self.tallies[place])
+        let domain = (*self.domains.get(slot)?)?;
+        Some(self.tallies[domain])
     }
 }

@@ -1,4 +1,4 @@
-//! Whether a node is near the right pods and away from the wrong ones.
+//! Filter of inter-pod affinity and anti-affinity.
 
 use super::AffinityCounts;
 use crate::{
@@ -10,22 +10,22 @@ use crate::{
     status::{FilterResult, Rejection},
 };
 
-/// What a pod says about others, with what is counted.
+/// Inter-pod affinity state of one scheduling cycle.
 #[derive(Debug)]
 pub(crate) struct InterPodAffinityState {
     /// The counts.
     pub borrowed: BorrowedState<AffinityCounts>,
-    /// Whether it means itself.
+    /// Whether the pod matches its own affinity terms.
     first: bool,
 }
 
-/// What pods change that come or go in thought: label and value of a place, and by how much the pods that are near,
-/// are away and refuse are more.
+/// Change of the counts of one topology pair by a simulated add or remove: topology key, value, and the changes of
+/// affinity, anti-affinity and existing anti-affinity counts.
 pub(crate) type TopologyDelta = (Text, Text, [i64; 3]);
 
 const PLUGIN: Plugin = Plugin::InterPodAffinity;
 
-/// What another pod changes that comes to a node or goes from it in thought.
+/// Records a simulated add or remove of another pod on a node.
 // upstream: pkg/scheduler/framework/plugins/interpodaffinity/filtering.go updateWithPod
 pub(crate) fn delta(
     node: &Node,
@@ -62,7 +62,7 @@ pub(crate) fn delta(
 impl InterPodAffinityState {
     /// Of a pod.
     pub(crate) fn new(pod: &Pod, borrowed: BorrowedState<AffinityCounts>, cluster: &SchedulerCache) -> Self {
-        // A pod that wants to be near its own kind must be able to be the first.
+        // Without this, the first pod of a group with affinity to itself could never be scheduled.
         let ours = cluster.namespaces.get(&pod.namespace);
         let means_itself = |term: &AffinityTerm| term.matches(&pod.labels, &pod.namespace, ours);
         let first = !pod.spec.required_affinity_terms.is_empty()
@@ -70,7 +70,7 @@ impl InterPodAffinityState {
         InterPodAffinityState { borrowed, first }
     }
 
-    /// Whether some pod keeps it away from somewhere.
+    /// Whether any existing pod's anti-affinity matches the pod.
     pub(crate) fn is_refused_somewhere(&self) -> bool {
         self.borrowed.state.total().existing_anti_affinity > 0
     }

@@ -1,4 +1,4 @@
-//! Pods that want to be near others, or away from them.
+//! Plugin `InterPodAffinity`: pod affinity and anti-affinity.
 
 mod counts;
 mod filtering;
@@ -17,7 +17,7 @@ use crate::{
     object::{AffinityTerm, Node, Pod},
 };
 
-/// Sums up which pods are meant, and which mean this one. Nothing when nobody says anything.
+/// Counts matching pods per topology domain; `None` if neither the pod nor any assigned pod has affinity terms.
 pub(super) fn look(
     pod: &Pod,
     cluster: &SchedulerCache,
@@ -39,7 +39,7 @@ pub(super) fn pre_filter(pod: &Pod, affinity: Option<&InterPodAffinityState>) ->
     }
 }
 
-/// Stretches scores, which may be negative.
+/// Normalizes scores, which may be negative.
 // upstream: pkg/scheduler/framework/plugins/interpodaffinity/scoring.go NormalizeScore
 pub(super) fn normalize(scores: &mut [i64]) {
     let least = scores.iter().copied().min().unwrap_or(0);
@@ -54,7 +54,7 @@ pub(super) fn normalize(scores: &mut [i64]) {
     }
 }
 
-/// Whether something helps a pod that was rejected.
+/// The queueing hint.
 // upstream: pkg/scheduler/framework/plugins/interpodaffinity/plugin.go isSchedulableAfterAssignedPodChange, isSchedulableAfterTargetPodUpdateLabel
 pub(super) fn queueing_hint(pod: &Pod, event: &ClusterEvent<'_>, cluster: &SchedulerCache) -> bool {
     let meant = |term: &AffinityTerm, other: &Pod| {
@@ -105,7 +105,7 @@ pub(super) fn queueing_hint(pod: &Pod, event: &ClusterEvent<'_>, cluster: &Sched
     }
 }
 
-/// Whether a node got into a place that may do, or out of one that did not.
+/// Whether a node moved into a domain that may satisfy affinity, or out of one that violated anti-affinity.
 // upstream: pkg/scheduler/framework/plugins/interpodaffinity/plugin.go isSchedulableAfterNodeChange
 fn moved(pod: &Pod, old: &Node, new: &Node) -> bool {
     let near = |term: &AffinityTerm| {

@@ -10,8 +10,8 @@ fn term(app: &str, key: &str) -> Value {
     json!({"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": key})
 }
 
-/// A pod of an app that says something about others.
-fn says(app: &str, affinity: Value) -> impl FnOnce(&mut Value) {
+/// A pod with label `app` and an affinity.
+fn app_with(app: &str, affinity: Value) -> impl FnOnce(&mut Value) {
     let app = app.to_owned();
     move |pod| {
         pod["metadata"]["labels"] = json!({"app": app});
@@ -53,7 +53,7 @@ fn fits(sample: &TestCluster, pod: &Pod) -> Vec<&'static str> {
 }
 
 #[test]
-fn a_pod_must_be_near_those_it_names() {
+fn requires_pod_affinity() {
     for (there, terms, expected) in [
         (vec![("db", "a1")], json!([term("db", "zone")]), vec!["a1", "a2"]),
         (
@@ -77,20 +77,23 @@ fn a_pod_must_be_near_those_it_names() {
         for (app, node) in &there {
             sample.placed(app, node, |pod| pod["metadata"]["labels"] = json!({"app": app}));
         }
-        let pod = sample.pod("p", says("web", with_affinity(&terms)));
+        let pod = sample.pod("p", app_with("web", with_affinity(&terms)));
         assert_eq!(fits(&sample, &pod), expected, "{there:?} {terms}");
     }
 }
 
 #[test]
-fn a_pod_keeps_away_from_those_it_names_and_from_those_that_name_it() {
+fn enforces_anti_affinity_of_both_sides() {
     let mut sample = zones();
     sample.placed("db", "a1", |pod| pod["metadata"]["labels"] = json!({"app": "db"}));
-    let pod = sample.pod("p", says("web", with_anti_affinity(&json!([term("db", "zone")]))));
+    let pod = sample.pod(
+        "p",
+        app_with("web", with_anti_affinity(&json!([term("db", "zone")]))),
+    );
     assert_eq!(fits(&sample, &pod), ["b1", "none"]);
     let pod = sample.pod(
         "q",
-        says(
+        app_with(
             "web",
             with_anti_affinity(&json!([term("db", "kubernetes.io/hostname")])),
         ),
@@ -99,7 +102,7 @@ fn a_pod_keeps_away_from_those_it_names_and_from_those_that_name_it() {
     sample.placed(
         "lonely",
         "b1",
-        says("x", with_anti_affinity(&json!([term("web", "zone")]))),
+        app_with("x", with_anti_affinity(&json!([term("web", "zone")]))),
     );
     let pod = sample.pod("r", |pod| pod["metadata"]["labels"] = json!({"app": "web"}));
     assert_eq!(fits(&sample, &pod), ["a1", "a2", "none"]);
@@ -108,7 +111,7 @@ fn a_pod_keeps_away_from_those_it_names_and_from_those_that_name_it() {
 }
 
 #[test]
-fn namespaces_are_named_or_selected() {
+fn terms_match_namespaces_and_namespace_selectors() {
     let mut sample = zones();
     sample.placed("db", "a1", |pod| {
         pod["metadata"]["labels"] = json!({"app": "db"});
@@ -130,7 +133,7 @@ fn namespaces_are_named_or_selected() {
         for (key, value) in change.as_object().unwrap() {
             term[key] = value.clone();
         }
-        let pod = sample.pod("p", says("web", with_anti_affinity(&json!([term]))));
+        let pod = sample.pod("p", app_with("web", with_anti_affinity(&json!([term]))));
         assert_eq!(!fits(&sample, &pod).contains(&"a1"), meant, "{change}");
     }
 }
@@ -141,7 +144,7 @@ fn counts_follow_the_cluster() {
     let labels = Labels::read([("team", "x")], &mut sample.interner);
     let mut by_team = term("db", "zone");
     by_team["namespaceSelector"] = json!({"matchLabels": {"team": "x"}});
-    let pod = sample.pod("p", says("web", with_anti_affinity(&json!([by_team]))));
+    let pod = sample.pod("p", app_with("web", with_anti_affinity(&json!([by_team]))));
     let mut folds = IncrementalCache::default();
     let mut free = |sample: &TestCluster| {
         let affinity = look(&pod, &sample.cluster, &mut folds).unwrap();
@@ -166,15 +169,18 @@ fn counts_follow_the_cluster() {
 }
 
 #[test]
-fn pods_that_go_in_thought_make_room() {
+fn simulated_removals_change_counts() {
     let mut sample = zones();
     let wrong = sample.placed("db", "a1", |pod| pod["metadata"]["labels"] = json!({"app": "db"}));
     let refusing = sample.placed(
         "x",
         "a1",
-        says("x", with_anti_affinity(&json!([term("web", "zone")]))),
+        app_with("x", with_anti_affinity(&json!([term("web", "zone")]))),
     );
-    let pod = sample.pod("p", says("web", with_anti_affinity(&json!([term("db", "zone")]))));
+    let pod = sample.pod(
+        "p",
+        app_with("web", with_anti_affinity(&json!([term("db", "zone")]))),
+    );
     let affinity = look(&pod, &sample.cluster, &mut IncrementalCache::default()).unwrap();
     let slot = sample.cluster.slot("a1").unwrap();
     let node = sample.cluster.node(slot).unwrap();
@@ -192,19 +198,23 @@ fn pods_that_go_in_thought_make_room() {
 }
 
 #[test]
-fn wishes_of_both_sides_add_up() {
+fn preferred_terms_of_both_sides_add_up() {
     let mut sample = zones();
     let wish = |weight: i64, app: &str| json!([{"weight": weight, "podAffinityTerm": term(app, "zone")}]);
     sample.placed("db", "a1", |pod| pod["metadata"]["labels"] = json!({"app": "db"}));
     sample.placed(
         "x",
         "b1",
-        says("x", json!({"podAffinity": {PREFERRED: wish(3, "web")}})),
+        app_with("x", json!({"podAffinity": {PREFERRED: wish(3, "web")}})),
     );
-    sample.placed("y", "b1", says("y", with_affinity(&json!([term("web", "zone")]))));
+    sample.placed(
+        "y",
+        "b1",
+        app_with("y", with_affinity(&json!([term("web", "zone")]))),
+    );
     let pod = sample.pod(
         "p",
-        says(
+        app_with(
             "web",
             json!({
                 "podAffinity": {PREFERRED: wish(10, "x")}, "podAntiAffinity": {PREFERRED: wish(5, "db")},
@@ -220,12 +230,15 @@ fn wishes_of_both_sides_add_up() {
 }
 
 #[test]
-fn a_pod_is_tried_again_when_a_neighbour_comes_or_goes() {
+fn queueing_hint_follows_matching_pods() {
     let mut sample = zones();
     let db = sample.pod("db", |pod| pod["metadata"]["labels"] = json!({"app": "db"}));
     let other = sample.pod("other", |_| {});
-    let wants = sample.pod("p", says("web", with_affinity(&json!([term("db", "zone")]))));
-    let avoids = sample.pod("q", says("web", with_anti_affinity(&json!([term("db", "zone")]))));
+    let wants = sample.pod("p", app_with("web", with_affinity(&json!([term("db", "zone")]))));
+    let avoids = sample.pod(
+        "q",
+        app_with("web", with_anti_affinity(&json!([term("db", "zone")]))),
+    );
     let queueing_hint = |pod, event| queueing_hint(pod, &event, &sample.cluster);
     assert!(
         queueing_hint(&wants, ClusterEvent::AssignedPodAdd(&db))

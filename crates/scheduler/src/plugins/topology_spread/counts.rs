@@ -1,4 +1,4 @@
-//! How many pods each rule counts in each place.
+//! Matching pods per constraint and topology domain.
 
 use std::sync::Arc;
 

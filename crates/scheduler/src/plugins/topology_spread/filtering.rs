@@ -1,4 +1,4 @@
-//! Rules that must be kept.
+//! Filter: constraints with `whenUnsatisfiable: DoNotSchedule`.
 
 use super::{PLUGIN, SpreadCounts};
 use crate::{
@@ -18,21 +18,21 @@ pub(crate) struct FilterState {
 /// What a rule compares with.
 #[derive(Debug)]
 struct Limit {
-    /// The emptiest place and the next.
+    /// The domain with the fewest pods and the next (upstream's critical paths).
     lowest: [(Option<usize>, i64); 2],
-    places: i64,
+    domains: i64,
     /// Whether the pod itself counts.
     own: i64,
 }
 
 impl FilterState {
-    /// Looks for the emptiest places.
+    /// Finds the domains with the fewest pods.
     // upstream: pkg/scheduler/framework/plugins/podtopologyspread/filtering.go calPreFilterState, criticalPaths
     pub(crate) fn new(pod: &Pod, borrowed: BorrowedState<SpreadCounts>) -> Self {
         let limits = borrowed.state.rules().iter().enumerate().map(|(at, rule)| {
             let mut limit = Limit {
                 lowest: [(None, i64::from(i32::MAX)); 2],
-                places: 0,
+                domains: 0,
                 own: i64::from(rule.selector.matches(&pod.labels)),
             };
             for (index, domain) in borrowed
@@ -42,12 +42,12 @@ impl FilterState {
                 .enumerate()
                 .filter(|(_, domain)| domain.nodes > 0)
             {
-                limit.places += 1;
-                let place = (Some(index), domain.pods);
-                if place.1 < limit.lowest[0].1 {
-                    limit.lowest = [place, limit.lowest[0]];
-                } else if place.1 < limit.lowest[1].1 {
-                    limit.lowest[1] = place;
+                limit.domains += 1;
+                let candidate = (Some(index), domain.pods);
+                if candidate.1 < limit.lowest[0].1 {
+                    limit.lowest = [candidate, limit.lowest[0]];
+                } else if candidate.1 < limit.lowest[1].1 {
+                    limit.lowest[1] = candidate;
                 }
             }
             limit
@@ -56,7 +56,7 @@ impl FilterState {
         FilterState { borrowed, limits }
     }
 
-    /// What a pod changes that comes to a node or goes from it in thought: by rule, in the place of that node.
+    /// Records a simulated add or remove of a pod: the change per constraint in the node's domain.
     // upstream: pkg/scheduler/framework/plugins/podtopologyspread/filtering.go updateWithPod
     pub(crate) fn delta(&self, slot: usize, pod: &Pod, other: &Pod, by: i64, deltas: &mut Vec<i64>) {
         let rules = self.borrowed.state.rules();
@@ -83,13 +83,13 @@ impl FilterState {
         let state = &self.borrowed.state;
         for (at, (rule, limit)) in state.rules().iter().zip(&self.limits).enumerate() {
             let cell = state.cell(slot, at);
-            let (true, Some(place)) = (cell.labelled, cell.domain) else {
+            let (true, Some(domain)) = (cell.labelled, cell.domain) else {
                 let reason = "node(s) didn't match pod topology spread constraints (missing required label)";
                 return Err(Rejection::unresolvable(PLUGIN, reason));
             };
             let delta = deltas.get(at).copied().unwrap_or(0);
-            let there = state.domains(at)[place].pods + delta;
-            let lowest = limit.lowest(place, (delta != 0).then_some(there), rule.min_domains);
+            let there = state.domains(at)[domain].pods + delta;
+            let lowest = limit.lowest(domain, (delta != 0).then_some(there), rule.min_domains);
             if there + limit.own - lowest > rule.max_skew {
                 return Err(Rejection::unschedulable(
                     PLUGIN,
@@ -102,17 +102,17 @@ impl FilterState {
 }
 
 impl Limit {
-    /// How many pods the emptiest place has, when one place has been shifted to a count. Too few places count as an
-    /// empty one more.
+    /// The minimum number of matching pods in a domain, when the count of one domain was changed. Fewer domains than
+    /// `minDomains` make the minimum zero.
     // upstream: pkg/scheduler/framework/plugins/podtopologyspread/filtering.go minMatchNum
-    fn lowest(&self, place: usize, delta_at: Option<i64>, min_domains: i64) -> i64 {
-        if self.places < min_domains {
+    fn lowest(&self, domain: usize, delta_at: Option<i64>, min_domains: i64) -> i64 {
+        if self.domains < min_domains {
             return 0;
         }
         let [first, second] = self.lowest;
         match delta_at {
             None => first.1,
-            Some(count) if first.0 == Some(place) => count.min(second.1),
+            Some(count) if first.0 == Some(domain) => count.min(second.1),
             Some(count) => count.min(first.1),
         }
     }

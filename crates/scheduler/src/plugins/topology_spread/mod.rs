@@ -1,4 +1,4 @@
-//! Pods of a kind spread evenly over places.
+//! Plugin `PodTopologySpread` (KEP-895): spreads matching pods over topology domains.
 
 mod counts;
 mod filtering;

@@ -1,4 +1,4 @@
-//! Rules that would be good to keep.
+//! Score: constraints with `whenUnsatisfiable: ScheduleAnyway`.
 
 use super::{LABEL_HOSTNAME, SpreadCounts};
 use crate::{

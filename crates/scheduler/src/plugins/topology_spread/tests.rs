@@ -48,7 +48,7 @@ fn fits(sample: &TestCluster, pod: &Pod) -> Vec<&'static str> {
 }
 
 #[test]
-fn a_place_may_be_ahead_by_the_skew() {
+fn allows_up_to_max_skew() {
     for (pods, change, expected) in [
         (&[][..], json!({}), vec!["a1", "a2", "b1"]),
         (&[("a1", 1)], json!({}), vec!["b1"]),
@@ -97,7 +97,7 @@ fn the_messages_say_what_is_wrong() {
 }
 
 #[test]
-fn nodes_that_the_pod_cannot_be_on_do_not_count_unless_told_so() {
+fn node_affinity_policy_decides_which_nodes_count() {
     for (policy, expected) in [("Honor", vec!["a1", "a2"]), ("Ignore", vec![])] {
         let mut sample = zones(&[("a1", 1)]);
         let spread = spread("zone", "DoNotSchedule", |rule| {
@@ -114,7 +114,7 @@ fn nodes_that_the_pod_cannot_be_on_do_not_count_unless_told_so() {
 }
 
 #[test]
-fn tainted_nodes_count_unless_told_otherwise() {
+fn node_taints_policy_decides_which_nodes_count() {
     for (policy, expected) in [("Ignore", vec!["b1"]), ("Honor", vec!["a1", "a2", "b1"])] {
         let mut sample = zones(&[("a1", 1)]);
         sample.node("b1", |node| {
@@ -164,7 +164,7 @@ fn counts_follow_the_cluster() {
 }
 
 #[test]
-fn pods_that_go_in_thought_make_room() {
+fn simulated_removals_change_counts() {
     let mut sample = zones(&[("a1", 1)]);
     let victim = sample.cluster.pod("a1-0").unwrap().clone();
     let pod = sample.pod("p", spread("zone", "DoNotSchedule", |_| {}));
@@ -196,7 +196,7 @@ fn labels_of_the_pod_itself_may_count_too() {
 }
 
 #[test]
-fn emptier_places_score_better() {
+fn prefers_domains_with_fewer_pods() {
     let mut sample = zones(&[("a1", 2), ("b1", 1)]);
     let pod = sample.pod("p", spread("zone", "ScheduleAnyway", |_| {}));
     let nodes: Vec<_> = ["a1", "a2", "b1", "none"]
@@ -212,7 +212,7 @@ fn emptier_places_score_better() {
 }
 
 #[test]
-fn pods_of_a_service_spread_without_being_told() {
+fn default_constraints_spread_pods_of_a_service() {
     let mut sample = zones(&[("a1", 1)]);
     let pod = sample.pod("p", app);
     let nodes: Vec<_> = ["a1", "b1"]
@@ -234,7 +234,7 @@ fn pods_of_a_service_spread_without_being_told() {
 }
 
 #[test]
-fn a_pod_is_tried_again_when_a_count_changes() {
+fn queueing_hint_follows_changed_counts() {
     let mut sample = zones(&[("a1", 1)]);
     let pod = sample.pod("p", spread("zone", "DoNotSchedule", |_| {}));
     let same = sample.pod("x", app);

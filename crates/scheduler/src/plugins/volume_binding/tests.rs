@@ -90,14 +90,14 @@ impl World {
 const NOTHING: &str = "node(s) didn't find available persistent volumes to bind";
 
 #[test]
-fn claims_that_cannot_be_used_are_told_before_any_node() {
+fn pre_filter_rejects_unusable_claims() {
     let mut world = World::new();
     world.claim("waiting", "now", |_| {});
     world.claim("lost", "now", |claim| {
         claim["spec"]["volumeName"] = "v".into();
         claim["status"] = json!({"phase": "Lost"});
     });
-    world.claim("going", "now", |claim| {
+    world.claim("terminating", "now", |claim| {
         claim["metadata"]["deletionTimestamp"] = "2020-01-01T00:00:00Z".into();
     });
     for (claim, message) in [
@@ -107,7 +107,10 @@ fn claims_that_cannot_be_used_are_told_before_any_node() {
             "lost",
             "persistentvolumeclaim \"lost\" bound to non-existent persistentvolume \"v\"",
         ),
-        ("going", "persistentvolumeclaim \"going\" is being deleted"),
+        (
+            "terminating",
+            "persistentvolumeclaim \"terminating\" is being deleted",
+        ),
     ] {
         assert_eq!(world.early(&[claim]).unwrap_err(), message);
     }
@@ -116,7 +119,7 @@ fn claims_that_cannot_be_used_are_told_before_any_node() {
 #[test]
 fn a_bound_volume_is_used_where_it_can_be_reached() {
     let mut world = World::new();
-    for (name, volume) in [("c", "v"), ("d", "gone")] {
+    for (name, volume) in [("c", "v"), ("d", "missing")] {
         world.claim(name, "now", |claim| {
             claim["spec"]["volumeName"] = volume.into();
             claim["metadata"]["annotations"] = json!({"pv.kubernetes.io/bind-completed": "yes"});
@@ -128,8 +131,8 @@ fn a_bound_volume_is_used_where_it_can_be_reached() {
         world.on(&["c"], "b").unwrap_err(),
         "node(s) didn't match PersistentVolume's node affinity"
     );
-    let gone = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)";
-    assert_eq!(world.on(&["d"], "a").unwrap_err(), gone);
+    let missing = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)";
+    assert_eq!(world.on(&["d"], "a").unwrap_err(), missing);
 }
 
 #[test]
@@ -175,7 +178,7 @@ fn a_volume_is_made_where_its_class_reaches() {
 }
 
 #[test]
-fn a_driver_that_says_how_much_it_can_make_is_believed() {
+fn storage_capacity_limits_provisioning() {
     let mut world = World::new();
     world.claim("c", "made", |_| {});
     let raw = json!({"metadata": {"name": "driver"}, "spec": {"storageCapacity": true}});

@@ -124,7 +124,8 @@ async fn progress_grows_to_the_whole() {
         bytes: 2000 * 10,
     };
     let source = store_of(&entries).await;
-    let (mut bytes, mut told) = (Vec::new(), Vec::new());
+    let mut bytes = Vec::new();
+    let mut told = Vec::new();
     let summary = backup(&*source, &mut bytes, noon(), |transferred| told.push(transferred))
         .await
         .unwrap();

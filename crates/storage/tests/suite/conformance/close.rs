@@ -9,7 +9,7 @@ use k3_storage::{CommitError, ImportError, Page, ReadError, Revision, Store, Sto
 use tokio::task::JoinSet;
 
 use crate::{
-    acts::{Acts, key, prefix, soon},
+    store_ext::{StoreExt, key, prefix, soon},
     backend::TestBackend,
     follower::revisions,
 };
@@ -106,7 +106,8 @@ async fn what_was_acknowledged_before_a_close_is_there_after_it(backend: &dyn Te
 }
 
 async fn closing_one_handle_leaves_the_other_alone(backend: &dyn TestBackend) {
-    let (one, other) = (backend.open().await, backend.open().await);
+    let one = backend.open().await;
+    let other = backend.open().await;
     let start = one.stands().await;
     let mut watch = other.follow("/", start).await;
     let created = one.create("/a", "1").await;
@@ -123,7 +124,8 @@ async fn close_amid_writes(store: &Arc<dyn Store>) -> Vec<(String, Revision)> {
     let done = Arc::new(AtomicUsize::new(0));
     let mut writers = JoinSet::new();
     for writer in 0..8 {
-        let (store, done) = (Arc::clone(store), Arc::clone(&done));
+        let store = Arc::clone(store);
+        let done = Arc::clone(&done);
         writers.spawn(async move {
             let mut acknowledged = Vec::new();
             for round in 0.. {

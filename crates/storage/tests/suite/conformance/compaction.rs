@@ -6,7 +6,7 @@ use k3_storage::{Change, Page, Range, ReadError, Revision, Store, WatchError};
 use tokio::task::JoinSet;
 
 use crate::{
-    acts::{Acts, contents, prefix},
+    store_ext::{StoreExt, contents, prefix},
     backend::TestBackend,
     follower::{brief, revisions},
 };
@@ -344,7 +344,8 @@ async fn history_behind_the_compaction_is_there_after_the_store_is_opened_again(
 }
 
 async fn a_compaction_by_a_peer_is_one_for_all(backend: &dyn TestBackend) {
-    let (one, other) = (backend.open().await, backend.open().await);
+    let one = backend.open().await;
+    let other = backend.open().await;
     let first = one.create("/a", "1").await;
     let second = one.update("/a", first, "2").await;
     let third = one.update("/a", second, "3").await;

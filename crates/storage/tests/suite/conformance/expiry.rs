@@ -6,7 +6,7 @@ use k3_storage::{Change, Clock, Event, Revision, Store, SystemClock, Write};
 use tokio::time::Instant;
 
 use crate::{
-    acts::{Acts, key, names},
+    store_ext::{StoreExt, key, names},
     backend::TestBackend,
     follower::brief,
 };
@@ -227,7 +227,8 @@ async fn an_entry_made_permanent_stays_so_when_the_store_is_opened_again(backend
 }
 
 async fn two_handles_delete_an_expired_entry_once(backend: &dyn TestBackend) {
-    let (one, other) = (backend.open().await, backend.open().await);
+    let one = backend.open().await;
+    let other = backend.open().await;
     let created = create_for(&one, "/a", SECOND).await;
     let mut watches = [one.follow("/", created).await, other.follow("/", created).await];
     for watch in &mut watches {
@@ -240,7 +241,8 @@ async fn two_handles_delete_an_expired_entry_once(backend: &dyn TestBackend) {
 }
 
 async fn a_peer_deletes_what_a_closed_handle_left(backend: &dyn TestBackend) {
-    let (one, other) = (backend.open().await, backend.open().await);
+    let one = backend.open().await;
+    let other = backend.open().await;
     let created = create_for(&one, "/a", 2 * SECOND).await;
     let mut watch = other.follow("/", created).await;
     one.close().await;

@@ -9,7 +9,7 @@ use k3_storage::{
 };
 
 use crate::{
-    acts::{Acts, key, names, prefix},
+    store_ext::{StoreExt, key, names, prefix},
     backend::TestBackend,
 };
 
@@ -293,7 +293,8 @@ async fn revisions_go_on_when_an_import_is_interrupted(backend: &dyn TestBackend
 }
 
 async fn an_import_is_seen_by_a_peer(backend: &dyn TestBackend) {
-    let (one, other) = (backend.open().await, backend.open().await);
+    let one = backend.open().await;
+    let other = backend.open().await;
     let mut half = one.begin_import(SOURCE).await.unwrap();
     half.put(sample()).await.unwrap();
     assert!(matches!(

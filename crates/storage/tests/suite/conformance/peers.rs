@@ -5,7 +5,7 @@ use tokio::task::JoinSet;
 
 use super::writers::write_on;
 use crate::{
-    acts::{Acts, soon},
+    store_ext::{StoreExt, soon},
     backend::TestBackend,
 };
 
@@ -20,7 +20,8 @@ conformance_tests! {
 }
 
 async fn writes_of_another_handle_arrive_as_events(backend: &dyn TestBackend) {
-    let (one, other) = (backend.open().await, backend.open().await);
+    let one = backend.open().await;
+    let other = backend.open().await;
     let start = one.stands().await;
     let mut watch = other.follow("/", start).await;
     for round in 0..10 {
@@ -47,7 +48,8 @@ async fn both_handles_tell_the_same_story(backend: &dyn TestBackend) {
 }
 
 async fn a_watch_may_begin_after_a_revision_of_another_handle(backend: &dyn TestBackend) {
-    let (one, other) = (backend.open().await, backend.open().await);
+    let one = backend.open().await;
+    let other = backend.open().await;
     for round in 0..10_u8 {
         let known = one.put("/a", vec![round]).await;
         // At once: the other handle has not heard of that revision yet.
@@ -58,7 +60,8 @@ async fn a_watch_may_begin_after_a_revision_of_another_handle(backend: &dyn Test
 }
 
 async fn asking_moves_on_watches_that_only_a_peer_passed(backend: &dyn TestBackend) {
-    let (one, other) = (backend.open().await, backend.open().await);
+    let one = backend.open().await;
+    let other = backend.open().await;
     let start = one.stands().await;
     let mut quiet = other.follow("/quiet/", start).await;
     let committed = one.create("/busy", "1").await;
@@ -68,7 +71,8 @@ async fn asking_moves_on_watches_that_only_a_peer_passed(backend: &dyn TestBacke
 }
 
 async fn large_events_of_a_peer_arrive_whole(backend: &dyn TestBackend) {
-    let (one, other) = (backend.open().await, backend.open().await);
+    let one = backend.open().await;
+    let other = backend.open().await;
     let start = one.stands().await;
     let mut watch = other.follow("/", start).await;
     // Together more than any message of a database or of its client may hold.

@@ -9,7 +9,7 @@ use k3_storage::{Page, Range, ReadError, Revision, Store};
 use tokio::task::JoinSet;
 
 use crate::{
-    acts::{Acts, contents, key, names, prefix},
+    store_ext::{StoreExt, contents, key, names, prefix},
     backend::TestBackend,
 };
 
@@ -187,7 +187,9 @@ async fn a_range_is_a_snapshot_while_writers_go_on(backend: &dyn TestBackend) {
     let rounds = Arc::new(AtomicUsize::new(0));
     let mut writers = JoinSet::new();
     for writer in 0..WRITERS {
-        let (store, done, rounds) = (Arc::clone(&store), Arc::clone(&done), Arc::clone(&rounds));
+        let store = Arc::clone(&store);
+        let done = Arc::clone(&done);
+        let rounds = Arc::clone(&rounds);
         writers.spawn(async move {
             let mut round = 0;
             while !done.load(Ordering::Relaxed) {
@@ -198,7 +200,8 @@ async fn a_range_is_a_snapshot_while_writers_go_on(backend: &dyn TestBackend) {
             }
         });
     }
-    let (mut last, mut reads) = (Revision::ZERO, 0);
+    let mut last = Revision::ZERO;
+    let mut reads = 0;
     while reads < 60 || rounds.load(Ordering::Relaxed) < 60 {
         let range = store.list("/s/").await;
         assert!(range.revision >= last, "reads go back in time");
@@ -238,7 +241,8 @@ async fn a_long_range_is_one_snapshot(backend: &dyn TestBackend) {
     writers.join_all().await;
     let done = Arc::new(AtomicBool::new(false));
     let mover = {
-        let (store, done) = (Arc::clone(&store), Arc::clone(&done));
+        let store = Arc::clone(&store);
+        let done = Arc::clone(&done);
         async move {
             let mut moves = 0;
             while !done.load(Ordering::Relaxed) {
@@ -325,7 +329,8 @@ async fn a_state_before_everything_is_not_taken_for_the_newest(backend: &dyn Tes
 }
 
 async fn a_revision_of_another_handle_is_not_in_the_future(backend: &dyn TestBackend) {
-    let (one, other) = (backend.open().await, backend.open().await);
+    let one = backend.open().await;
+    let other = backend.open().await;
     for round in 0..20_u8 {
         let revision = one.put("/a", vec![round]).await;
         let range = other.list_at("/", revision).await;

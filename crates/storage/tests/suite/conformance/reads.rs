@@ -4,7 +4,7 @@ use bytes::Bytes;
 use k3_storage::{CommitError, Entry, MAX_VALUE_BYTES, Write};
 
 use crate::{
-    acts::{Acts, contents, key, names},
+    store_ext::{StoreExt, contents, key, names},
     backend::TestBackend,
 };
 
@@ -198,7 +198,8 @@ async fn everything_is_there_after_the_store_is_opened_again(backend: &dyn TestB
 }
 
 async fn a_write_is_read_at_once_through_another_handle(backend: &dyn TestBackend) {
-    let (one, other) = (backend.open().await, backend.open().await);
+    let one = backend.open().await;
+    let other = backend.open().await;
     let mut revision = one.create("/a", "0").await;
     for round in 1..=30_u8 {
         let (writer, reader) = if round % 2 == 0 {

@@ -12,7 +12,7 @@ use k3_storage::{
 use tokio::task::JoinSet;
 
 use crate::{
-    acts::{Acts, prefix},
+    store_ext::{StoreExt, prefix},
     backend::{self, TestBackend},
 };
 

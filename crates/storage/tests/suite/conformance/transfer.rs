@@ -8,7 +8,7 @@ use k3_storage::{
 };
 
 use crate::{
-    acts::{Acts, key},
+    store_ext::{StoreExt, key},
     backend::{Etcd, File, Memory, Mysql, TestBackend},
 };
 
@@ -78,7 +78,8 @@ async fn everywhere() -> Vec<Box<dyn TestBackend>> {
 }
 
 async fn assert_is_copy(source: &Arc<dyn Store>, target: &Arc<dyn Store>, upto: Revision) {
-    let (from, into) = (source.list("").await.entries, target.list("").await.entries);
+    let from = source.list("").await.entries;
+    let into = target.list("").await.entries;
     assert_eq!(from.len(), into.len());
     for (one, other) in from.iter().zip(&into) {
         assert_eq!(one.key, other.key);

@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 
 use super::writers::write_on;
 use crate::{
-    acts::{Acts, names, prefix, soon},
+    store_ext::{StoreExt, names, prefix, soon},
     backend::TestBackend,
     follower::{Follower, brief, revisions},
 };
@@ -408,7 +408,7 @@ async fn tell_story(store: &Arc<dyn Store>) -> Vec<Event> {
     ]
     .map(|(revision, name, change)| Event {
         revision,
-        key: crate::acts::key(name),
+        key: crate::store_ext::key(name),
         change,
     })
     .into()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use k3_storage::{Change, Event, Store};
 use tokio::task::JoinSet;
 
-use crate::acts::{Acts, key};
+use crate::store_ext::{StoreExt, key};
 
 /// Starts writers that create keys `/w/<writer>/<round>`, and return what they committed.
 pub(super) fn write_on(handles: &[Arc<dyn Store>], writers: usize, rounds: usize) -> JoinSet<Vec<Event>> {

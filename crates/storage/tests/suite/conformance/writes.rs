@@ -6,7 +6,7 @@ use k3_storage::{Change, CommitError, Operation, Precondition, Revision, Store, 
 use tokio::task::JoinSet;
 
 use crate::{
-    acts::{Acts, key, soon},
+    store_ext::{StoreExt, key, soon},
     backend::TestBackend,
     follower::brief,
 };

@@ -18,10 +18,10 @@ use tokio::task::JoinSet;
 
 use super::{
     address::Address,
-    words::{Asked, Sign, Told, Word, now, number_of, value},
+    protocol::{RequestedOperation, Sign, Response, Message, now, number_of, value},
 };
 use crate::{
-    acts::{key, prefix},
+    store_ext::{key, prefix},
     backend::run_within,
 };
 
@@ -71,7 +71,7 @@ async fn write(store: Arc<dyn Store>) {
     let first: u64 = variable(FIRST).parse().unwrap();
     let numbers = Arc::new(AtomicU64::new(first));
     let mut tasks = JoinSet::new();
-    say(&Word::Ready(store.current_revision().await.unwrap()));
+    say(&Message::Ready(store.current_revision().await.unwrap()));
     for writer in 0..WRITERS {
         let client = Client {
             store: Arc::clone(&store),
@@ -118,34 +118,34 @@ impl Client {
                 None => self.get(key).await,
                 Some(_) if choice < 2 => self.get(key).await,
                 Some(Some(revision)) if choice < 4 => {
-                    self.change(key, Asked::Delete(Precondition::At(revision))).await;
+                    self.change(key, RequestedOperation::Delete(Precondition::At(revision))).await;
                 }
-                Some(Some(revision)) => self.change(key, Asked::Put(Precondition::At(revision))).await,
-                Some(None) => self.change(key, Asked::Put(Precondition::Absent)).await,
+                Some(Some(revision)) => self.change(key, RequestedOperation::Put(Precondition::At(revision))).await,
+                Some(None) => self.change(key, RequestedOperation::Put(Precondition::Absent)).await,
             }
         }
     }
 
     async fn get(&mut self, key: Key) {
-        let number = self.ask(&key, Asked::Get);
+        let number = self.ask(&key, RequestedOperation::Get);
         match self.store.get(&key).await {
             Ok(entry) => {
-                tell(number, Told::Shown(shown(entry.as_ref())));
+                tell(number, Response::Shown(shown(entry.as_ref())));
                 self.seen.insert(key, entry.map(|entry| entry.revision));
             }
-            Err(_) => self.fail(number, Told::Failed).await,
+            Err(_) => self.fail(number, Response::Failed).await,
         }
     }
 
-    async fn change(&mut self, key: Key, what: Asked) {
+    async fn change(&mut self, key: Key, what: RequestedOperation) {
         let number = self.ask(&key, what);
         let (precondition, operation) = match what {
-            Asked::Put(precondition) => {
+            RequestedOperation::Put(precondition) => {
                 let value = value(number);
                 (precondition, Operation::Put { value, ttl: None })
             }
-            Asked::Delete(precondition) => (precondition, Operation::Delete),
-            Asked::Get => unreachable!("a get changes nothing"),
+            RequestedOperation::Delete(precondition) => (precondition, Operation::Delete),
+            RequestedOperation::Get => unreachable!("a get changes nothing"),
         };
         let put = matches!(operation, Operation::Put { .. });
         let write = Write {
@@ -155,25 +155,25 @@ impl Client {
         };
         match self.store.commit(write).await {
             Ok(revision) => {
-                tell(number, Told::Committed(revision));
+                tell(number, Response::Committed(revision));
                 self.seen.insert(key, put.then_some(revision));
             }
             Err(CommitError::Conflict(entry)) => {
-                tell(number, Told::Shown(shown(entry.as_ref())));
+                tell(number, Response::Shown(shown(entry.as_ref())));
                 self.seen.insert(key, entry.map(|entry| entry.revision));
             }
             Err(CommitError::Uncertain(_)) => {
                 self.seen.remove(&key);
-                self.fail(number, Told::Uncertain).await;
+                self.fail(number, Response::Uncertain).await;
             }
-            Err(CommitError::Store(_)) => self.fail(number, Told::Failed).await,
+            Err(CommitError::Store(_)) => self.fail(number, Response::Failed).await,
             Err(error) => panic!("{error:?}"),
         }
     }
 
-    fn ask(&self, key: &Key, what: Asked) -> u64 {
+    fn ask(&self, key: &Key, what: RequestedOperation) -> u64 {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-        say(&Word::Ask {
+        say(&Message::Ask {
             at: now(),
             number,
             key: key.to_string(),
@@ -182,7 +182,7 @@ impl Client {
         number
     }
 
-    async fn fail(&self, number: u64, answer: Told) {
+    async fn fail(&self, number: u64, answer: Response) {
         tell(number, answer);
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -192,13 +192,13 @@ impl Client {
 async fn watch(store: Arc<dyn Store>) {
     let prefix = prefix("/k/");
     let mut after = Revision::new(variable(SPAN).parse().unwrap());
-    say(&Word::Ready(after));
+    say(&Message::Ready(after));
     loop {
         let mut events = match store.watch(&prefix, after).await {
             Ok(events) => events,
             Err(WatchError::Compacted { .. }) => {
                 after = store.range(&prefix, Page::all()).await.unwrap().revision;
-                say(&Word::Relisted(after));
+                say(&Message::Relisted(after));
                 continue;
             }
             Err(error) => panic!("{error:?}"),
@@ -208,7 +208,7 @@ async fn watch(store: Arc<dyn Store>) {
                 Ok(batch) => {
                     batch.events.iter().for_each(|event| say(&word(event)));
                     after = batch.revision;
-                    say(&Word::Bookmark(after));
+                    say(&Message::Bookmark(after));
                 }
                 Err(WatchError::Compacted { .. }) => break,
                 Err(error) => panic!("{error:?}"),
@@ -218,9 +218,9 @@ async fn watch(store: Arc<dyn Store>) {
     }
 }
 
-fn word(event: &Event) -> Word {
+fn word(event: &Event) -> Message {
     let numbered = |sign, value: &[u8]| Some((sign, number_of(value).expect("a value is as it was written")));
-    Word::Event {
+    Message::Event {
         revision: event.revision,
         key: event.key.to_string(),
         put: match &event.change {
@@ -239,8 +239,8 @@ fn shown(entry: Option<&Entry>) -> Option<(Revision, u64)> {
     ))
 }
 
-fn tell(number: u64, answer: Told) {
-    say(&Word::Told {
+fn tell(number: u64, answer: Response) {
+    say(&Message::Response {
         at: now(),
         number,
         answer,
@@ -248,7 +248,7 @@ fn tell(number: u64, answer: Told) {
 }
 
 /// Says a word at once: what is still in a buffer when the process is killed was not said.
-fn say(word: &Word) {
+fn say(word: &Message) {
     let mut out = std::io::stdout().lock();
     let said = out
         .write_all(format!("{word}\n").as_bytes())

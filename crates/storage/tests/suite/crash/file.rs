@@ -10,10 +10,10 @@ use super::{
     address::Address,
     ledger::Ledger,
     process::{Job, Process},
-    words::REQUESTS,
+    protocol::REQUESTS,
 };
 use crate::{
-    acts::Acts,
+    store_ext::StoreExt,
     backend::run_within,
     history::{Timeline, check},
     properties::seed,
@@ -36,7 +36,7 @@ fn no_acknowledged_write_is_lost_when_the_process_is_killed() {
 }
 
 /// What is known of the store between two lives of the process.
-struct Known {
+struct FileState {
     ledger: Ledger,
     /// Every commit since the chapter began, and before them one for each entry that was there then.
     log: Vec<Event>,
@@ -54,7 +54,7 @@ async fn kill_again_and_again(cycles: u64, seed: u64) {
         directory: directory.path().to_owned(),
     };
     let mut random = StdRng::seed_from_u64(seed);
-    let mut known = Known {
+    let mut known = FileState {
         ledger: Ledger::default(),
         log: Vec::new(),
         stands: Revision::FIRST,
@@ -90,7 +90,7 @@ async fn kill_again_and_again(cycles: u64, seed: u64) {
 
 // --- Known ---
 
-impl Known {
+impl FileState {
     /// Begins a chapter: of all that was before, only what is there now still matters. Any number of
     /// cycles fits in memory then.
     fn turn_the_page(&mut self) {
@@ -107,7 +107,7 @@ impl Known {
 }
 
 /// Lets the process run for a moment, and kills it.
-async fn live(address: &Address, cycle: u64, known: &mut Known, random: &mut StdRng) {
+async fn live(address: &Address, cycle: u64, known: &mut FileState, random: &mut StdRng) {
     let job = Job::Write {
         first: cycle * REQUESTS,
         // Not what the log was not read for yet.
@@ -137,7 +137,7 @@ async fn live(address: &Address, cycle: u64, known: &mut Known, random: &mut Std
 }
 
 /// Opens the store after a death, and compares it with what is known.
-async fn look(address: &Address, known: &mut Known) {
+async fn look(address: &Address, known: &mut FileState) {
     let store = address.open().await.unwrap();
     let stands = store.stands().await;
     let told = known.ledger.known();

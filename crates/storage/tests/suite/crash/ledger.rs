@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use k3_storage::{Entry, Operation as Effect, Precondition, Revision, Write};
 
-use super::words::{Asked, Nanos, Told, Word, value};
+use super::protocol::{RequestedOperation, Nanos, Response, Message, value};
 use crate::{
-    acts::key,
+    store_ext::key,
     history::{Done, Operation},
 };
 
@@ -25,17 +25,17 @@ struct Open {
     child: usize,
     at: Nanos,
     key: String,
-    what: Asked,
+    what: RequestedOperation,
 }
 
 // --- Ledger ---
 
 impl Ledger {
     /// Writes down what a child said.
-    pub(crate) fn note(&mut self, child: usize, word: Word) {
+    pub(crate) fn note(&mut self, child: usize, word: Message) {
         match word {
-            Word::Ready(revision) => self.knows(revision),
-            Word::Ask {
+            Message::Ready(revision) => self.knows(revision),
+            Message::Ask {
                 at,
                 number,
                 key,
@@ -47,7 +47,7 @@ impl Ledger {
                     "requests have numbers of their own"
                 );
             }
-            Word::Told { at, number, answer } => self.answer(number, at, answer),
+            Message::Response { at, number, answer } => self.answer(number, at, answer),
             other => panic!("not a word of a writer: {other:?}"),
         }
     }
@@ -62,7 +62,7 @@ impl Ledger {
             .collect();
         numbers.sort_unstable();
         for number in numbers {
-            self.answer(number, Nanos::MAX, Told::Uncertain);
+            self.answer(number, Nanos::MAX, Response::Uncertain);
         }
     }
 
@@ -97,7 +97,7 @@ impl Ledger {
         self.acknowledged
     }
 
-    fn answer(&mut self, number: u64, at: Nanos, answer: Told) {
+    fn answer(&mut self, number: u64, at: Nanos, answer: Response) {
         let open = self.open.remove(&number).expect("what is answered was requested");
         let name = key(&open.key);
         let shown = |shown: Option<(Revision, u64)>| {
@@ -114,33 +114,33 @@ impl Ledger {
             operation,
         };
         let write = match open.what {
-            Asked::Put(precondition) => Some(write(
+            RequestedOperation::Put(precondition) => Some(write(
                 precondition,
                 Effect::Put {
                     value: value(number),
                     ttl: None,
                 },
             )),
-            Asked::Delete(precondition) => Some(write(precondition, Effect::Delete)),
-            Asked::Get => None,
+            RequestedOperation::Delete(precondition) => Some(write(precondition, Effect::Delete)),
+            RequestedOperation::Get => None,
         };
         let done = match (answer, write) {
-            (Told::Committed(revision), Some(write)) => {
+            (Response::Committed(revision), Some(write)) => {
                 self.knows(revision);
                 self.acknowledged += 1;
                 Done::Committed { write, revision }
             }
-            (Told::Shown(entry), Some(write)) => Done::Conflicted {
+            (Response::Shown(entry), Some(write)) => Done::Conflicted {
                 write,
                 shown: shown(entry),
             },
-            (Told::Uncertain, Some(write)) => Done::Uncertain { write },
-            (Told::Shown(entry), None) => Done::Got {
+            (Response::Uncertain, Some(write)) => Done::Uncertain { write },
+            (Response::Shown(entry), None) => Done::Got {
                 key: name,
                 entry: shown(entry),
             },
-            (Told::Failed, _) | (Told::Uncertain, None) => return,
-            (Told::Committed(_), None) => panic!("a get was committed"),
+            (Response::Failed, _) | (Response::Uncertain, None) => return,
+            (Response::Committed(_), None) => panic!("a get was committed"),
         };
         self.operations.push(Operation {
             requested: open.at,

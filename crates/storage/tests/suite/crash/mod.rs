@@ -11,4 +11,4 @@ mod ledger;
 mod pause;
 mod process;
 mod servers;
-mod words;
+mod protocol;

@@ -7,10 +7,10 @@ use k3_storage::{Change, Event, EventBatch, Revision, Store};
 use super::{
     address::Address,
     process::{Job, Process},
-    words::{Sign, Word, value},
+    protocol::{Sign, Message, value},
 };
 use crate::{
-    acts::{Acts, key, prefix},
+    store_ext::{StoreExt, key, prefix},
     backend::{etcd, mysql, run_within},
     history::{Recording, check_stream},
 };
@@ -49,10 +49,10 @@ fn a_paused_client_of_mysql_is_told_everything_or_that_it_came_too_late() {
 }
 
 /// What the watcher has said so far.
-struct Heard {
+struct Observation {
     /// One for each time it began.
     recordings: Vec<Recording>,
-    /// WatchStream since the last bookmark.
+    /// Events since the last bookmark.
     events: Vec<Event>,
     /// How far it has come.
     reached: Revision,
@@ -62,8 +62,8 @@ async fn pause_a_watcher(address: &Address) {
     let store = address.open().await.unwrap();
     let start = store.stands().await;
     let mut watcher = Process::start(address, &Job::Watch { after: start });
-    assert_eq!(watcher.word().await, Word::Ready(start));
-    let mut heard = Heard::new(start);
+    assert_eq!(watcher.word().await, Message::Ready(start));
+    let mut heard = Observation::new(start);
     let mut log = Vec::new();
     for (round, commits) in COMMITS.into_iter().enumerate() {
         // It is at work, and then it is not.
@@ -128,7 +128,7 @@ async fn write(store: &Arc<dyn Store>, log: &mut Vec<Event>, count: usize) -> Re
 
 // --- Heard ---
 
-impl Heard {
+impl Observation {
     fn new(start: Revision) -> Self {
         Self {
             recordings: vec![Self::recording(start)],
@@ -148,7 +148,7 @@ impl Heard {
     async fn hear_until(&mut self, watcher: &mut Process, revision: Revision) {
         while self.reached < revision {
             match watcher.word().await {
-                Word::Event {
+                Message::Event {
                     revision,
                     key: name,
                     put,
@@ -161,13 +161,13 @@ impl Heard {
                         None => Change::Deleted,
                     },
                 }),
-                Word::Bookmark(revision) => {
+                Message::Bookmark(revision) => {
                     self.reached = revision;
                     let events = std::mem::take(&mut self.events).into();
                     let recording = self.recordings.last_mut().expect("it begins with one");
                     recording.batches.push(EventBatch { events, revision });
                 }
-                Word::Relisted(revision) => {
+                Message::Relisted(revision) => {
                     self.reached = revision;
                     self.recordings.push(Self::recording(revision));
                 }

@@ -14,9 +14,9 @@ use tokio::{
 use super::{
     address::Address,
     child::{FIRST, JOB, NAME, SPAN, STORE},
-    words::Word,
+    protocol::Message,
 };
-use crate::acts::soon;
+use crate::store_ext::soon;
 
 /// What a child is to do.
 pub(crate) enum Job {
@@ -33,7 +33,7 @@ pub(crate) enum Job {
 pub(crate) struct Process {
     child: Child,
     /// What it says. Closed when it has ended, after all it said.
-    pub(crate) words: mpsc::UnboundedReceiver<Word>,
+    pub(crate) words: mpsc::UnboundedReceiver<Message>,
     reader: Arc<Reader>,
 }
 
@@ -73,14 +73,14 @@ impl Process {
     }
 
     /// The next word.
-    pub(crate) async fn word(&mut self) -> Word {
+    pub(crate) async fn word(&mut self) -> Message {
         soon("a word of a child", self.words.recv())
             .await
             .expect("the child ended by itself")
     }
 
     /// Hears the child for a while, and in any case what it has said already.
-    pub(crate) async fn hear(&mut self, time: Duration, mut note: impl FnMut(Word)) {
+    pub(crate) async fn hear(&mut self, time: Duration, mut note: impl FnMut(Message)) {
         for _ in 0..self.words.len() {
             note(self.word().await);
         }
@@ -95,7 +95,7 @@ impl Process {
     }
 
     /// Kills the child, and returns what it had said and nobody had heard yet.
-    pub(crate) async fn kill(mut self) -> Vec<Word> {
+    pub(crate) async fn kill(mut self) -> Vec<Message> {
         self.child.kill().await.unwrap();
         let mut rest = Vec::new();
         while let Some(word) = soon("the last words", self.words.recv()).await {
@@ -147,7 +147,7 @@ impl Reader {
         clippy::disallowed_methods,
         reason = "the handle is kept, and aborts the task on drop"
     )]
-    fn start(mut lines: Lines<BufReader<ChildStdout>>, words: mpsc::UnboundedSender<Word>) -> Self {
+    fn start(mut lines: Lines<BufReader<ChildStdout>>, words: mpsc::UnboundedSender<Message>) -> Self {
         Self(tokio::spawn(async move {
             while let Some(line) = lines.next_line().await.unwrap() {
                 // The harness says other things.

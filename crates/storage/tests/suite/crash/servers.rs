@@ -11,10 +11,10 @@ use super::{
     address::Address,
     ledger::Ledger,
     process::{Job, Process},
-    words::REQUESTS,
+    protocol::REQUESTS,
 };
 use crate::{
-    acts::{Acts, prefix, soon},
+    store_ext::{StoreExt, prefix, soon},
     backend::{etcd, run_within},
     history::{Recording, check, check_stream},
     properties::seed,

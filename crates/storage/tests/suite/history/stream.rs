@@ -52,7 +52,7 @@ pub(crate) fn check_stream(recording: &Recording, log: &[Event]) -> Result<(), B
         .iter()
         .filter(|event| prefix.contains(&event.key) && event.revision > *after)
         .peekable();
-    let mut told: HashSet<Revision> = HashSet::new();
+    let mut acknowledged: HashSet<Revision> = HashSet::new();
     let mut reached = *after;
     for batch in batches {
         let unlike = |reason: String| BrokenStream::Bookmarkable {
@@ -63,7 +63,7 @@ pub(crate) fn check_stream(recording: &Recording, log: &[Event]) -> Result<(), B
             if !prefix.contains(&event.key) {
                 return Err(BrokenStream::Foreign(event.clone(), prefix.clone()).into());
             }
-            if !told.insert(event.revision) {
+            if !acknowledged.insert(event.revision) {
                 return Err(BrokenStream::Unique(event.clone()).into());
             }
             if event.revision <= *after {
@@ -106,7 +106,7 @@ mod tests {
     use k3_storage::Change;
 
     use super::*;
-    use crate::acts::{key, prefix};
+    use crate::store_ext::{key, prefix};
 
     fn event(revision: u64, name: &str) -> Event {
         Event {
@@ -140,13 +140,13 @@ mod tests {
     }
 
     /// The same, of a watch that tells commits by their revisions; each batch has its bookmark behind.
-    fn verdict(after: u64, batches: &[(&[u64], u64)]) -> String {
-        let told = |revision: &u64| {
+    fn result(after: u64, batches: &[(&[u64], u64)]) -> String {
+        let acknowledged = |revision: &u64| {
             let known = log().into_iter().find(|event| event.revision.get() == *revision);
             known.unwrap_or_else(|| event(*revision, "/a/never"))
         };
         let batches = batches.iter().map(|(events, bookmark)| EventBatch {
-            events: events.iter().map(told).collect(),
+            events: events.iter().map(acknowledged).collect(),
             revision: Revision::new(*bookmark),
         });
         verdict_on(after, batches.collect())
@@ -154,35 +154,35 @@ mod tests {
 
     #[test]
     fn sound_watches_pass() {
-        assert_eq!(verdict(1, &[]), "sound");
-        assert_eq!(verdict(1, &[(&[2, 4], 4), (&[5], 5)]), "sound");
-        assert_eq!(verdict(1, &[(&[2], 3), (&[], 3), (&[4], 4)]), "sound");
-        assert_eq!(verdict(2, &[(&[], 3), (&[4, 5], 9)]), "sound");
-        assert_eq!(verdict(4, &[(&[5], 5)]), "sound");
+        assert_eq!(result(1, &[]), "sound");
+        assert_eq!(result(1, &[(&[2, 4], 4), (&[5], 5)]), "sound");
+        assert_eq!(result(1, &[(&[2], 3), (&[], 3), (&[4], 4)]), "sound");
+        assert_eq!(result(2, &[(&[], 3), (&[4, 5], 9)]), "sound");
+        assert_eq!(result(4, &[(&[5], 5)]), "sound");
     }
 
     #[test]
     fn an_event_in_the_wrong_place_is_caught() {
-        assert_eq!(verdict(1, &[(&[2, 5, 4], 5)]), "ordered");
-        assert_eq!(verdict(1, &[(&[2], 2), (&[5], 5), (&[4], 5)]), "ordered");
+        assert_eq!(result(1, &[(&[2, 5, 4], 5)]), "ordered");
+        assert_eq!(result(1, &[(&[2], 2), (&[5], 5), (&[4], 5)]), "ordered");
     }
 
     #[test]
     fn an_event_that_comes_twice_is_caught() {
-        assert_eq!(verdict(1, &[(&[2, 2], 2)]), "unique");
-        assert_eq!(verdict(1, &[(&[2], 2), (&[2, 4], 4)]), "unique");
+        assert_eq!(result(1, &[(&[2, 2], 2)]), "unique");
+        assert_eq!(result(1, &[(&[2], 2), (&[2, 4], 4)]), "unique");
     }
 
     #[test]
     fn an_event_that_is_left_out_is_caught() {
-        assert_eq!(verdict(1, &[(&[4], 4)]), "reliable");
-        assert_eq!(verdict(1, &[(&[2, 5], 5)]), "reliable");
-        assert_eq!(verdict(2, &[(&[], 3), (&[5], 5)]), "reliable");
+        assert_eq!(result(1, &[(&[4], 4)]), "reliable");
+        assert_eq!(result(1, &[(&[2, 5], 5)]), "reliable");
+        assert_eq!(result(2, &[(&[], 3), (&[5], 5)]), "reliable");
     }
 
     #[test]
     fn an_event_that_is_not_the_commit_is_caught() {
-        assert_eq!(verdict(5, &[(&[6], 6)]), "atomic");
+        assert_eq!(result(5, &[(&[6], 6)]), "atomic");
         let altered = Event {
             change: Change::Deleted,
             ..event(4, "/a/2")
@@ -196,23 +196,23 @@ mod tests {
 
     #[test]
     fn an_event_from_before_the_beginning_is_caught() {
-        assert_eq!(verdict(2, &[(&[2, 4], 4)]), "resumable");
-        assert_eq!(verdict(4, &[(&[4], 4)]), "resumable");
+        assert_eq!(result(2, &[(&[2, 4], 4)]), "resumable");
+        assert_eq!(result(4, &[(&[4], 4)]), "resumable");
     }
 
     #[test]
     fn a_bookmark_that_is_not_true_is_caught() {
         // Ahead of an event that has not come yet, or never comes.
-        assert_eq!(verdict(1, &[(&[], 2)]), "bookmarkable");
-        assert_eq!(verdict(1, &[(&[], 2), (&[2], 2)]), "bookmarkable");
-        assert_eq!(verdict(1, &[(&[2], 4)]), "bookmarkable");
+        assert_eq!(result(1, &[(&[], 2)]), "bookmarkable");
+        assert_eq!(result(1, &[(&[], 2), (&[2], 2)]), "bookmarkable");
+        assert_eq!(result(1, &[(&[2], 4)]), "bookmarkable");
         // Behind its own events, or behind the one before.
-        assert_eq!(verdict(1, &[(&[2, 4], 3)]), "bookmarkable");
-        assert_eq!(verdict(1, &[(&[2], 3), (&[], 2)]), "bookmarkable");
+        assert_eq!(result(1, &[(&[2, 4], 3)]), "bookmarkable");
+        assert_eq!(result(1, &[(&[2], 3), (&[], 2)]), "bookmarkable");
     }
 
     #[test]
     fn an_event_of_another_prefix_is_caught() {
-        assert_eq!(verdict(1, &[(&[2, 3], 3)]), "foreign");
+        assert_eq!(result(1, &[(&[2, 3], 3)]), "foreign");
     }
 }

@@ -6,11 +6,11 @@ use k3_storage::{CommitError, Entry, Operation, Page, Precondition, Revision, St
 use tokio::{sync::watch, task::JoinSet};
 
 use super::{
-    plan::{KEYS, PREFIXES, Plan, Step, Watcher, plans},
+    scenario::{KEYS, PREFIXES, Scenario, Step, Watcher, plans},
     seed::{Effort, for_all},
 };
 use crate::{
-    acts::{Acts, key, prefix, soon},
+    store_ext::{StoreExt, key, prefix, soon},
     backend::TestBackend,
     history::{Recorder, Recording, check, check_stream},
 };
@@ -27,31 +27,31 @@ const EFFORT: Effort = Effort {
 };
 
 async fn concurrent_histories_are_linearizable_and_watched_without_fault(backend: &dyn TestBackend) {
-    for_all(&EFFORT, &plans(), async |plan| {
+    for_all(&EFFORT, &plans(), async |scenario| {
         let backend = backend.another().await;
-        perform(&[backend.open().await], plan).await
+        perform(&[backend.open().await], scenario).await
     });
 }
 
 async fn histories_of_two_handles_are_linearizable_and_watched_without_fault(backend: &dyn TestBackend) {
-    for_all(&EFFORT, &plans(), async |plan| {
+    for_all(&EFFORT, &plans(), async |scenario| {
         let backend = backend.another().await;
-        perform(&[backend.open().await, backend.open().await], plan).await
+        perform(&[backend.open().await, backend.open().await], scenario).await
     });
 }
 
 /// Carries out a plan on the handles of a store, and judges what came of it.
-async fn perform(handles: &[Arc<dyn Store>], plan: Plan) -> Result<(), String> {
+async fn perform(handles: &[Arc<dyn Store>], scenario: Scenario) -> Result<(), String> {
     let handle = |number: usize| Arc::clone(&handles[number % handles.len()]);
     let start = handles[0].stands().await;
     let (finish, finished) = watch::channel(None);
     let mut watchers = JoinSet::new();
-    for (number, watcher) in plan.watchers.into_iter().enumerate() {
+    for (number, watcher) in scenario.watchers.into_iter().enumerate() {
         watchers.spawn(follow(handle(number), watcher, start, finished.clone()));
     }
     let recorder = Arc::new(Recorder::default());
     let mut clients = JoinSet::new();
-    for (number, steps) in plan.clients.into_iter().enumerate() {
+    for (number, steps) in scenario.clients.into_iter().enumerate() {
         clients.spawn(act(handle(number), Arc::clone(&recorder), number, steps));
     }
     soon("the clients", clients.join_all()).await;
@@ -81,14 +81,14 @@ async fn act(store: Arc<dyn Store>, recorder: Arc<Recorder>, number: usize, step
         // A store in memory answers without a wait: others must come in between even so.
         tokio::task::yield_now().await;
         let value = format!("{number}.{step}");
-        let belief = |key: usize| match seen.get(&key) {
+        let expected_state = |key: usize| match seen.get(&key) {
             Some(Some(entry)) => Precondition::At(entry.revision),
             _ => Precondition::Absent,
         };
         match what {
             Step::Put { key: number } => {
                 let write = Write {
-                    precondition: belief(number),
+                    precondition: expected_state(number),
                     ..Write::create(key(KEYS[number]), value)
                 };
                 let now = write_down(&*store, &recorder, write, &mut revisions).await;
@@ -102,7 +102,7 @@ async fn act(store: Arc<dyn Store>, recorder: Arc<Recorder>, number: usize, step
             Step::Delete { key: number } => {
                 let write = Write {
                     key: key(KEYS[number]),
-                    precondition: match belief(number) {
+                    precondition: match expected_state(number) {
                         // Never written by anyone: a delete that must fail.
                         Precondition::Absent => Precondition::At(Revision::FIRST),
                         there @ Precondition::At(_) => there,

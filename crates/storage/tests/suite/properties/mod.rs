@@ -1,6 +1,6 @@
 //! Random histories, judged against the model and by the rules of linearizability.
 
 mod concurrent;
-mod plan;
+mod scenario;
 pub(crate) mod seed;
 mod sequential;

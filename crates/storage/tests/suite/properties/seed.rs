@@ -23,15 +23,15 @@ pub(crate) struct Effort {
 /// Runs a test that makes random choices, and says how to run it again when it fails.
 pub(crate) fn with_seed(test: impl FnOnce(u64)) {
     let seed = number(SEED).unwrap_or_else(any_number);
-    let told = Told(seed);
+    let told = SeedReport(seed);
     test(seed);
     std::mem::forget(told);
 }
 
 /// Tells the seed when it is dropped, which a test that passes does not do.
-struct Told(u64);
+struct SeedReport(u64);
 
-impl Drop for Told {
+impl Drop for SeedReport {
     fn drop(&mut self) {
         eprintln!("{SEED}={} makes the same choices again", self.0);
     }

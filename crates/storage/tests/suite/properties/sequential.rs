@@ -12,11 +12,11 @@ use k3_storage::{
 use proptest::{collection::vec, prelude::*};
 
 use super::{
-    plan::{KEYS, PREFIXES},
+    scenario::{KEYS, PREFIXES},
     seed::{Effort, for_all},
 };
 use crate::{
-    acts::{Acts, key, prefix, soon},
+    store_ext::{StoreExt, key, prefix, soon},
     backend::TestBackend,
     history::{Recording, check_stream},
 };
@@ -35,12 +35,12 @@ const EFFORT: Effort = Effort {
 enum Step {
     Put {
         key: usize,
-        belief: Belief,
+        expected_state: ExpectedState,
         value: Vec<u8>,
     },
     Delete {
         key: usize,
-        belief: Belief,
+        expected_state: ExpectedState,
     },
     Get {
         key: usize,
@@ -64,7 +64,7 @@ enum Step {
 
 /// What the writer expects.
 #[derive(Clone, Debug)]
-enum Belief {
+enum ExpectedState {
     Right,
     Absent,
     At { moment: usize },
@@ -97,11 +97,13 @@ async fn a_random_history_goes_as_on_the_model(backend: &dyn TestBackend) {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let (key, prefix, moment) = (0..KEYS.len(), 0..PREFIXES.len(), 0..1000_usize);
-    let belief = prop_oneof![
-        6 => Just(Belief::Right),
-        1 => Just(Belief::Absent),
-        1 => moment.clone().prop_map(|moment| Belief::At { moment }),
+    let key = 0..KEYS.len();
+    let prefix = 0..PREFIXES.len();
+    let moment = 0..1000_usize;
+    let expected_state = prop_oneof![
+        6 => Just(ExpectedState::Right),
+        1 => Just(ExpectedState::Absent),
+        1 => moment.clone().prop_map(|moment| ExpectedState::At { moment }),
     ];
     let page = (
         proptest::option::of(moment.clone()),
@@ -109,9 +111,9 @@ fn step() -> impl Strategy<Value = Step> {
         0..4_usize,
     );
     prop_oneof![
-        10 => (key.clone(), belief.clone(), vec(any::<u8>(), 0..40))
-            .prop_map(|(key, belief, value)| Step::Put { key, belief, value }),
-        4 => (key.clone(), belief).prop_map(|(key, belief)| Step::Delete { key, belief }),
+        10 => (key.clone(), expected_state.clone(), vec(any::<u8>(), 0..40))
+            .prop_map(|(key, expected_state, value)| Step::Put { key, expected_state, value }),
+        4 => (key.clone(), expected_state).prop_map(|(key, expected_state)| Step::Delete { key, expected_state }),
         3 => key.prop_map(|key| Step::Get { key }),
         6 => (prefix.clone(), page)
             .prop_map(|(prefix, (at, after, limit))| Step::Range { prefix, at, after, limit }),
@@ -144,16 +146,16 @@ impl<'a> Pair<'a> {
         match step {
             Step::Put {
                 key: number,
-                belief,
+                expected_state,
                 value,
             } => {
                 let operation = Operation::Put {
                     value: value.into(),
                     ttl: None,
                 };
-                self.commit(number, &belief, operation).await
+                self.commit(number, &expected_state, operation).await
             }
-            Step::Delete { key: number, belief } => self.commit(number, &belief, Operation::Delete).await,
+            Step::Delete { key: number, expected_state } => self.commit(number, &expected_state, Operation::Delete).await,
             Step::Get { key: number } => {
                 let name = key(KEYS[number]);
                 let modelled = self.model.get(&name).await.unwrap();
@@ -190,19 +192,19 @@ impl<'a> Pair<'a> {
         }
     }
 
-    async fn commit(&mut self, number: usize, belief: &Belief, operation: Operation) -> Result<(), String> {
+    async fn commit(&mut self, number: usize, expected_state: &ExpectedState, operation: Operation) -> Result<(), String> {
         let name = key(KEYS[number]);
         let held = self.model.get(&name).await.unwrap();
-        let (modelled, real) = match belief {
-            Belief::Absent => (Precondition::Absent, Precondition::Absent),
-            Belief::Right => match &held {
+        let (modelled, real) = match expected_state {
+            ExpectedState::Absent => (Precondition::Absent, Precondition::Absent),
+            ExpectedState::Right => match &held {
                 None => (Precondition::Absent, Precondition::Absent),
                 Some(entry) => (
                     Precondition::At(entry.revision),
                     Precondition::At(self.translate(entry.revision)),
                 ),
             },
-            Belief::At { moment } => {
+            ExpectedState::At { moment } => {
                 let (modelled, real) = self.moment(*moment);
                 (Precondition::At(modelled), Precondition::At(real))
             }

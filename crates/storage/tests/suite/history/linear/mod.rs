@@ -51,10 +51,10 @@ pub(crate) enum Violation {
 }
 
 /// What is found, or how the promises are broken.
-type Verdict<T = ()> = Result<T, Box<Violation>>;
+type CheckResult<T = ()> = Result<T, Box<Violation>>;
 
 /// Judges a history of a store that began empty, given the log of all its commits.
-pub(crate) fn check(operations: &[Operation], log: &[Event]) -> Verdict {
+pub(crate) fn check(operations: &[Operation], log: &[Event]) -> CheckResult {
     for pair in log.windows(2) {
         if pair[1].revision <= pair[0].revision {
             return Err(Violation::Disorder(pair[1].clone(), pair[0].revision).into());
@@ -71,7 +71,7 @@ fn explain(
     operations: &[Operation],
     log: &[Event],
     timeline: &Timeline,
-) -> Verdict<BTreeMap<Revision, usize>> {
+) -> CheckResult<BTreeMap<Revision, usize>> {
     let mut acknowledged: HashMap<Revision, usize> = HashMap::new();
     let mut uncertain: Vec<usize> = Vec::new();
     for (index, operation) in operations.iter().enumerate() {
@@ -120,8 +120,8 @@ fn explain(
 /// Whether the event is what the write does to a key that holds what was written at `found`.
 fn causes(write: &Write, event: &Event, found: Option<Revision>) -> bool {
     let same = match (&write.operation, &event.change, found) {
-        (Effect::Put { value, .. }, Change::Created(told), None)
-        | (Effect::Put { value, .. }, Change::Updated(told), Some(_)) => value == told,
+        (Effect::Put { value, .. }, Change::Created(acknowledged), None)
+        | (Effect::Put { value, .. }, Change::Updated(acknowledged), Some(_)) => value == acknowledged,
         (Effect::Delete, Change::Deleted, Some(_)) => true,
         _ => false,
     };
@@ -147,7 +147,7 @@ fn assign_linearization_points(
     timeline: &Timeline,
     writers: &BTreeMap<Revision, usize>,
     ceilings: &Ceilings,
-) -> Verdict {
+) -> CheckResult {
     let mut happened: HashMap<usize, Revision> = HashMap::new();
     happened.extend(writers.iter().map(|(revision, index)| (*index, *revision)));
     // Questions before answers of the same tick: neither came first.
@@ -216,7 +216,7 @@ fn assign_linearization_points(
 }
 
 /// The lowest linearization point for a read that was true during the spans.
-fn lowest(operation: &Operation, spans: Vec<super::timeline::Span>, floor: Revision) -> Verdict<Revision> {
+fn lowest(operation: &Operation, spans: Vec<super::timeline::Span>, floor: Revision) -> CheckResult<Revision> {
     if spans.is_empty() {
         return Err(Violation::Phantom(operation.clone()).into());
     }

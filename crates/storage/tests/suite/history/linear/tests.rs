@@ -4,7 +4,7 @@ use bytes::Bytes;
 use k3_storage::{Entry, Page, Range};
 
 use super::*;
-use crate::acts::{key, prefix};
+use crate::store_ext::{key, prefix};
 
 /// A history that is put together by hand.
 #[derive(Default)]
@@ -33,7 +33,7 @@ impl Script {
         self
     }
 
-    fn verdict(&self) -> String {
+    fn result(&self) -> String {
         match check(&self.operations, &self.log) {
             Ok(()) => "sound".to_owned(),
             Err(violation) => format!("{violation:?}")
@@ -130,35 +130,35 @@ fn a_sound_history_passes() {
                 shown: Some(entry("y", 3)),
             },
         );
-    assert_eq!(script.verdict(), "sound");
+    assert_eq!(script.result(), "sound");
 }
 
 #[test]
 fn a_lost_write_is_caught() {
     let script = Script::default().did(0, 1, create("x", 2));
-    assert_eq!(script.verdict(), "Lost");
+    assert_eq!(script.result(), "Lost");
 }
 
 #[test]
 fn an_altered_write_is_caught() {
     let script = Script::default().did(0, 1, create("x", 2));
-    assert_eq!(script.log(2, "/a", created("z")).verdict(), "Altered");
+    assert_eq!(script.log(2, "/a", created("z")).result(), "Altered");
     let script = Script::default().did(0, 1, create("x", 2));
-    assert_eq!(script.log(2, "/b", created("x")).verdict(), "Altered");
+    assert_eq!(script.log(2, "/b", created("x")).result(), "Altered");
     let script = Script::default().did(0, 1, create("x", 2));
-    assert_eq!(script.log(2, "/a", updated("x")).verdict(), "Altered");
+    assert_eq!(script.log(2, "/a", updated("x")).result(), "Altered");
 }
 
 #[test]
 fn a_write_that_happened_twice_is_caught() {
     let script = two_commits().log(4, "/a", updated("y"));
-    assert_eq!(script.verdict(), "Unexplained");
+    assert_eq!(script.result(), "Unexplained");
 }
 
 #[test]
 fn a_revision_that_was_used_twice_is_caught() {
     let script = two_commits().did(30, 31, update(2, "z", 3));
-    assert_eq!(script.verdict(), "Reused");
+    assert_eq!(script.result(), "Reused");
 }
 
 #[test]
@@ -166,23 +166,23 @@ fn two_winners_of_one_comparison_are_caught() {
     let script = two_commits()
         .did(11, 21, update(2, "z", 4))
         .log(4, "/a", updated("z"));
-    assert_eq!(script.verdict(), "Illegal");
+    assert_eq!(script.result(), "Illegal");
 }
 
 #[test]
 fn a_log_out_of_order_is_caught() {
     let script = two_commits().log(3, "/b", created("z"));
-    assert_eq!(script.verdict(), "Disorder");
+    assert_eq!(script.result(), "Disorder");
 }
 
 #[test]
 fn a_stale_read_is_caught() {
     let script = two_commits().did(21, 22, got(Some(entry("x", 2))));
-    assert_eq!(script.verdict(), "Stale");
+    assert_eq!(script.result(), "Stale");
     let script = two_commits().did(21, 22, got(None));
-    assert_eq!(script.verdict(), "Stale");
+    assert_eq!(script.result(), "Stale");
     let script = two_commits().did(21, 22, listed(None, 2, vec![entry("x", 2)]));
-    assert_eq!(script.verdict(), "Stale");
+    assert_eq!(script.result(), "Stale");
     let script = two_commits().did(
         21,
         22,
@@ -190,7 +190,7 @@ fn a_stale_read_is_caught() {
             revision: Revision::new(2),
         },
     );
-    assert_eq!(script.verdict(), "Stale");
+    assert_eq!(script.result(), "Stale");
 }
 
 #[test]
@@ -199,21 +199,21 @@ fn reads_that_go_back_in_time_are_caught() {
     let script = two_commits()
         .did(11, 12, got(Some(entry("y", 3))))
         .did(13, 14, got(Some(entry("x", 2))));
-    assert_eq!(script.verdict(), "Stale");
+    assert_eq!(script.result(), "Stale");
 }
 
 #[test]
 fn a_read_of_what_never_was_is_caught() {
     let script = two_commits().did(21, 22, got(Some(entry("z", 3))));
-    assert_eq!(script.verdict(), "Phantom");
+    assert_eq!(script.result(), "Phantom");
     let script = two_commits().did(21, 22, got(Some(entry("y", 4))));
-    assert_eq!(script.verdict(), "Phantom");
+    assert_eq!(script.result(), "Phantom");
 }
 
 #[test]
 fn a_read_before_its_write_is_caught() {
     let script = two_commits().did(5, 6, got(Some(entry("y", 3))));
-    assert_eq!(script.verdict(), "Premature");
+    assert_eq!(script.result(), "Premature");
     let script = two_commits().did(
         5,
         6,
@@ -221,7 +221,7 @@ fn a_read_before_its_write_is_caught() {
             revision: Revision::new(3),
         },
     );
-    assert_eq!(script.verdict(), "Premature");
+    assert_eq!(script.result(), "Premature");
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn a_commit_below_what_was_known_is_caught() {
         )
         .log(4, "/b", created("y"))
         .log(5, "/a", created("x"));
-    assert_eq!(script.verdict(), "Premature");
+    assert_eq!(script.result(), "Premature");
     // The same, told by a read instead of a commit.
     let script = Script::default()
         .did(
@@ -250,7 +250,7 @@ fn a_commit_below_what_was_known_is_caught() {
         )
         .did(2, 3, create("x", 5))
         .log(5, "/a", created("x"));
-    assert_eq!(script.verdict(), "Premature");
+    assert_eq!(script.result(), "Premature");
     let script = Script::default()
         .did(0, 4, create("x", 5))
         .did(1, 2, got(Some(entry("x", 5))))
@@ -263,17 +263,17 @@ fn a_commit_below_what_was_known_is_caught() {
         )
         .log(4, "/b", created("y"))
         .log(5, "/a", created("x"));
-    assert_eq!(script.verdict(), "Premature");
+    assert_eq!(script.result(), "Premature");
 }
 
 #[test]
 fn a_torn_range_is_caught() {
     let script = two_commits().did(21, 22, listed(None, 3, vec![entry("x", 2)]));
-    assert_eq!(script.verdict(), "Torn");
+    assert_eq!(script.result(), "Torn");
     let script = two_commits().did(21, 22, listed(None, 3, vec![]));
-    assert_eq!(script.verdict(), "Torn");
+    assert_eq!(script.result(), "Torn");
     let script = two_commits().did(21, 22, listed(Some(2), 3, vec![entry("y", 3)]));
-    assert_eq!(script.verdict(), "Torn");
+    assert_eq!(script.result(), "Torn");
 }
 
 #[test]
@@ -283,11 +283,11 @@ fn a_conflict_without_a_reason_is_caught() {
         shown,
     };
     let script = two_commits().did(21, 22, conflict(Some(entry("y", 3))));
-    assert_eq!(script.verdict(), "Unjustified");
+    assert_eq!(script.result(), "Unjustified");
     let script = two_commits().did(21, 22, conflict(Some(entry("x", 2))));
-    assert_eq!(script.verdict(), "Stale");
+    assert_eq!(script.result(), "Stale");
     let script = two_commits().did(21, 22, conflict(None));
-    assert_eq!(script.verdict(), "Stale");
+    assert_eq!(script.result(), "Stale");
 }
 
 #[test]
@@ -302,7 +302,7 @@ fn a_write_that_said_conflict_and_happened_is_caught() {
             },
         )
         .log(4, "/a", updated("z"));
-    assert_eq!(script.verdict(), "Unexplained");
+    assert_eq!(script.result(), "Unexplained");
 }
 
 #[test]
@@ -310,27 +310,27 @@ fn an_uncertain_write_may_have_happened_or_not_but_only_once_and_as_written() {
     let uncertain = || Done::Uncertain {
         write: Write::update(key("/a"), Revision::new(3), "z"),
     };
-    assert_eq!(two_commits().did(21, 22, uncertain()).verdict(), "sound");
+    assert_eq!(two_commits().did(21, 22, uncertain()).result(), "sound");
     let happened = || two_commits().did(21, 22, uncertain()).log(4, "/a", updated("z"));
-    assert_eq!(happened().verdict(), "sound");
+    assert_eq!(happened().result(), "sound");
     // Also after its writer gave up.
     assert_eq!(
-        happened().did(30, 31, got(Some(entry("y", 3)))).verdict(),
+        happened().did(30, 31, got(Some(entry("y", 3)))).result(),
         "sound"
     );
     // But what was seen of it stays.
     let seen = happened()
         .did(30, 31, got(Some(entry("z", 4))))
         .did(32, 33, got(Some(entry("y", 3))));
-    assert_eq!(seen.verdict(), "Stale");
+    assert_eq!(seen.result(), "Stale");
     let twice = happened().log(5, "/a", updated("z"));
-    assert_eq!(twice.verdict(), "Unexplained");
+    assert_eq!(twice.result(), "Unexplained");
     let other = two_commits().did(21, 22, uncertain()).log(4, "/a", updated("w"));
-    assert_eq!(other.verdict(), "Unexplained");
+    assert_eq!(other.result(), "Unexplained");
     let unexpected = two_commits()
         .did(21, 22, uncertain())
         .did(23, 24, update(3, "v", 4))
         .log(4, "/a", updated("v"))
         .log(5, "/a", updated("z"));
-    assert_eq!(unexpected.verdict(), "Unexplained");
+    assert_eq!(unexpected.result(), "Unexplained");
 }

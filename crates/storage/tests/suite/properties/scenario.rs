@@ -38,20 +38,21 @@ pub(crate) struct Watcher {
 
 /// What happens at once in a case.
 #[derive(Clone, Debug)]
-pub(crate) struct Plan {
+pub(crate) struct Scenario {
     pub(crate) clients: Vec<Vec<Step>>,
     pub(crate) watchers: Vec<Watcher>,
 }
 
 /// Random plans.
-pub(crate) fn plans() -> impl Strategy<Value = Plan> {
+pub(crate) fn plans() -> impl Strategy<Value = Scenario> {
     let clients = vec(vec(step(), 10..30), 2..6);
     let watchers = vec(watcher(), 1..4);
-    (clients, watchers).prop_map(|(clients, watchers)| Plan { clients, watchers })
+    (clients, watchers).prop_map(|(clients, watchers)| Scenario { clients, watchers })
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let (key, prefix) = (0..KEYS.len(), 0..PREFIXES.len());
+    let key = 0..KEYS.len();
+    let prefix = 0..PREFIXES.len();
     prop_oneof![
         6 => key.clone().prop_map(|key| Step::Put { key }),
         2 => key.clone().prop_map(|key| Step::Create { key }),

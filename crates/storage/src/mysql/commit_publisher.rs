@@ -13,7 +13,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::row::Logged;
+use super::row::LogRow;
 use crate::{Event, Expiry, Key, Revision, expiry::Deadlines, feed::Feed};
 
 /// How long after a commit others are expected.
@@ -21,7 +21,7 @@ const BUSY: Duration = Duration::from_secs(10);
 
 /// What was told last.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Told {
+pub(super) struct PublishedPosition {
     /// Everything up to here has been told.
     pub(super) revision: Revision,
     /// The group of that commit; `None` when this process did not see it happen.
@@ -30,51 +30,51 @@ pub(super) struct Told {
 
 /// Whether commits could be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Offer {
-    Taken,
+pub(super) enum PublishResult {
+    Published,
     /// Some commits before them have not been told.
     Gap,
 }
 
 /// The end of the log, as far as this process has followed it.
-pub(super) struct Tail {
+pub(super) struct CommitPublisher {
     pub(super) feed: Arc<Feed>,
     pub(super) deadlines: Arc<Deadlines>,
     state: Mutex<State>,
     /// A copy of `State::told`, for those who wait for it.
     position: watch::Sender<Revision>,
     /// Makes the follower look at once.
-    poke: Notify,
+    poll_now: Notify,
 }
 
 struct State {
-    told: Told,
+    published: PublishedPosition,
     /// When the store last moved, by anybody's commit. `None` before the first.
-    moved: Option<Instant>,
+    last_commit_at: Option<Instant>,
 }
 
 // --- Tail ---
 
-impl Tail {
+impl CommitPublisher {
     /// A tail whose next commit comes after `position`.
     pub(super) fn new(position: Revision) -> Self {
         Self {
             feed: Arc::new(Feed::new(position)),
             deadlines: Arc::default(),
             state: Mutex::new(State {
-                told: Told {
+                published: PublishedPosition {
                     revision: position,
                     nonce: None,
                 },
-                moved: None,
+                last_commit_at: None,
             }),
             position: watch::Sender::new(position),
-            poke: Notify::new(),
+            poll_now: Notify::new(),
         }
     }
 
-    pub(super) fn told(&self) -> Told {
-        self.lock().told
+    pub(super) fn published(&self) -> PublishedPosition {
+        self.lock().published
     }
 
     /// Whether anybody committed a short while ago.
@@ -84,22 +84,22 @@ impl Tail {
 
     /// Tells watchers of commits, in order and without gap among themselves. `now_ms` is the
     /// database's clock, not after now.
-    pub(super) fn offer(&self, commits: Vec<Logged>, now_ms: u64) -> Offer {
+    pub(super) fn publish(&self, commits: Vec<LogRow>, now_ms: u64) -> PublishResult {
         let mut state = self.lock();
-        let told = state.told.revision;
+        let published = state.published.revision;
         let mut new = commits
             .into_iter()
-            .skip_while(|commit| commit.revision <= told)
+            .skip_while(|commit| commit.revision <= published)
             .peekable();
         let Some(first) = new.peek() else {
-            return Offer::Taken;
+            return PublishResult::Published;
         };
-        if first.revision != told.next() {
-            return Offer::Gap;
+        if first.revision != published.next() {
+            return PublishResult::Gap;
         }
         let mut events: Vec<Event> = Vec::new();
         for commit in new {
-            state.told = Told {
+            state.published = PublishedPosition {
                 revision: commit.revision,
                 nonce: Some(commit.nonce),
             };
@@ -108,27 +108,27 @@ impl Tail {
         }
         if !state.busy() {
             // The follower sleeps long when nothing happens; now peers may answer.
-            self.poke.notify_one();
+            self.poll_now.notify_one();
         }
-        state.moved = Some(Instant::now());
+        state.last_commit_at = Some(Instant::now());
         // Under the lock, so that events are published in the order of their revisions.
         self.feed.publish(&events);
-        self.position.send_replace(state.told.revision);
-        Offer::Taken
+        self.position.send_replace(state.published.revision);
+        PublishResult::Published
     }
 
     /// Goes on at `to`, which was not reached by events, unless it lies behind. Watchers that have
     /// not seen everything up to it are told that what they need is compacted.
     pub(super) fn jump(&self, to: Revision) {
         let mut state = self.lock();
-        if to < state.told.revision {
+        if to < state.published.revision {
             return;
         }
-        state.told = Told {
+        state.published = PublishedPosition {
             revision: to,
             nonce: None,
         };
-        state.moved = Some(Instant::now());
+        state.last_commit_at = Some(Instant::now());
         self.feed.jump(to);
         self.position.send_replace(to);
     }
@@ -150,7 +150,7 @@ impl Tail {
         if *position.borrow_and_update() >= revision {
             return;
         }
-        self.poke.notify_one();
+        self.poll_now.notify_one();
         position
             .wait_for(|position| *position >= revision)
             .await
@@ -158,13 +158,13 @@ impl Tail {
     }
 
     /// Makes the follower look at the database now.
-    pub(super) fn poke(&self) {
-        self.poke.notify_one();
+    pub(super) fn poll_now(&self) {
+        self.poll_now.notify_one();
     }
 
-    /// Waits for [`Tail::poke`].
+    /// Waits for [`CommitPublisher::poll_now`].
     pub(super) async fn poked(&self) {
-        self.poke.notified().await;
+        self.poll_now.notified().await;
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -176,6 +176,6 @@ impl Tail {
 
 impl State {
     fn busy(&self) -> bool {
-        self.moved.is_some_and(|moved| moved.elapsed() < BUSY)
+        self.last_commit_at.is_some_and(|last_commit_at| last_commit_at.elapsed() < BUSY)
     }
 }

@@ -38,7 +38,7 @@ pub(super) struct Progress {
 }
 
 /// Writes the key when it is needed. Dropping it stops it.
-pub(super) struct Heart(JoinHandle<()>);
+pub(super) struct ProgressNotifier(JoinHandle<()>);
 
 // --- Progress ---
 
@@ -73,9 +73,9 @@ impl Progress {
 }
 
 /// Writes the key that every watch sees.
-pub(super) async fn beat(session: &Session) -> Result<(), Failure> {
+pub(super) async fn write_progress_key(session: &Session) -> Result<(), Failure> {
     let request = PutRequest {
-        key: session.keys.beat(),
+        key: session.keys.write_progress_key(),
         ..PutRequest::default()
     };
     let _: PutResponse = session
@@ -87,7 +87,7 @@ pub(super) async fn beat(session: &Session) -> Result<(), Failure> {
 
 // --- Heart ---
 
-impl Heart {
+impl ProgressNotifier {
     #[expect(
         clippy::disallowed_methods,
         reason = "the handle is kept, and aborts the task on drop"
@@ -111,7 +111,7 @@ impl Heart {
     }
 }
 
-impl Drop for Heart {
+impl Drop for ProgressNotifier {
     fn drop(&mut self) {
         self.stop();
     }
@@ -129,7 +129,7 @@ async fn comes(progress: &Progress, wanted: i64, within: Duration) -> bool {
 /// when it has been resumed.
 async fn nudge(session: &Session, progress: &Progress, wanted: i64) {
     let mut backoff = Backoff::new();
-    while let Err(failure) = beat(session).await {
+    while let Err(failure) = write_progress_key(session).await {
         // Where etcd is full no key can be written. Watches then stand still at the last event, which
         // is late but not wrong.
         let error = session.store_error(failure);

@@ -10,22 +10,22 @@ use tokio::task::JoinHandle;
 
 use super::{
     backoff::Backoff,
-    beat::Progress,
+    progress_notifier::Progress,
     keyspace::Role,
     messages::WatchEvent,
     session::Session,
     state::{Phase, State},
-    store::Outlet,
-    tail::{self, Delivery, Tail, TailError},
+    store::WatchSender,
+    watcher::{self, WatchDelivery, EtcdWatcher, EtcdWatchError},
 };
 use crate::Event;
 
 /// The running watch. Dropping it stops it.
-pub(super) struct Pump(JoinHandle<()>);
+pub(super) struct EventPublisher(JoinHandle<()>);
 
-struct Run {
+struct PublisherTask {
     session: Arc<Session>,
-    outlet: Arc<Outlet>,
+    watch_sender: Arc<WatchSender>,
     progress: Arc<Progress>,
     /// The state at `position`: not the newest, but the one by which the next events are to be read.
     state: State,
@@ -37,7 +37,7 @@ struct Run {
 
 // --- Pump ---
 
-impl Pump {
+impl EventPublisher {
     /// Starts to hand out what comes after `position`, a revision of etcd at which `state` held.
     #[expect(
         clippy::disallowed_methods,
@@ -45,14 +45,14 @@ impl Pump {
     )]
     pub(super) fn start(
         session: Arc<Session>,
-        outlet: Arc<Outlet>,
+        watch_sender: Arc<WatchSender>,
         progress: Arc<Progress>,
         state: State,
         position: i64,
     ) -> Self {
-        let run = Run {
+        let run = PublisherTask {
             session,
-            outlet,
+            watch_sender,
             progress,
             state,
             position,
@@ -66,7 +66,7 @@ impl Pump {
     }
 }
 
-impl Drop for Pump {
+impl Drop for EventPublisher {
     fn drop(&mut self) {
         self.stop();
     }
@@ -74,12 +74,12 @@ impl Drop for Pump {
 
 // --- Run ---
 
-impl Run {
+impl PublisherTask {
     async fn forever(mut self) {
         let mut backoff = Backoff::new();
         loop {
             match self.follow(&mut backoff).await {
-                TailError::Compacted(etcd) => {
+                EtcdWatchError::Compacted(etcd) => {
                     let position = self.position;
                     tracing::warn!(
                         position,
@@ -88,7 +88,7 @@ impl Run {
                     );
                     self.skip(&mut backoff).await;
                 }
-                TailError::Lost(failure) => {
+                EtcdWatchError::Lost(failure) => {
                     let error = self.session.store_error(failure);
                     tracing::warn!(%error, "the watch of etcd broke, will resume it");
                     backoff.wait().await;
@@ -98,10 +98,10 @@ impl Run {
     }
 
     /// Hands out events until the stream breaks.
-    async fn follow(&mut self, backoff: &mut Backoff) -> TailError {
-        let opened = Tail::open(&self.session, self.session.keys.all(), self.position).await;
-        let mut tail = match opened {
-            Ok(tail) => tail,
+    async fn follow(&mut self, backoff: &mut Backoff) -> EtcdWatchError {
+        let opened = EtcdWatcher::open(&self.session, self.session.keys.all(), self.position).await;
+        let mut watcher = match opened {
+            Ok(watcher) => watcher,
             Err(error) => return error,
         };
         // What came before the watch began is read from etcd's history. That begins above the
@@ -109,28 +109,28 @@ impl Run {
         // deleted there. Being able to read the revision before the first event, after the events have
         // come, proves that none was missing.
         let resumed_at = self.position;
-        let mut proven = tail.began_at <= resumed_at;
+        let mut proven = watcher.began_at <= resumed_at;
         // Soon, before the next compaction makes the proof impossible.
-        self.progress.ask(tail.began_at);
+        self.progress.ask(watcher.began_at);
         loop {
-            let delivery = match tail.next(&self.session).await {
+            let delivery = match watcher.next(&self.session).await {
                 Ok(delivery) => delivery,
                 Err(error) => return error,
             };
             if !proven {
                 match self.session.remembers(resumed_at).await {
                     Ok(true) => {}
-                    Ok(false) => return TailError::Compacted(delivery.upto),
-                    Err(failure) => return TailError::Lost(failure),
+                    Ok(false) => return EtcdWatchError::Compacted(delivery.upto),
+                    Err(failure) => return EtcdWatchError::Lost(failure),
                 }
-                proven = delivery.upto >= tail.began_at;
+                proven = delivery.upto >= watcher.began_at;
             }
             self.hand_out(delivery);
             backoff.reset();
         }
     }
 
-    fn hand_out(&mut self, delivery: Delivery) {
+    fn hand_out(&mut self, delivery: WatchDelivery) {
         let mut events = Vec::new();
         let mut quiet = true;
         for event in delivery.events {
@@ -139,7 +139,7 @@ impl Run {
                 self.publish(&std::mem::take(&mut events));
                 self.change_state(&event);
             } else if self.state.phase == Phase::Open
-                && let Some(event) = tail::event(&self.session.keys, &self.state, event)
+                && let Some(event) = watcher::event(&self.session.keys, &self.state, event)
             {
                 quiet = false;
                 events.push(event);
@@ -148,22 +148,22 @@ impl Run {
         self.publish(&events);
         self.position = delivery.upto;
         if self.state.phase == Phase::Open {
-            self.outlet.feed.advance(self.state.revision(self.position));
+            self.watch_sender.feed.advance(self.state.revision(self.position));
         }
         self.progress.reach(self.position);
         // Only now is it certain that whoever asks from here on sees `reached` itself.
         let requested = self.progress.requested();
         let wished = requested > self.announced && requested <= self.position;
         if quiet || wished {
-            self.outlet.feed.announce();
+            self.watch_sender.feed.announce();
             self.announced = self.position;
         }
     }
 
     fn publish(&self, events: &[Event]) {
         if !events.is_empty() {
-            self.outlet.recent().extend(events);
-            self.outlet.feed.publish(events);
+            self.watch_sender.recent().extend(events);
+            self.watch_sender.feed.publish(events);
         }
     }
 
@@ -175,7 +175,7 @@ impl Run {
                 self.state = state;
                 self.session.learn(state);
                 if state.phase == Phase::Open {
-                    self.outlet.jump(state.floor());
+                    self.watch_sender.jump(state.floor());
                 }
             }
             // Whoever reads or writes next is told the same.
@@ -190,7 +190,7 @@ impl Run {
                 Ok((state, etcd)) => {
                     self.state = state;
                     self.position = etcd;
-                    self.outlet.jump(state.revision(etcd));
+                    self.watch_sender.jump(state.revision(etcd));
                     self.progress.reach(etcd);
                     return;
                 }

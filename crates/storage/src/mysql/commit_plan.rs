@@ -5,12 +5,12 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
-use super::row::{Kind, Logged};
+use super::row::{Kind, LogRow};
 use crate::{Entry, Expiry, Key, Operation, Precondition, Revision, Write};
 
 /// What the database holds under a key when the group begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Known {
+pub(super) enum KeyState {
     /// A value, put there by this commit.
     Live(Revision),
     /// Nothing.
@@ -19,26 +19,26 @@ pub(super) enum Known {
 
 /// The commits of a group, and the answer to each of its writes.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct CommitPlan {
     /// The newest commit before the group.
     base: Revision,
     /// The group's commits, which follow on `base` without gap.
-    pub(super) commits: Vec<Planned>,
+    pub(super) commits: Vec<PlannedCommit>,
     /// For each write of the group what becomes of it.
-    verdicts: Vec<Verdict>,
+    outcomes: Vec<WriteOutcome>,
 }
 
 /// A commit to be stored.
 #[derive(Clone, Debug)]
-pub(super) struct Planned {
-    pub(super) logged: Logged,
+pub(super) struct PlannedCommit {
+    pub(super) logged: LogRow,
     /// The commit whose value it replaces.
     pub(super) previous: Option<Revision>,
 }
 
 /// What becomes of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum WriteOutcome {
     /// It gets this revision.
     Done(Revision),
     /// It does not happen, because the key holds what this commit put there, or nothing.
@@ -47,12 +47,12 @@ pub(super) enum Verdict {
 
 // --- Plan ---
 
-impl Plan {
+impl CommitPlan {
     /// Decides the writes of a group. `known` tells the state of each of their keys; keys that are
     /// not in it do not exist. Deadlines count from `now_ms`, by the database's clock.
     pub(super) fn new<'a>(
         writes: impl Iterator<Item = &'a Write>,
-        mut known: HashMap<Key, Known>,
+        mut known: HashMap<Key, KeyState>,
         base: Revision,
         now_ms: u64,
         nonce: u64,
@@ -60,40 +60,40 @@ impl Plan {
         let mut plan = Self {
             base,
             commits: Vec::new(),
-            verdicts: Vec::new(),
+            outcomes: Vec::new(),
         };
         let mut newest = base;
         for write in writes {
-            let state = known.get(&write.key).copied().unwrap_or(Known::Absent);
+            let state = known.get(&write.key).copied().unwrap_or(KeyState::Absent);
             let (previous, kind) = match (write.precondition, state) {
-                (Precondition::Absent, Known::Absent) => (None, Kind::Created),
-                (Precondition::At(expected), Known::Live(revision)) if expected == revision => {
+                (Precondition::Absent, KeyState::Absent) => (None, Kind::Created),
+                (Precondition::At(expected), KeyState::Live(revision)) if expected == revision => {
                     (Some(revision), Kind::Updated)
                 }
-                (_, Known::Live(revision)) => {
-                    plan.verdicts.push(Verdict::Conflict(Some(revision)));
+                (_, KeyState::Live(revision)) => {
+                    plan.outcomes.push(WriteOutcome::Conflict(Some(revision)));
                     continue;
                 }
-                (_, Known::Absent) => {
-                    plan.verdicts.push(Verdict::Conflict(None));
+                (_, KeyState::Absent) => {
+                    plan.outcomes.push(WriteOutcome::Conflict(None));
                     continue;
                 }
             };
             newest = newest.next();
             let logged = logged(write, newest, kind, now_ms, nonce);
             let state = match logged.kind {
-                Kind::Deleted => Known::Absent,
-                Kind::Created | Kind::Updated => Known::Live(newest),
+                Kind::Deleted => KeyState::Absent,
+                Kind::Created | Kind::Updated => KeyState::Live(newest),
             };
             known.insert(write.key.clone(), state);
-            plan.commits.push(Planned { logged, previous });
-            plan.verdicts.push(Verdict::Done(newest));
+            plan.commits.push(PlannedCommit { logged, previous });
+            plan.outcomes.push(WriteOutcome::Done(newest));
         }
         plan
     }
 
-    pub(super) fn verdicts(&self) -> &[Verdict] {
-        &self.verdicts
+    pub(super) fn outcomes(&self) -> &[WriteOutcome] {
+        &self.outcomes
     }
 
     /// Where the store stands after the group.
@@ -115,10 +115,10 @@ impl Plan {
     /// The commits of earlier groups that writes of this one are in conflict with.
     pub(super) fn obstacles(&self) -> Vec<Revision> {
         let mut obstacles: Vec<_> = self
-            .verdicts
+            .outcomes
             .iter()
-            .filter_map(|verdict| match verdict {
-                Verdict::Conflict(Some(revision)) if !self.is_own(*revision) => Some(*revision),
+            .filter_map(|outcome| match outcome {
+                WriteOutcome::Conflict(Some(revision)) if !self.is_own(*revision) => Some(*revision),
                 _ => None,
             })
             .collect();
@@ -128,8 +128,8 @@ impl Plan {
     }
 
     /// For each key its last commit of the group.
-    pub(super) fn last_per_key(&self) -> Vec<&Logged> {
-        let mut last: HashMap<&Key, &Logged> = HashMap::new();
+    pub(super) fn last_per_key(&self) -> Vec<&LogRow> {
+        let mut last: HashMap<&Key, &LogRow> = HashMap::new();
         for commit in &self.commits {
             last.insert(&commit.logged.key, &commit.logged);
         }
@@ -140,12 +140,12 @@ impl Plan {
     }
 }
 
-fn logged(write: &Write, revision: Revision, kind: Kind, now_ms: u64, nonce: u64) -> Logged {
+fn logged(write: &Write, revision: Revision, kind: Kind, now_ms: u64, nonce: u64) -> LogRow {
     let (kind, value, ttl) = match &write.operation {
         Operation::Put { value, ttl } => (kind, value.clone(), *ttl),
         Operation::Delete => (Kind::Deleted, bytes::Bytes::new(), None),
     };
-    Logged {
+    LogRow {
         revision,
         key: write.key.clone(),
         kind,
@@ -165,12 +165,12 @@ mod tests {
         Key::try_new(text).unwrap()
     }
 
-    fn plan(writes: &[Write], known: &[(&str, u64)]) -> Plan {
+    fn plan(writes: &[Write], known: &[(&str, u64)]) -> CommitPlan {
         let known = known
             .iter()
-            .map(|(name, revision)| (key(name), Known::Live(Revision::new(*revision))))
+            .map(|(name, revision)| (key(name), KeyState::Live(Revision::new(*revision))))
             .collect();
-        Plan::new(writes.iter(), known, BASE, 1_000, 7)
+        CommitPlan::new(writes.iter(), known, BASE, 1_000, 7)
     }
 
     #[test]
@@ -181,8 +181,8 @@ mod tests {
         );
         let eleven = Revision::new(11);
         assert_eq!(
-            plan.verdicts(),
-            [Verdict::Done(eleven), Verdict::Conflict(Some(eleven))]
+            plan.outcomes(),
+            [WriteOutcome::Done(eleven), WriteOutcome::Conflict(Some(eleven))]
         );
         assert_eq!(plan.own_entry(eleven).unwrap().value, "one");
         assert!(plan.obstacles().is_empty());
@@ -200,7 +200,7 @@ mod tests {
             ],
             &[("/a", 5)],
         );
-        let told: Vec<_> = plan
+        let published: Vec<_> = plan
             .commits
             .iter()
             .map(|commit| {
@@ -212,7 +212,7 @@ mod tests {
             })
             .collect();
         assert_eq!(
-            told,
+            published,
             [
                 (11, Kind::Updated, Some(5)),
                 (12, Kind::Deleted, Some(11)),
@@ -235,11 +235,11 @@ mod tests {
             &[("/a", 5)],
         );
         assert_eq!(
-            plan.verdicts(),
+            plan.outcomes(),
             [
-                Verdict::Conflict(Some(Revision::new(5))),
-                Verdict::Conflict(None),
-                Verdict::Done(Revision::new(11)),
+                WriteOutcome::Conflict(Some(Revision::new(5))),
+                WriteOutcome::Conflict(None),
+                WriteOutcome::Done(Revision::new(11)),
             ]
         );
         assert_eq!(plan.obstacles(), [Revision::new(5)]);

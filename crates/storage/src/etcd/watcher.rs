@@ -14,7 +14,7 @@ use super::{
 use crate::{Change, Event, Key};
 
 /// What happens in a span of keys, from some revision on.
-pub(super) struct Tail {
+pub(super) struct EtcdWatcher {
     responses: Streaming<WatchResponse>,
     origin: Origin,
     /// Where etcd stood when the watch began.
@@ -26,7 +26,7 @@ pub(super) struct Tail {
 }
 
 /// All that happened up to some revision.
-pub(super) struct Delivery {
+pub(super) struct WatchDelivery {
     /// In the order of their revisions, each of which is whole. May be empty.
     pub(super) events: Vec<WatchEvent>,
     /// How far they reach, by etcd's count.
@@ -35,7 +35,7 @@ pub(super) struct Delivery {
 
 /// Why a tail ended.
 #[derive(Debug)]
-pub(super) enum TailError {
+pub(super) enum EtcdWatchError {
     /// What it should begin with is compacted; this is the compaction's revision.
     Compacted(i64),
     /// The member that served it failed or went away.
@@ -44,9 +44,9 @@ pub(super) enum TailError {
 
 // --- Tail ---
 
-impl Tail {
+impl EtcdWatcher {
     /// Begins to watch what comes after a revision of etcd.
-    pub(super) async fn open(session: &Session, span: Span, after: i64) -> Result<Self, TailError> {
+    pub(super) async fn open(session: &Session, span: Span, after: i64) -> Result<Self, EtcdWatchError> {
         let create = WatchCreateRequest {
             key: span.start,
             range_end: span.end,
@@ -55,23 +55,23 @@ impl Tail {
             fragment: true,
         };
         let WatchStream { responses, origin } =
-            session.connection.watch(create).await.map_err(TailError::Lost)?;
-        let mut tail = Self {
+            session.connection.watch(create).await.map_err(EtcdWatchError::Lost)?;
+        let mut watcher = Self {
             responses,
             origin,
             began_at: 0,
             after,
             parts: Vec::new(),
         };
-        match timeout_at(session.deadline(), tail.receive(session)).await {
-            Ok(response) => tail.began_at = revision(&response?),
-            Err(_) => return Err(tail.lost(session, Failure::late())),
+        match timeout_at(session.deadline(), watcher.receive(session)).await {
+            Ok(response) => watcher.began_at = revision(&response?),
+            Err(_) => return Err(watcher.lost(session, Failure::late())),
         }
-        Ok(tail)
+        Ok(watcher)
     }
 
     /// Waits for more. Loses nothing when the future is dropped before it is ready.
-    pub(super) async fn next(&mut self, session: &Session) -> Result<Delivery, TailError> {
+    pub(super) async fn next(&mut self, session: &Session) -> Result<WatchDelivery, EtcdWatchError> {
         loop {
             let response = self.receive(session).await?;
             if let Some(delivery) = self.take(response) {
@@ -80,7 +80,7 @@ impl Tail {
         }
     }
 
-    async fn receive(&mut self, session: &Session) -> Result<WatchResponse, TailError> {
+    async fn receive(&mut self, session: &Session) -> Result<WatchResponse, EtcdWatchError> {
         let message = tokio::select! {
             message = self.responses.message() => message,
             () = session.connection.left(&self.origin) => {
@@ -99,7 +99,7 @@ impl Tail {
     }
 
     /// Puts the parts of a response together.
-    fn take(&mut self, response: WatchResponse) -> Option<Delivery> {
+    fn take(&mut self, response: WatchResponse) -> Option<WatchDelivery> {
         // An empty response tells how far an idle watch has come. It comes by itself, every ten minutes,
         // and in line with the events: unlike the answer to a progress request it can be trusted.
         let progress = response.events.is_empty() && self.parts.is_empty() && !response.created;
@@ -119,22 +119,22 @@ impl Tail {
         }
         events.retain(|event| written(event) > self.after);
         self.after = upto;
-        Some(Delivery { events, upto })
+        Some(WatchDelivery { events, upto })
     }
 
-    async fn canceled(&self, session: &Session, response: WatchResponse) -> TailError {
+    async fn canceled(&self, session: &Session, response: WatchResponse) -> EtcdWatchError {
         if response.compact_revision > 0 {
-            return TailError::Compacted(response.compact_revision);
+            return EtcdWatchError::Compacted(response.compact_revision);
         }
         // etcd says "permission denied" also to those whose log-in has expired.
         session.connection.discard(&self.origin).await;
         let reason = format!("etcd canceled the watch: {}", response.cancel_reason);
-        TailError::Lost(Failure::Unknown(Status::unavailable(reason)))
+        EtcdWatchError::Lost(Failure::Unknown(Status::unavailable(reason)))
     }
 
-    fn lost(&self, session: &Session, failure: Failure) -> TailError {
+    fn lost(&self, session: &Session, failure: Failure) -> EtcdWatchError {
         session.connection.leave(&self.origin);
-        TailError::Lost(failure)
+        EtcdWatchError::Lost(failure)
     }
 }
 

@@ -9,7 +9,7 @@ const MAX_EVENTS: usize = 8192;
 const MAX_BYTES: usize = 16 << 20;
 
 /// Every event of the store above some revision.
-pub(super) struct Recent {
+pub(super) struct RecentEvents {
     /// In the order of their revisions, all above `since`, none left out.
     events: VecDeque<Event>,
     since: Revision,
@@ -19,7 +19,7 @@ pub(super) struct Recent {
 
 // --- Recent ---
 
-impl Recent {
+impl RecentEvents {
     pub(super) fn new(since: Revision) -> Self {
         Self {
             events: VecDeque::new(),
@@ -104,7 +104,7 @@ mod tests {
         }
     }
 
-    fn past(recent: &Recent, after: u64, upto: u64, limit: usize) -> Option<(Vec<u64>, u64)> {
+    fn past(recent: &RecentEvents, after: u64, upto: u64, limit: usize) -> Option<(Vec<u64>, u64)> {
         let prefix = Prefix::try_new("/a/").unwrap();
         let (events, reached) = recent.past(&prefix, Revision::new(after), Revision::new(upto), limit)?;
         let events = events.iter().map(|event| event.revision.get()).collect();
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn only_what_is_wholly_remembered_is_told() {
-        let mut recent = Recent::new(Revision::new(10));
+        let mut recent = RecentEvents::new(Revision::new(10));
         recent.extend(&[event(12, "/a/x"), event(13, "/b/x"), event(15, "/a/y")]);
         assert_eq!(past(&recent, 9, 20, 100), None);
         assert_eq!(past(&recent, 10, 20, 100), Some((vec![12, 15], 20)));
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn the_oldest_are_forgotten_first() {
-        let mut recent = Recent::new(Revision::new(0));
+        let mut recent = RecentEvents::new(Revision::new(0));
         let many: Vec<_> = (1..=10_000).map(|revision| event(revision, "/a/x")).collect();
         recent.extend(&many);
         let forgotten = 10_000 - MAX_EVENTS as u64;
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_revision_is_never_cut_in_two() {
-        let mut recent = Recent::new(Revision::new(1));
+        let mut recent = RecentEvents::new(Revision::new(1));
         recent.extend(&[
             event(2, "/a/x"),
             event(3, "/a/x"),

@@ -11,7 +11,7 @@ use crate::follower::Follower;
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Short words for what tests do most.
-pub(crate) trait Acts: Store {
+pub(crate) trait StoreExt: Store {
     /// Creates an entry.
     async fn create(&self, name: &str, value: impl Into<Bytes> + Send) -> Revision {
         self.commit(Write::create(key(name), value)).await.unwrap()
@@ -97,7 +97,7 @@ pub(crate) trait Acts: Store {
     }
 }
 
-impl<S: Store + ?Sized> Acts for S {}
+impl<S: Store + ?Sized> StoreExt for S {}
 
 /// A key that is known to be valid.
 pub(crate) fn key(name: &str) -> Key {

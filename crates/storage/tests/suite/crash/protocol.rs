@@ -10,7 +10,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// Something a child says. Requests have a number that no other request of the test has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Word {
+pub(crate) enum Message {
     /// The store is open, and stands there.
     Ready(Revision),
     /// A request will be made.
@@ -18,10 +18,10 @@ pub(crate) enum Word {
         at: Nanos,
         number: u64,
         key: String,
-        what: Asked,
+        what: RequestedOperation,
     },
     /// A request was answered.
-    Told { at: Nanos, number: u64, answer: Told },
+    Response { at: Nanos, number: u64, answer: Response },
     /// A watch told of a commit: what it put, or nothing for a deletion.
     Event {
         revision: Revision,
@@ -36,7 +36,7 @@ pub(crate) enum Word {
 
 /// What is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum RequestedOperation {
     /// To put the value that has the request's number.
     Put(Precondition),
     Delete(Precondition),
@@ -45,7 +45,7 @@ pub(crate) enum Asked {
 
 /// What the answer was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum Response {
     Committed(Revision),
     /// The answer to a get, or to a write that conflicted: the revision and the number of the value.
     Shown(Option<(Revision, u64)>),
@@ -113,7 +113,7 @@ pub(crate) fn number_of(bytes: &[u8]) -> Option<u64> {
 
 // --- Word ---
 
-impl fmt::Display for Word {
+impl fmt::Display for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{MARK} ")?;
         match self {
@@ -126,19 +126,19 @@ impl fmt::Display for Word {
             } => {
                 write!(f, "ask {at} {number} {key} ")?;
                 match what {
-                    Asked::Put(precondition) => write!(f, "put {}", expected(*precondition)),
-                    Asked::Delete(precondition) => write!(f, "delete {}", expected(*precondition)),
-                    Asked::Get => f.write_str("get 0"),
+                    RequestedOperation::Put(precondition) => write!(f, "put {}", expected(*precondition)),
+                    RequestedOperation::Delete(precondition) => write!(f, "delete {}", expected(*precondition)),
+                    RequestedOperation::Get => f.write_str("get 0"),
                 }
             }
-            Self::Told { at, number, answer } => {
+            Self::Response { at, number, answer } => {
                 write!(f, "told {at} {number} ")?;
                 match answer {
-                    Told::Committed(revision) => write!(f, "committed {revision} 0"),
-                    Told::Shown(None) => f.write_str("shown 0 0"),
-                    Told::Shown(Some((revision, value))) => write!(f, "shown {revision} {value}"),
-                    Told::Uncertain => f.write_str("uncertain 0 0"),
-                    Told::Failed => f.write_str("failed 0 0"),
+                    Response::Committed(revision) => write!(f, "committed {revision} 0"),
+                    Response::Shown(None) => f.write_str("shown 0 0"),
+                    Response::Shown(Some((revision, value))) => write!(f, "shown {revision} {value}"),
+                    Response::Uncertain => f.write_str("uncertain 0 0"),
+                    Response::Failed => f.write_str("failed 0 0"),
                 }
             }
             Self::Event { revision, key, put } => match put {
@@ -159,7 +159,7 @@ fn expected(precondition: Precondition) -> u64 {
     }
 }
 
-impl FromStr for Word {
+impl FromStr for Message {
     type Err = String;
 
     fn from_str(line: &str) -> Result<Self, String> {
@@ -167,41 +167,41 @@ impl FromStr for Word {
     }
 }
 
-fn parse(line: &str) -> Option<Word> {
+fn parse(line: &str) -> Option<Message> {
     let parts: Vec<_> = line.split(' ').collect();
     let revision = |text: &str| Some(Revision::new(text.parse().ok()?));
     match parts[..] {
-        [MARK, "ready", at] => Some(Word::Ready(revision(at)?)),
+        [MARK, "ready", at] => Some(Message::Ready(revision(at)?)),
         [MARK, "ask", at, number, key, what, expect] => {
             let precondition = match expect {
                 "0" => Precondition::Absent,
                 other => Precondition::At(revision(other)?),
             };
-            Some(Word::Ask {
+            Some(Message::Ask {
                 at: at.parse().ok()?,
                 number: number.parse().ok()?,
                 key: key.to_owned(),
                 what: match what {
-                    "put" => Asked::Put(precondition),
-                    "delete" => Asked::Delete(precondition),
-                    "get" => Asked::Get,
+                    "put" => RequestedOperation::Put(precondition),
+                    "delete" => RequestedOperation::Delete(precondition),
+                    "get" => RequestedOperation::Get,
                     _ => return None,
                 },
             })
         }
-        [MARK, "told", at, number, answer, first, second] => Some(Word::Told {
+        [MARK, "told", at, number, answer, first, second] => Some(Message::Response {
             at: at.parse().ok()?,
             number: number.parse().ok()?,
             answer: match answer {
-                "committed" => Told::Committed(revision(first)?),
-                "shown" if first == "0" => Told::Shown(None),
-                "shown" => Told::Shown(Some((revision(first)?, second.parse().ok()?))),
-                "uncertain" => Told::Uncertain,
-                "failed" => Told::Failed,
+                "committed" => Response::Committed(revision(first)?),
+                "shown" if first == "0" => Response::Shown(None),
+                "shown" => Response::Shown(Some((revision(first)?, second.parse().ok()?))),
+                "uncertain" => Response::Uncertain,
+                "failed" => Response::Failed,
                 _ => return None,
             },
         }),
-        [MARK, "event", at, key, sign, value] => Some(Word::Event {
+        [MARK, "event", at, key, sign, value] => Some(Message::Event {
             revision: revision(at)?,
             key: key.to_owned(),
             put: match sign {
@@ -211,8 +211,8 @@ fn parse(line: &str) -> Option<Word> {
                 _ => return None,
             },
         }),
-        [MARK, "bookmark", at] => Some(Word::Bookmark(revision(at)?)),
-        [MARK, "relisted", at] => Some(Word::Relisted(revision(at)?)),
+        [MARK, "bookmark", at] => Some(Message::Bookmark(revision(at)?)),
+        [MARK, "relisted", at] => Some(Message::Relisted(revision(at)?)),
         _ => None,
     }
 }
@@ -224,37 +224,37 @@ mod tests {
     #[test]
     fn a_word_is_understood_as_it_was_meant() {
         let at = Revision::new(7);
-        let ask = |what| Word::Ask {
+        let ask = |what| Message::Ask {
             at: 1,
             number: 2,
             key: "/k/1".to_owned(),
             what,
         };
-        let told = |answer| Word::Told {
+        let told = |answer| Message::Response {
             at: 3,
             number: 2,
             answer,
         };
-        let event = |put| Word::Event {
+        let event = |put| Message::Event {
             revision: at,
             key: "/k/1".to_owned(),
             put,
         };
         for word in [
-            Word::Ready(at),
-            ask(Asked::Put(Precondition::Absent)),
-            ask(Asked::Put(Precondition::At(at))),
-            ask(Asked::Delete(Precondition::At(at))),
-            told(Told::Committed(at)),
-            told(Told::Shown(None)),
-            told(Told::Shown(Some((at, 9)))),
-            told(Told::Uncertain),
-            told(Told::Failed),
+            Message::Ready(at),
+            ask(RequestedOperation::Put(Precondition::Absent)),
+            ask(RequestedOperation::Put(Precondition::At(at))),
+            ask(RequestedOperation::Delete(Precondition::At(at))),
+            told(Response::Committed(at)),
+            told(Response::Shown(None)),
+            told(Response::Shown(Some((at, 9)))),
+            told(Response::Uncertain),
+            told(Response::Failed),
             event(Some((Sign::Created, 9))),
             event(Some((Sign::Updated, 9))),
             event(None),
-            Word::Bookmark(at),
-            Word::Relisted(at),
+            Message::Bookmark(at),
+            Message::Relisted(at),
         ] {
             assert_eq!(word.to_string().parse(), Ok(word));
         }
