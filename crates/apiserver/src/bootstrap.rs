@@ -12,7 +12,7 @@ use k3_api::{
 use serde_json::{Value, json};
 
 use crate::{
-    Config, NODE_CLIENT_USER, Presence, StartError,
+    Config, EndpointReconcilerType, NODE_CLIENT_USER, StartError,
     registry::{Registry, Resource, own_user},
     service_range::kubernetes_address,
     usage,
@@ -85,8 +85,8 @@ fn node_client_binding() -> Value {
 fn of_cluster(config: &Config) -> Vec<Value> {
     let port = match config.presence {
         // The port of a server that nobody is told of says nothing.
-        Presence::Hidden => USUAL_PORT,
-        Presence::Alone | Presence::Among => config.advertise.1,
+        EndpointReconcilerType::Hidden => USUAL_PORT,
+        EndpointReconcilerType::Alone | EndpointReconcilerType::Among => config.advertise.1,
     };
     let inside = kubernetes_address(&config.service_range);
     let range = format!("{}/{}", config.service_range.network, config.service_range.prefix);

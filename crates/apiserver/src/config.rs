@@ -4,7 +4,7 @@ use std::{fmt, net::IpAddr, time::Duration};
 
 use k3_api::{name::Subnet, time};
 
-use crate::{audit::AuditConfig, authn::Authentication, presence::Presence};
+use crate::{audit::AuditConfig, authn::Authentication, endpoint_reconciler::EndpointReconcilerType};
 
 /// The settings of a server.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub struct Config {
     /// Where clients in the cluster reach this server.
     pub advertise: (IpAddr, u16),
     /// Whether they are told of it.
-    pub presence: Presence,
+    pub presence: EndpointReconcilerType,
     /// Whether who names an owner must be allowed to delete the dependent, and to set finalizers on an owner that is held up:
     /// the plugin `OwnerReferencesPermissionEnforcement`.
     pub guard_owners: bool,

@@ -21,7 +21,9 @@ use hyper::{
     client::conn::{http1, http2},
 };
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use k3_apiserver::{Authentication, Config, Limits, PodAccounts, Presence, Server, service_range};
+use k3_apiserver::{
+    Authentication, Config, EndpointReconcilerType, Limits, PodAccounts, Server, service_range,
+};
 use k3_storage::memory::MemoryStore;
 use rcgen::{CertificateParams, KeyPair};
 use rustls::{
@@ -81,7 +83,7 @@ impl Cluster {
             signing_key: KeyPair::generate().unwrap().serialize_der(),
             unrestricted_update: false,
             advertise: (Ipv4Addr::LOCALHOST.into(), 6443),
-            presence: Presence::Hidden,
+            presence: EndpointReconcilerType::Hidden,
             guard_owners: false,
             pod_accounts: PodAccounts::Free,
             limits: Limits::default(),

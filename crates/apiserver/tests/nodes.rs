@@ -19,7 +19,7 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 use k3_apiserver::{
-    Authentication, Config, Limits, NodeClient, PodAccounts, Presence, Server, service_range,
+    Authentication, Config, EndpointReconcilerType, Limits, NodeClient, PodAccounts, Server, service_range,
 };
 use k3_storage::memory::MemoryStore;
 use rcgen::{
@@ -77,7 +77,7 @@ impl Authority {
 
 /// What a stand-in for a node has seen.
 #[derive(Default)]
-struct Seen {
+struct NodeRequests {
     asked: std::sync::Mutex<Vec<(String, HeaderMap)>>,
     /// How many logs are being followed.
     following: AtomicUsize,
@@ -86,9 +86,9 @@ struct Seen {
 }
 
 /// Counts down when a client that follows a log goes.
-struct Following(Arc<Seen>);
+struct LogFollower(Arc<NodeRequests>);
 
-impl Drop for Following {
+impl Drop for LogFollower {
     fn drop(&mut self) {
         self.0.following.fetch_sub(1, Ordering::SeqCst);
         self.0.ended.notify_waiters();
@@ -104,7 +104,7 @@ fn whole(code: u16, text: impl Into<Bytes>) -> Reply {
 
 fn node_reply(
     mut request: Request<Incoming>,
-    seen: Arc<Seen>,
+    seen: Arc<NodeRequests>,
     tasks: &std::sync::Mutex<JoinSet<()>>,
 ) -> Reply {
     let uri = request.uri().to_string();
@@ -120,7 +120,7 @@ fn node_reply(
     }
     if uri.starts_with("/containerLogs/") && uri.contains("follow=true") {
         seen.following.fetch_add(1, Ordering::SeqCst);
-        let following = Following(seen);
+        let following = LogFollower(seen);
         let first = Ok::<_, Infallible>(Frame::data(Bytes::from_static(b"line\n")));
         let lines = futures_util::stream::unfold((Some(first), following), |(first, following)| async move {
             match first {
@@ -175,7 +175,7 @@ fn node_reply(
 struct Cluster {
     api: SocketAddr,
     node: SocketAddr,
-    seen: Arc<Seen>,
+    seen: Arc<NodeRequests>,
     stop: watch::Sender<bool>,
     tasks: JoinSet<()>,
 }
@@ -184,7 +184,7 @@ impl Cluster {
     async fn start() -> Self {
         let authority = Authority::new();
         let mut tasks = JoinSet::new();
-        let seen = Arc::new(Seen::default());
+        let seen = Arc::new(NodeRequests::default());
         let node = start_node(&authority, &seen, &mut tasks).await;
         let (certificate, key) = authority.sign(
             "kube-apiserver-kubelet-client",
@@ -205,7 +205,7 @@ impl Cluster {
             signing_key: signing.as_ref().to_vec(),
             unrestricted_update: false,
             advertise: (Ipv4Addr::new(192, 0, 2, 1).into(), 6443),
-            presence: Presence::default(),
+            presence: EndpointReconcilerType::default(),
             guard_owners: false,
             pod_accounts: PodAccounts::default(),
             limits: Limits::default(),
@@ -340,7 +340,7 @@ impl Cluster {
     }
 }
 
-async fn start_node(authority: &Authority, seen: &Arc<Seen>, tasks: &mut JoinSet<()>) -> SocketAddr {
+async fn start_node(authority: &Authority, seen: &Arc<NodeRequests>, tasks: &mut JoinSet<()>) -> SocketAddr {
     let (certificate, key) = authority.sign("system:node:n", ExtendedKeyUsagePurpose::ServerAuth);
     let mut roots = RootCertStore::empty();
     roots.add(authority.der.clone()).unwrap();

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use k3_api::{go::quote, rules::Tree, status::Status};
 
-use super::{Attributes, Operation, Plugin};
-use crate::{authz::Authorizer, cache::Caches};
+use super::{AdmissionAttributes, AdmissionPlugin, Operation};
+use crate::{authz::Authorizer, cache::WatchCaches};
 
 /// The plugin.
 pub(super) struct CertificateApproval(pub Arc<Authorizer>);
 
-impl Plugin for CertificateApproval {
-    fn validate(&self, attributes: &mut Attributes<'_>, _: &Caches) -> Result<(), Status> {
+impl AdmissionPlugin for CertificateApproval {
+    fn validate(&self, attributes: &mut AdmissionAttributes<'_>, _: &WatchCaches) -> Result<(), Status> {
         let concerns = attributes.operation == Operation::Update
             && attributes.subresource == "approval"
             && attributes.is_of("certificates.k8s.io", "certificatesigningrequests");
@@ -34,11 +34,11 @@ impl Plugin for CertificateApproval {
 mod tests {
     use serde_json::json;
 
-    use super::{super::testing::World, *};
+    use super::{super::testing::TestCluster, *};
 
     #[tokio::test]
     async fn only_who_may_approve_for_the_signer_or_its_domain_approves() {
-        let world = World::new().await;
+        let world = TestCluster::new().await;
         let plugin = CertificateApproval(world.authorizer());
         let request = json!({
             "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": "r"},

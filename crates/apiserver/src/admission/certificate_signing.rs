@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use k3_api::{go::quote, rules::Tree, status::Status};
 
-use super::{Attributes, Operation, Plugin};
-use crate::{authz::Authorizer, cache::Caches};
+use super::{AdmissionAttributes, AdmissionPlugin, Operation};
+use crate::{authz::Authorizer, cache::WatchCaches};
 
 /// The plugin.
 pub(super) struct CertificateSigning(pub Arc<Authorizer>);
 
-impl Plugin for CertificateSigning {
-    fn validate(&self, attributes: &mut Attributes<'_>, _: &Caches) -> Result<(), Status> {
+impl AdmissionPlugin for CertificateSigning {
+    fn validate(&self, attributes: &mut AdmissionAttributes<'_>, _: &WatchCaches) -> Result<(), Status> {
         let concerns = attributes.operation == Operation::Update
             && attributes.subresource == "status"
             && attributes.is_of("certificates.k8s.io", "certificatesigningrequests");
@@ -36,11 +36,11 @@ impl Plugin for CertificateSigning {
 mod tests {
     use serde_json::json;
 
-    use super::{super::testing::World, *};
+    use super::{super::testing::TestCluster, *};
 
     #[tokio::test]
     async fn only_who_may_sign_changes_certificate_or_conditions() {
-        let world = World::new().await;
+        let world = TestCluster::new().await;
         let plugin = CertificateSigning(world.authorizer());
         let request = |status: serde_json::Value| {
             json!({

@@ -2,16 +2,16 @@
 
 use k3_api::{kinds::read_request, rules::Tree, status::Status};
 
-use super::{Attributes, Plugin};
-use crate::cache::Caches;
+use super::{AdmissionAttributes, AdmissionPlugin};
+use crate::cache::WatchCaches;
 
 const SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 
 /// The plugin.
 pub(super) struct CertificateSubjectRestriction;
 
-impl Plugin for CertificateSubjectRestriction {
-    fn validate(&self, attributes: &mut Attributes<'_>, _: &Caches) -> Result<(), Status> {
+impl AdmissionPlugin for CertificateSubjectRestriction {
+    fn validate(&self, attributes: &mut AdmissionAttributes<'_>, _: &WatchCaches) -> Result<(), Status> {
         let spec = attributes.object.at("spec");
         if !attributes.creates("certificates.k8s.io", "certificatesigningrequests")
             || spec.text("signerName") != SIGNER
@@ -39,7 +39,7 @@ mod tests {
     use rcgen::{CertificateParams, DnType, KeyPair};
     use serde_json::{Value, json};
 
-    use super::{super::testing::World, *};
+    use super::{super::testing::TestCluster, *};
 
     fn request(signer: &str, groups: &[&str]) -> Value {
         let mut params = CertificateParams::default();
@@ -56,7 +56,7 @@ mod tests {
 
     #[tokio::test]
     async fn nobody_asks_to_be_a_master() {
-        let world = World::new().await;
+        let world = TestCluster::new().await;
         let made = |signer, groups| world.admit(&CertificateSubjectRestriction, request(signer, groups));
         assert_eq!(
             made(SIGNER, &["system:masters"]).unwrap_err(),

@@ -6,8 +6,8 @@ use k3_api::{
 };
 use serde_json::{Value, json};
 
-use super::{Attributes, Operation, Plugin};
-use crate::cache::Caches;
+use super::{AdmissionAttributes, AdmissionPlugin, Operation};
+use crate::cache::WatchCaches;
 
 /// What nodes in trouble are tainted with.
 const TAINTS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
@@ -16,8 +16,8 @@ const SECONDS: i64 = 300;
 /// The plugin.
 pub(super) struct DefaultTolerationSeconds;
 
-impl Plugin for DefaultTolerationSeconds {
-    fn admit(&self, attributes: &mut Attributes<'_>, _: &Caches) -> Result<(), Status> {
+impl AdmissionPlugin for DefaultTolerationSeconds {
+    fn admit(&self, attributes: &mut AdmissionAttributes<'_>, _: &WatchCaches) -> Result<(), Status> {
         let concerns = matches!(attributes.operation, Operation::Create | Operation::Update)
             && attributes.subresource.is_empty()
             && attributes.is_of("", "pods");

@@ -10,8 +10,10 @@ use k3_api::{
 };
 use serde_json::{Map, Value};
 
-use super::{Attributes, Operation, Plugin, remembered::RememberedIn, resource};
-use crate::cache::Caches;
+use super::{
+    AdmissionAttributes, AdmissionPlugin, Operation, derived_cache::NamespacedDerivedCache, resource,
+};
+use crate::cache::WatchCaches;
 
 /// Where it is written down what was set.
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
@@ -23,19 +25,19 @@ const MOST_MILLI: i64 = i64::MAX / 1000;
 #[derive(Default)]
 pub(super) struct LimitRanger {
     /// The limit ranges of a namespace.
-    known: RememberedIn<Vec<Range>>,
+    known: NamespacedDerivedCache<Vec<LimitRange>>,
 }
 
 /// What a limit range says.
-struct Range {
-    limits: Vec<Limit>,
+struct LimitRange {
+    limits: Vec<LimitRangeItem>,
     /// What containers get that say nothing themselves, as text.
     default_requests: Map<String, Value>,
     default_limits: Map<String, Value>,
 }
 
 /// The bounds of one type of thing.
-struct Limit {
+struct LimitRangeItem {
     of: String,
     min: Totals,
     max: Totals,
@@ -44,13 +46,13 @@ struct Limit {
 
 /// What a thing asks for.
 #[derive(Default)]
-struct Asked {
+struct ResourceRequests {
     requests: Totals,
     limits: Totals,
 }
 
-impl Plugin for LimitRanger {
-    fn admit(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+impl AdmissionPlugin for LimitRanger {
+    fn admit(&self, attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
         if concerns(attributes) && attributes.is_of("", "pods") {
             let ranges = self.ranges(attributes, caches);
             for range in ranges.iter().flat_map(|ranges| ranges.iter()) {
@@ -60,7 +62,7 @@ impl Plugin for LimitRanger {
         Ok(())
     }
 
-    fn validate(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+    fn validate(&self, attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
         if !concerns(attributes) {
             return Ok(());
         }
@@ -81,7 +83,7 @@ impl Plugin for LimitRanger {
 }
 
 /// Whether limit ranges hold for what is asked: new pods, pods that are resized, claims. Nothing that is going is held up.
-fn concerns(attributes: &Attributes<'_>) -> bool {
+fn concerns(attributes: &AdmissionAttributes<'_>) -> bool {
     let is_going = |old: &Value| old.at("metadata").has("deletionTimestamp");
     let is_pod = attributes.is_of("", "pods");
     let is_claim = attributes.is_of("", "persistentvolumeclaims");
@@ -110,17 +112,21 @@ fn aggregate(faults: Vec<String>) -> Option<String> {
 
 impl LimitRanger {
     /// What the limit ranges of the namespace say; `None` if it has none.
-    fn ranges(&self, attributes: &Attributes<'_>, caches: &Caches) -> Option<std::sync::Arc<Vec<Range>>> {
+    fn ranges(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        caches: &WatchCaches,
+    ) -> Option<std::sync::Arc<Vec<LimitRange>>> {
         let ranges = resource("", "limitranges", caches);
         self.known.get(&ranges, attributes.namespace, |objects| {
-            objects.iter().map(Range::read).collect()
+            objects.iter().map(LimitRange::read).collect()
         })
     }
 }
 
-// --- Range ---
+// --- LimitRange ---
 
-impl Range {
+impl LimitRange {
     fn read(object: &Value) -> Self {
         let limits = object.at("spec").items("limits");
         let defaults = |field: &str| {
@@ -131,12 +137,12 @@ impl Range {
             all
         };
         let bounds = |limit: &Value, field: &str| pod_amounts::amounts(limit.entries(field));
-        Range {
+        LimitRange {
             default_requests: defaults("defaultRequest"),
             default_limits: defaults("default"),
             limits: limits
                 .iter()
-                .map(|limit| Limit {
+                .map(|limit| LimitRangeItem {
                     of: limit.text("type").to_owned(),
                     min: bounds(limit, "min"),
                     max: bounds(limit, "max"),
@@ -174,20 +180,20 @@ impl Range {
                 "Container" => {
                     for list in ["containers", "initContainers"] {
                         for container in spec.items(list) {
-                            limit.judge(&Asked::of(container), faults);
+                            limit.judge(&ResourceRequests::of(container), faults);
                         }
                     }
                 }
-                "Pod" => limit.judge(&Asked::of_pod(spec), faults),
+                "Pod" => limit.judge(&ResourceRequests::of_pod(spec), faults),
                 _ => {}
             }
         }
     }
 
     fn judge_claim(&self, spec: &Value, faults: &mut Vec<String>) {
-        let asked = Asked {
+        let asked = ResourceRequests {
             limits: Totals::new(),
-            ..Asked::of(spec)
+            ..ResourceRequests::of(spec)
         };
         for limit in &self.limits {
             if limit.of == "PersistentVolumeClaim" {
@@ -227,10 +233,10 @@ fn fill(container: &mut Value, field: &str, defaults: &Map<String, Value>) -> Ve
     missing
 }
 
-// --- Limit ---
+// --- LimitRangeItem ---
 
-impl Limit {
-    fn judge(&self, asked: &Asked, faults: &mut Vec<String>) {
+impl LimitRangeItem {
+    fn judge(&self, asked: &ResourceRequests, faults: &mut Vec<String>) {
         faults.extend(
             self.min
                 .iter()
@@ -249,7 +255,7 @@ impl Limit {
     }
 
     /// Why something is less than the least.
-    fn below(&self, name: &str, least: &Quantity, asked: &Asked) -> Option<String> {
+    fn below(&self, name: &str, least: &Quantity, asked: &ResourceRequests) -> Option<String> {
         let (request, limit) = asked.get(name);
         let begin = format!("minimum {name} usage per {} is {least}", self.of);
         let Some(request) = request else {
@@ -265,7 +271,7 @@ impl Limit {
     }
 
     /// Why something is more than the most.
-    fn above(&self, name: &str, most: &Quantity, asked: &Asked) -> Option<String> {
+    fn above(&self, name: &str, most: &Quantity, asked: &ResourceRequests) -> Option<String> {
         let (request, limit) = asked.get(name);
         let begin = format!("maximum {name} usage per {} is {most}", self.of);
         let Some(limit) = limit else {
@@ -281,7 +287,7 @@ impl Limit {
     }
 
     /// Why something without limits is more than the most.
-    fn request_above(&self, name: &str, most: &Quantity, asked: &Asked) -> Option<String> {
+    fn request_above(&self, name: &str, most: &Quantity, asked: &ResourceRequests) -> Option<String> {
         let begin = format!("maximum {name} usage per {} is {most}", self.of);
         let Some(request) = asked.requests.get(name) else {
             return Some(format!("{begin}.  No request is specified"));
@@ -295,7 +301,7 @@ impl Limit {
         clippy::cast_precision_loss,
         reason = "the ratio is told, and compared, as a number with a fraction"
     )]
-    fn apart(&self, name: &str, most: &Quantity, asked: &Asked) -> Option<String> {
+    fn apart(&self, name: &str, most: &Quantity, asked: &ResourceRequests) -> Option<String> {
         let (request, limit) = asked.get(name);
         let begin = format!("{name} max limit to request ratio per {} is {most}", self.of);
         let [requested, limited, _] = comparable([request, limit, Some(most)]);
@@ -328,13 +334,13 @@ fn comparable<const N: usize>(amounts: [Option<&Quantity>; N]) -> [i64; N] {
     })
 }
 
-// --- Asked ---
+// --- ResourceRequests ---
 
-impl Asked {
+impl ResourceRequests {
     /// What a container or a claim asks for.
     fn of(thing: &Value) -> Self {
         let list = |field: &str| pod_amounts::amounts(thing.at("resources").entries(field));
-        Asked {
+        ResourceRequests {
             requests: list("requests"),
             limits: list("limits"),
         }
@@ -351,7 +357,7 @@ impl Asked {
             );
             total
         };
-        Asked {
+        ResourceRequests {
             requests: total("requests"),
             limits: total("limits"),
         }
@@ -366,10 +372,10 @@ impl Asked {
 mod tests {
     use serde_json::json;
 
-    use super::{super::testing::World, *};
+    use super::{super::testing::TestCluster, *};
 
-    async fn world(limits: Value) -> World {
-        let world = World::new().await;
+    async fn world(limits: Value) -> TestCluster {
+        let world = TestCluster::new().await;
         world
             .put(json!({
                 "apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l", "namespace": "n"},
@@ -387,7 +393,7 @@ mod tests {
         json!({"containers": [{"name": "c", "resources": {"requests": requests, "limits": limits}}]})
     }
 
-    fn refusal(world: &World, spec: &Value) -> String {
+    fn refusal(world: &TestCluster, spec: &Value) -> String {
         let refused = world.admit(&LimitRanger::default(), pod(spec));
         let why = refused.err().unwrap_or_default();
         why.replace("pods \"p\" is forbidden: ", "")
@@ -502,7 +508,7 @@ mod tests {
     async fn what_is_remembered_of_a_namespace_is_not_older_than_its_limit_ranges() {
         let world = world(json!([{"type": "Container", "default": {"cpu": "1"}}])).await;
         let plugin = LimitRanger::default();
-        let limits = |world: &World| {
+        let limits = |world: &TestCluster| {
             let made = world
                 .admit(&plugin, pod(&json!({"containers": [{"name": "c"}]})))
                 .unwrap();

@@ -5,8 +5,8 @@ use k3_api::{
     status::{Cause, Status},
 };
 
-use super::{Attributes, Operation, Plugin, resource};
-use crate::cache::Caches;
+use super::{AdmissionAttributes, AdmissionPlugin, Operation, resource};
+use crate::cache::WatchCaches;
 
 /// Namespaces that cannot be deleted.
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
@@ -14,8 +14,8 @@ const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 /// The plugin.
 pub(super) struct NamespaceLifecycle;
 
-impl Plugin for NamespaceLifecycle {
-    fn admit(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+impl AdmissionPlugin for NamespaceLifecycle {
+    fn admit(&self, attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
         let is_namespace = attributes.is_of("", "namespaces");
         match attributes.operation {
             Operation::Delete if is_namespace => {
@@ -39,7 +39,7 @@ impl Plugin for NamespaceLifecycle {
 }
 
 /// Refuses what would come into a namespace that cannot take it.
-fn check(attributes: &Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+fn check(attributes: &AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
     let namespaces = resource("", "namespaces", caches);
     let name = attributes.namespace;
     let Some(namespace) = namespaces.cache.get(&namespaces.key("", name)?) else {
@@ -68,7 +68,7 @@ fn check(attributes: &Attributes<'_>, caches: &Caches) -> Result<(), Status> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{super::testing::World, *};
+    use super::{super::testing::TestCluster, *};
 
     fn namespace(name: &str, phase: &str) -> Value {
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}, "status": {"phase": phase}})
@@ -80,7 +80,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_created_needs_a_namespace_that_stays() {
-        let world = World::new().await;
+        let world = TestCluster::new().await;
         world.put(namespace("here", "Active")).await;
         world.put(namespace("going", "Terminating")).await;
         assert!(world.admit(&NamespaceLifecycle, secret("here")).is_ok());
@@ -96,7 +96,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_there_can_be_changed_and_deleted_while_its_namespace_goes() {
-        let world = World::new().await;
+        let world = TestCluster::new().await;
         world.put(namespace("going", "Terminating")).await;
         let secret = secret("going");
         assert!(world.update(&NamespaceLifecycle, secret.clone(), &secret).is_ok());
@@ -105,7 +105,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_namespaces_of_the_system_stay() {
-        let world = World::new().await;
+        let world = TestCluster::new().await;
         for name in IMMORTAL {
             assert_eq!(
                 world

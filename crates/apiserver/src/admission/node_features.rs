@@ -3,14 +3,14 @@
 use k3_api::{go, rules::Tree, status::Status};
 use serde_json::Value;
 
-use super::{Attributes, Operation, Plugin, object};
-use crate::cache::Caches;
+use super::{AdmissionAttributes, AdmissionPlugin, Operation, object};
+use crate::cache::WatchCaches;
 
 /// Whether the change from one pod spec to another needs something.
-type Needs = fn(&Value, &Value) -> bool;
+type FeatureRequirement = fn(&Value, &Value) -> bool;
 
 /// What nodes declare, and which changes need it.
-const FEATURES: [(&str, Needs); 2] = [
+const FEATURES: [(&str, FeatureRequirement); 2] = [
     ("InPlacePodLevelResourcesVerticalScaling", resizes_pod),
     ("InPlacePodVerticalScalingInitContainers", resizes_init_container),
 ];
@@ -18,8 +18,8 @@ const FEATURES: [(&str, Needs); 2] = [
 /// The plugin.
 pub(super) struct NodeFeatures;
 
-impl Plugin for NodeFeatures {
-    fn validate(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+impl AdmissionPlugin for NodeFeatures {
+    fn validate(&self, attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
         let concerns = attributes.operation == Operation::Update
             && ["", "resize"].contains(&attributes.subresource)
             && attributes.is_of("", "pods");
@@ -74,7 +74,7 @@ fn resizes_init_container(old: &Value, new: &Value) -> bool {
 mod tests {
     use serde_json::json;
 
-    use super::{super::testing::World, *};
+    use super::{super::testing::TestCluster, *};
 
     fn pod(node: &str, whole: &str, init: &str) -> Value {
         json!({
@@ -89,7 +89,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_node_must_know_how_to_do_what_a_change_needs() {
-        let world = World::new().await;
+        let world = TestCluster::new().await;
         let known = ["InPlacePodVerticalScalingInitContainers"];
         for (name, features) in [("new", &known[..]), ("old", &[])] {
             world

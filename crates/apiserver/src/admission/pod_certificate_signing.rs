@@ -9,14 +9,14 @@ use k3_api::{
     status::{Grouped, Status},
 };
 
-use super::{Attributes, Operation, Plugin};
-use crate::{authz::Authorizer, cache::Caches};
+use super::{AdmissionAttributes, AdmissionPlugin, Operation};
+use crate::{authz::Authorizer, cache::WatchCaches};
 
 /// The plugin.
 pub(super) struct PodCertificateSigning(pub Arc<Authorizer>);
 
-impl Plugin for PodCertificateSigning {
-    fn validate(&self, attributes: &mut Attributes<'_>, _: &Caches) -> Result<(), Status> {
+impl AdmissionPlugin for PodCertificateSigning {
+    fn validate(&self, attributes: &mut AdmissionAttributes<'_>, _: &WatchCaches) -> Result<(), Status> {
         let concerns = attributes.operation == Operation::Update
             && attributes.subresource == "status"
             && attributes.is_of("certificates.k8s.io", "podcertificaterequests");
@@ -47,11 +47,11 @@ impl Plugin for PodCertificateSigning {
 mod tests {
     use serde_json::json;
 
-    use super::{super::testing::World, *};
+    use super::{super::testing::TestCluster, *};
 
     #[tokio::test]
     async fn only_who_may_sign_changes_the_status() {
-        let world = World::new().await;
+        let world = TestCluster::new().await;
         let plugin = PodCertificateSigning(world.authorizer());
         let request = |status: serde_json::Value| {
             json!({

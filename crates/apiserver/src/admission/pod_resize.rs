@@ -9,14 +9,14 @@ use k3_api::{
 };
 use serde_json::Value;
 
-use super::{Attributes, Operation, Plugin, object};
-use crate::cache::Caches;
+use super::{AdmissionAttributes, AdmissionPlugin, Operation, object};
+use crate::cache::WatchCaches;
 
 /// The plugin.
 pub(super) struct PodResize;
 
-impl Plugin for PodResize {
-    fn validate(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+impl AdmissionPlugin for PodResize {
+    fn validate(&self, attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
         let concerns = attributes.operation == Operation::Update
             && attributes.subresource == "resize"
             && attributes.is_of("", "pods");
@@ -82,7 +82,7 @@ fn shortage(pod: &Value, node: &Value) -> Option<String> {
 mod tests {
     use serde_json::json;
 
-    use super::{super::testing::World, *};
+    use super::{super::testing::TestCluster, *};
 
     fn pod(node: &str, generation: i64, cpu: &str) -> Value {
         json!({
@@ -91,8 +91,8 @@ mod tests {
         })
     }
 
-    async fn world() -> World {
-        let world = World::new().await;
+    async fn world() -> TestCluster {
+        let world = TestCluster::new().await;
         let allocatable = json!({"cpu": "2", "memory": "1Ki"});
         for (name, system) in [("bird", "linux"), ("glass", "windows")] {
             world

@@ -6,16 +6,16 @@ use k3_api::{
     status::Status,
 };
 
-use super::{Attributes, Operation, Plugin, resource};
-use crate::cache::Caches;
+use super::{AdmissionAttributes, AdmissionPlugin, Operation, resource};
+use crate::cache::WatchCaches;
 
 const TOPOLOGY: [&str; 2] = ["topology.kubernetes.io/region", "topology.kubernetes.io/zone"];
 
 /// The plugin.
 pub(super) struct PodTopologyLabels;
 
-impl Plugin for PodTopologyLabels {
-    fn admit(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+impl AdmissionPlugin for PodTopologyLabels {
+    fn admit(&self, attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
         if attributes.operation != Operation::Create || !attributes.is_of("", "pods") {
             return Ok(());
         }
@@ -46,11 +46,11 @@ impl Plugin for PodTopologyLabels {
 mod tests {
     use serde_json::json;
 
-    use super::{super::testing::World, *};
+    use super::{super::testing::TestCluster, *};
 
     #[tokio::test]
     async fn a_pod_on_a_node_is_labelled_with_its_place() {
-        let world = World::new().await;
+        let world = TestCluster::new().await;
         let labels =
             json!({"topology.kubernetes.io/zone": "z", "topology.kubernetes.io/region": "r", "other": "x"});
         world

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 /// What those of one sort have done, over both rounds.
 #[derive(Debug, Default)]
-pub(super) struct Round {
+pub(super) struct ReinvocationContext {
     /// Whether it is the second one.
     again: bool,
     /// Whether there must be a second one.
@@ -22,9 +22,9 @@ pub(super) struct Round {
     called: BTreeSet<String>,
 }
 
-// --- Round ---
+// --- ReinvocationContext ---
 
-impl Round {
+impl ReinvocationContext {
     /// Begins a round with an object.
     pub(super) fn begin(&mut self, object: Option<&Value>) {
         if self.again && self.left.as_ref() != object {
@@ -61,7 +61,7 @@ impl Round {
     }
 
     /// Goes on to the second round, for all sorts if one of them wants it. Tells whether there is one: there is no third.
-    pub(super) fn go_on<const N: usize>(rounds: [&mut Round; N]) -> bool {
+    pub(super) fn go_on<const N: usize>(rounds: [&mut ReinvocationContext; N]) -> bool {
         let wanted = rounds.iter().any(|round| round.wanted && !round.again);
         let is_over = rounds.iter().any(|round| round.again);
         for round in rounds {
@@ -84,13 +84,13 @@ mod tests {
 
     #[test]
     fn who_asks_for_it_is_asked_again_after_a_later_change() {
-        let mut round = Round::default();
+        let mut round = ReinvocationContext::default();
         round.begin(Some(&json!(0)));
         round.invoked("first", false, true);
         round.invoked("second", true, true);
         round.invoked("third", false, false);
         round.end(Some(&json!(1)));
-        assert!(Round::go_on([&mut round]));
+        assert!(ReinvocationContext::go_on([&mut round]));
         round.begin(Some(&json!(1)));
         // The second one saw its own change.
         assert_eq!(
@@ -101,20 +101,20 @@ mod tests {
 
     #[test]
     fn all_who_ask_for_it_are_asked_again_when_plugins_changed_the_object() {
-        let mut round = Round::default();
+        let mut round = ReinvocationContext::default();
         round.begin(Some(&json!(0)));
         round.invoked("a", true, true);
         round.invoked("b", false, false);
         round.end(Some(&json!(1)));
-        assert!(Round::go_on([&mut round]));
+        assert!(ReinvocationContext::go_on([&mut round]));
         round.begin(Some(&json!(2)));
         assert_eq!(["a", "b"].map(|id| round.includes(id)), [true, false]);
     }
 
     #[test]
     fn without_a_change_there_is_one_round() {
-        let mut round = Round::default();
+        let mut round = ReinvocationContext::default();
         round.invoked("a", false, true);
-        assert!(!Round::go_on([&mut round]));
+        assert!(!ReinvocationContext::go_on([&mut round]));
     }
 }

@@ -8,16 +8,16 @@ use k3_api::{
 };
 use serde_json::{Map, Value};
 
-use super::{Attributes, Plugin, object};
-use crate::cache::Caches;
+use super::{AdmissionAttributes, AdmissionPlugin, object};
+use crate::cache::WatchCaches;
 
 const OTHER_OVERHEAD: &str = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
 
 /// The plugin.
 pub(super) struct RuntimeClass;
 
-impl Plugin for RuntimeClass {
-    fn admit(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+impl AdmissionPlugin for RuntimeClass {
+    fn admit(&self, attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
         let Some(class) = class(attributes, caches)? else {
             return Ok(());
         };
@@ -45,7 +45,7 @@ impl Plugin for RuntimeClass {
         Ok(())
     }
 
-    fn validate(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+    fn validate(&self, attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
         if !attributes.creates("", "pods") {
             return Ok(());
         }
@@ -64,7 +64,7 @@ impl Plugin for RuntimeClass {
 }
 
 /// The class that a new pod names.
-fn class(attributes: &Attributes<'_>, caches: &Caches) -> Result<Option<Value>, Status> {
+fn class(attributes: &AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<Option<Value>, Status> {
     let spec = attributes.object.at("spec");
     if !attributes.creates("", "pods") || !spec.has("runtimeClassName") {
         return Ok(None);
@@ -94,7 +94,7 @@ fn read(amount: &Value) -> Option<Quantity> {
 }
 
 /// The pod runs where its class can, too.
-fn select_nodes(attributes: &mut Attributes<'_>, scheduling: &Value) -> Result<(), Status> {
+fn select_nodes(attributes: &mut AdmissionAttributes<'_>, scheduling: &Value) -> Result<(), Status> {
     for (key, wanted) in scheduling.entries("nodeSelector") {
         let said = attributes.object.at("spec").at("nodeSelector").at(key);
         if !said.is_null() && said != wanted {
@@ -162,14 +162,14 @@ fn covers(wide: &Value, narrow: &Value) -> bool {
 mod tests {
     use serde_json::json;
 
-    use super::{super::testing::World, *};
+    use super::{super::testing::TestCluster, *};
 
     fn pod(spec: &Value) -> Value {
         json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "n"}, "spec": spec})
     }
 
-    async fn world() -> World {
-        let world = World::new().await;
+    async fn world() -> TestCluster {
+        let world = TestCluster::new().await;
         world
             .put(json!({
                 "apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "box"}, "handler": "h",

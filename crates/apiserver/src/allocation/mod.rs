@@ -35,28 +35,28 @@ use k3_api::{
 use k3_storage::Clock;
 use serde_json::Value;
 
-use self::{record::Owner, request::Request};
-pub(crate) use self::{repair::Keeper, reservation::Reservation};
-use crate::{cache::Caches, registry::Resource};
+use self::{record::RecordOwner, request::AllocationRequest};
+pub(crate) use self::{repair::RepairTask, reservation::Reservation};
+use crate::{cache::WatchCaches, registry::Resource};
 
 /// Gives addresses and ports to services.
-pub(crate) struct Allocation {
-    caches: Arc<Caches>,
+pub(crate) struct ServiceAllocator {
+    caches: Arc<WatchCaches>,
     clock: Arc<dyn Clock>,
     families: Ranges,
 }
 
-// --- Allocation ---
+// --- ServiceAllocator ---
 
-impl Allocation {
+impl ServiceAllocator {
     /// Addresses are of the family of `range`.
-    pub(crate) fn new(caches: Arc<Caches>, clock: Arc<dyn Clock>, range: &Subnet) -> Arc<Self> {
+    pub(crate) fn new(caches: Arc<WatchCaches>, clock: Arc<dyn Clock>, range: &Subnet) -> Arc<Self> {
         let primary = if range.network.is_ipv4() {
             Family::V4
         } else {
             Family::V6
         };
-        Arc::new(Allocation {
+        Arc::new(ServiceAllocator {
             caches,
             clock,
             families: Ranges { primary, dual: false },
@@ -84,7 +84,7 @@ impl Allocation {
                 service::settle_change(object, old, self.families)?;
             }
         }
-        let mut request = Request::new(self, Owner::of(object), now, dry_run);
+        let mut request = AllocationRequest::new(self, RecordOwner::of(object), now, dry_run);
         match request.fill(object, old.as_ref()).await {
             Ok(()) => Ok(request.reservation),
             Err(status) => {
@@ -97,7 +97,8 @@ impl Allocation {
     /// Gives back what an object that is gone was given.
     pub(crate) async fn release(&self, object: &Value, resource: &Resource) {
         if is_service(resource) {
-            self.free(&record::held_by(object), &Owner::of(object)).await;
+            self.free(&record::held_by(object), &RecordOwner::of(object))
+                .await;
         }
     }
 }

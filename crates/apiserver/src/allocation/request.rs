@@ -18,10 +18,10 @@ use k3_storage::{CommitError, Write};
 use serde_json::Value;
 
 use super::{
-    Allocation, Reservation,
+    Reservation, ServiceAllocator,
     bands::{Bands, PORTS, address_of, number_of},
     networks::networks,
-    record::{Item, Owner, Records, items},
+    record::{AllocatedItem, AllocationRecords, RecordOwner, items},
 };
 use crate::registry::{not_committed, random_bytes, unavailable};
 
@@ -29,9 +29,9 @@ use crate::registry::{not_committed, random_bytes, unavailable};
 const FIRST_DRY_PORT: i64 = 32769;
 
 /// The request of one service.
-pub(super) struct Request<'a> {
-    from: &'a Allocation,
-    records: Records,
+pub(super) struct AllocationRequest<'a> {
+    from: &'a ServiceAllocator,
+    records: AllocationRecords,
     now: Time,
     dry_run: bool,
     /// Ports that this dry run has shown.
@@ -41,20 +41,20 @@ pub(super) struct Request<'a> {
 }
 
 /// Why something is not given.
-enum Refusal<F> {
+enum AllocationError<F> {
     /// It is not to be had.
     Fault(F),
     /// The store failed.
     Failed(Status),
 }
 
-// --- Request ---
+// --- AllocationRequest ---
 
-impl<'a> Request<'a> {
-    pub(super) fn new(from: &'a Allocation, owner: Owner, now: Time, dry_run: bool) -> Self {
-        Request {
+impl<'a> AllocationRequest<'a> {
+    pub(super) fn new(from: &'a ServiceAllocator, owner: RecordOwner, now: Time, dry_run: bool) -> Self {
+        AllocationRequest {
             from,
-            records: Records::of(&from.caches),
+            records: AllocationRecords::of(&from.caches),
             now,
             dry_run,
             dry_ports: BTreeSet::new(),
@@ -73,8 +73,8 @@ impl<'a> Request<'a> {
         for address in &addresses.take {
             match self.address(address).await {
                 Ok(text) => got.push((address.index, text)),
-                Err(Refusal::Fault(fault)) => return Err(refused_address(service, address, &fault)),
-                Err(Refusal::Failed(status)) => return Err(status),
+                Err(AllocationError::Fault(fault)) => return Err(refused_address(service, address, &fault)),
+                Err(AllocationError::Failed(status)) => return Err(status),
             }
         }
         for (index, text) in got {
@@ -96,8 +96,8 @@ impl<'a> Request<'a> {
             let number = match want {
                 Want::SameAs(other) => numbers.get(&other).copied().unwrap_or_default(),
                 want => self.port(want).await.map_err(|refusal| match refusal {
-                    Refusal::Fault(fault) => refused_node_port(service, index, want, &fault),
-                    Refusal::Failed(status) => status,
+                    AllocationError::Fault(fault) => refused_node_port(service, index, want, &fault),
+                    AllocationError::Failed(status) => status,
                 })?,
             };
             numbers.insert(index, number);
@@ -105,8 +105,8 @@ impl<'a> Request<'a> {
         }
         if let Some(want) = ports.health {
             let number = self.port(want).await.map_err(|refusal| match refusal {
-                Refusal::Fault(fault) => refused_health_port(want, &fault),
-                Refusal::Failed(status) => status,
+                AllocationError::Fault(fault) => refused_health_port(want, &fault),
+                AllocationError::Failed(status) => status,
             })?;
             put_health_port(service, number);
         }
@@ -116,13 +116,13 @@ impl<'a> Request<'a> {
         Ok(())
     }
 
-    async fn address(&mut self, address: &Address) -> Result<String, Refusal<AddressFault>> {
+    async fn address(&mut self, address: &Address) -> Result<String, AllocationError<AddressFault>> {
         let networks = networks(address.family, &self.from.caches);
         if let Some(text) = &address.wanted {
             // That it can be read was judged when the service was settled.
             let wanted = parse_ip_sloppy(text).ok_or(AddressFault::NoSuchNetwork)?;
             let number = number_of(wanted);
-            let fits = |network: &super::networks::Network| {
+            let fits = |network: &super::networks::ServiceNetwork| {
                 network.subnet.contains(wanted) && network.bands.contains(number)
             };
             if self.dry_run {
@@ -139,10 +139,10 @@ impl<'a> Request<'a> {
             if !networks.iter().any(fits) {
                 return Err(AddressFault::NoSuchNetwork.into());
             }
-            return match self.take(Item::Address(wanted)).await {
+            return match self.take(AllocatedItem::Address(wanted)).await {
                 Ok(true) => Ok(text.clone()),
                 Ok(false) => Err(AddressFault::Taken.into()),
-                Err(status) => Err(Refusal::Failed(status)),
+                Err(status) => Err(AllocationError::Failed(status)),
             };
         }
         if self.dry_run {
@@ -155,40 +155,40 @@ impl<'a> Request<'a> {
             .collect();
         let chosen = self
             .choose(&choices, |number, network| {
-                Item::Address(address_of(number, *network))
+                AllocatedItem::Address(address_of(number, *network))
             })
             .await;
         match chosen {
             Ok(Some((number, network))) => Ok(address_of(number, network).to_string()),
             Ok(None) => Err(AddressFault::Full.into()),
-            Err(status) => Err(Refusal::Failed(status)),
+            Err(status) => Err(AllocationError::Failed(status)),
         }
     }
 
-    async fn port(&mut self, want: Want) -> Result<i64, Refusal<PortFault>> {
+    async fn port(&mut self, want: Want) -> Result<i64, AllocationError<PortFault>> {
         if self.dry_run {
-            return self.dry_port(want).map_err(Refusal::Fault);
+            return self.dry_port(want).map_err(AllocationError::Fault);
         }
         let Want::Number(number) = want else {
             let chosen = self
                 .choose(&[((), Bands::of_ports())], |number, ()| {
-                    Item::Port(u16::try_from(number).unwrap_or_default())
+                    AllocatedItem::Port(u16::try_from(number).unwrap_or_default())
                 })
                 .await;
             return match chosen {
                 Ok(Some((number, ()))) => Ok(i64::try_from(number).unwrap_or_default()),
                 Ok(None) => Err(PortFault::Full.into()),
-                Err(status) => Err(Refusal::Failed(status)),
+                Err(status) => Err(AllocationError::Failed(status)),
             };
         };
         let port = u16::try_from(number).ok().filter(|port| PORTS.contains(port));
         let port = port.ok_or_else(|| PortFault::OutOfRange {
             range: format!("{}-{}", PORTS.start(), PORTS.end()),
         })?;
-        match self.take(Item::Port(port)).await {
+        match self.take(AllocatedItem::Port(port)).await {
             Ok(true) => Ok(number),
             Ok(false) => Err(PortFault::Taken.into()),
-            Err(status) => Err(Refusal::Failed(status)),
+            Err(status) => Err(AllocationError::Failed(status)),
         }
     }
 
@@ -196,7 +196,8 @@ impl<'a> Request<'a> {
         let number = match want {
             Want::Number(number) => {
                 let port = u16::try_from(number).ok();
-                let is_taken = port.is_some_and(|port| self.records.find(Item::Port(port)).is_some());
+                let is_taken =
+                    port.is_some_and(|port| self.records.find(AllocatedItem::Port(port)).is_some());
                 if is_taken || self.dry_ports.contains(&number) {
                     return Err(PortFault::Taken);
                 }
@@ -212,12 +213,12 @@ impl<'a> Request<'a> {
     async fn choose<N: Copy>(
         &mut self,
         rows: &[(N, Bands)],
-        item: impl Fn(u128, &N) -> Item,
+        item: impl Fn(u128, &N) -> AllocatedItem,
     ) -> Result<Option<(u128, N)>, Status> {
         // The cache may not know yet what others freed: before all is said to be taken, it is made to.
         for is_fresh in [false, true] {
             if is_fresh {
-                let fresh = self.from.caches.fresh().await;
+                let fresh = self.from.caches.read_index().await;
                 fresh.map_err(|error| unavailable(&error))?;
             }
             for (row, bands) in rows {
@@ -233,7 +234,7 @@ impl<'a> Request<'a> {
     }
 
     /// Makes the record of an item. `false`: somebody else has.
-    async fn take(&mut self, item: Item) -> Result<bool, Status> {
+    async fn take(&mut self, item: AllocatedItem) -> Result<bool, Status> {
         let owner = self.reservation.owner.as_ref();
         let owner = owner.expect("the request of a service has an owner");
         let key = self.records.key(item);
@@ -247,8 +248,8 @@ impl<'a> Request<'a> {
                 Ok(true)
             }
             Err(CommitError::Conflict(Some(there))) if owner.is_of_servers() => {
-                let record = crate::cache::Object::new(there.key, there.value, there.revision.get());
-                Ok(Owner::in_record(&record) == *owner)
+                let record = crate::cache::CachedObject::new(there.key, there.value, there.revision.get());
+                Ok(RecordOwner::in_record(&record) == *owner)
             }
             Err(CommitError::Conflict(_)) => Ok(false),
             Err(error) => Err(not_committed(error)),
@@ -256,16 +257,16 @@ impl<'a> Request<'a> {
     }
 }
 
-// --- Refusal ---
+// --- AllocationError ---
 
-impl From<AddressFault> for Refusal<AddressFault> {
+impl From<AddressFault> for AllocationError<AddressFault> {
     fn from(fault: AddressFault) -> Self {
-        Refusal::Fault(fault)
+        AllocationError::Fault(fault)
     }
 }
 
-impl From<PortFault> for Refusal<PortFault> {
+impl From<PortFault> for AllocationError<PortFault> {
     fn from(fault: PortFault) -> Self {
-        Refusal::Fault(fault)
+        AllocationError::Fault(fault)
     }
 }

@@ -3,8 +3,8 @@
 use k3_storage::{CommitError, Key, Revision, Write};
 
 use super::{
-    Allocation,
-    record::{Item, Owner, Records},
+    ServiceAllocator,
+    record::{AllocatedItem, AllocationRecords, RecordOwner},
 };
 
 /// What is set aside for an object that is about to be stored, and what it gives up when it is.
@@ -15,12 +15,12 @@ use super::{
 #[must_use = "what was reserved is to be kept or given back"]
 pub(crate) struct Reservation<'a> {
     /// Where it comes from; nowhere, if the object is given nothing.
-    pub(super) from: Option<&'a Allocation>,
+    pub(super) from: Option<&'a ServiceAllocator>,
     /// Records that were made for it.
     pub(super) taken: Vec<(Key, Revision)>,
     /// What it gives up.
-    pub(super) given_up: Vec<Item>,
-    pub(super) owner: Option<Owner>,
+    pub(super) given_up: Vec<AllocatedItem>,
+    pub(super) owner: Option<RecordOwner>,
 }
 
 // --- Reservation ---
@@ -41,15 +41,15 @@ impl Reservation<'_> {
     }
 }
 
-// --- Allocation ---
+// --- ServiceAllocator ---
 
-impl Allocation {
+impl ServiceAllocator {
     /// Frees what a service had.
-    pub(super) async fn free(&self, items: &[Item], owner: &Owner) {
-        let records = Records::of(&self.caches);
+    pub(super) async fn free(&self, items: &[AllocatedItem], owner: &RecordOwner) {
+        let records = AllocationRecords::of(&self.caches);
         let found = items.iter().filter_map(|item| records.find(*item));
         let own = found
-            .filter(|record| Owner::in_record(record) == *owner)
+            .filter(|record| RecordOwner::in_record(record) == *owner)
             .map(|record| (record.key.clone(), Revision::new(record.revision)));
         let own: Vec<_> = own.collect();
         self.remove(own).await;
@@ -75,7 +75,7 @@ impl Allocation {
         }
         // Whoever is told of the change must find free what was freed.
         if let Some(revision) = removed {
-            self.caches.reach(revision.get()).await;
+            self.caches.wait_until_applied(revision.get()).await;
         }
     }
 }

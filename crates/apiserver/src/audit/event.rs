@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use super::{
     body,
     policy::{Level, Stage},
-    record::{Asked, ObjectRef},
+    record::{AuditAttributes, ObjectRef},
 };
 
 /// A program that says more of itself is cut off.
@@ -21,22 +21,22 @@ const LONGEST_AGENT: usize = 1024;
 
 /// One stage of one request.
 #[derive(Debug)]
-pub(super) struct Event {
-    pub facts: Arc<Facts>,
+pub(super) struct AuditEvent {
+    pub facts: Arc<RequestFacts>,
     pub level: Level,
     pub omit_managed_fields: bool,
     pub stage: Stage,
     pub at: Time,
     pub acts_as: Option<Arc<(User, String)>>,
-    pub outcome: Option<Outcome>,
-    pub request: Option<Sent>,
-    pub response: Option<Sent>,
+    pub outcome: Option<ResponseOutcome>,
+    pub request: Option<RecordedBody>,
+    pub response: Option<RecordedBody>,
     pub annotations: BTreeMap<String, String>,
 }
 
 /// What is the same at all stages.
 #[derive(Debug)]
-pub(super) struct Facts {
+pub(super) struct RequestFacts {
     pub id: Box<str>,
     pub received: Time,
     pub user: Option<User>,
@@ -49,7 +49,7 @@ pub(super) struct Facts {
 
 /// What came of a request.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Outcome {
+pub(super) struct ResponseOutcome {
     /// 0 as long as there is none.
     pub code: u16,
     pub status: &'static str,
@@ -59,23 +59,23 @@ pub(super) struct Outcome {
 
 /// What went over the wire.
 #[derive(Clone, Debug)]
-pub(super) struct Sent {
+pub(super) struct RecordedBody {
     pub bytes: Bytes,
     pub media: Box<str>,
 }
 
 /// An object in the making, with its fields in the order they are given.
-struct Line(String);
+struct JsonLine(String);
 
-// --- Facts ---
+// --- RequestFacts ---
 
-impl Facts {
-    pub(super) fn new(asked: Asked<'_>) -> Self {
+impl RequestFacts {
+    pub(super) fn new(asked: AuditAttributes<'_>) -> Self {
         let agent = match asked.agent.char_indices().find(|(at, _)| *at >= LONGEST_AGENT) {
             Some((end, _)) => format!("{}...TRUNCATED", &asked.agent[..end]).into(),
             None => asked.agent.into(),
         };
-        Facts {
+        RequestFacts {
             id: asked.id.into(),
             received: asked.received,
             user: asked.user.cloned(),
@@ -88,11 +88,11 @@ impl Facts {
     }
 }
 
-// --- Sent ---
+// --- RecordedBody ---
 
-impl Sent {
+impl RecordedBody {
     pub(super) fn new(bytes: Bytes, media: &str) -> Self {
-        Sent {
+        RecordedBody {
             bytes,
             media: media.into(),
         }
@@ -132,12 +132,12 @@ fn forget_managed_fields(tree: &mut Value) {
     }
 }
 
-// --- Event ---
+// --- AuditEvent ---
 
-impl Event {
+impl AuditEvent {
     /// How much memory it holds, roughly.
     pub(super) fn weight(&self) -> usize {
-        let sent = |sent: &Option<Sent>| sent.as_ref().map_or(0, |sent| sent.bytes.len());
+        let sent = |sent: &Option<RecordedBody>| sent.as_ref().map_or(0, |sent| sent.bytes.len());
         1024 + sent(&self.request) + sent(&self.response)
     }
 
@@ -152,7 +152,7 @@ impl Event {
             .response
             .as_ref()
             .and_then(|sent| sent.tree(self.omit_managed_fields));
-        let mut line = Line(String::from(r#"{"kind":"Event","apiVersion":"audit.k8s.io/v1""#));
+        let mut line = JsonLine(String::from(r#"{"kind":"Event","apiVersion":"audit.k8s.io/v1""#));
         line.text("level", self.level.word());
         line.text("auditID", &facts.id);
         line.text("stage", self.stage.word());
@@ -251,9 +251,9 @@ fn reference(object: &ObjectRef, request: Option<&Value>) -> Value {
     )
 }
 
-// --- Outcome ---
+// --- ResponseOutcome ---
 
-impl Outcome {
+impl ResponseOutcome {
     /// As a `Status`: what the answer says, if it is one.
     fn told(&self, response: Option<&Value>) -> Value {
         let mut told = json!({"metadata": {}});
@@ -276,9 +276,9 @@ impl Outcome {
     }
 }
 
-// --- Line ---
+// --- JsonLine ---
 
-impl Line {
+impl JsonLine {
     fn text(&mut self, field: &str, text: &str) {
         self.value(field, &text.into());
     }

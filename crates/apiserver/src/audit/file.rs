@@ -31,13 +31,13 @@ pub struct AuditLogFile {
 }
 
 /// Where lines go.
-pub(super) enum Sink {
+pub(super) enum AuditSink {
     Output(io::Stdout),
-    File(Rotated),
+    File(RotatingFile),
 }
 
 /// A file that is put aside when it is long.
-pub(super) struct Rotated {
+pub(super) struct RotatingFile {
     settings: AuditLogFile,
     clock: Arc<dyn Clock>,
     file: BufWriter<File>,
@@ -47,37 +47,37 @@ pub(super) struct Rotated {
     named: Option<Time>,
 }
 
-// --- Sink ---
+// --- AuditSink ---
 
-impl Sink {
+impl AuditSink {
     pub(super) fn open(settings: AuditLogFile, clock: Arc<dyn Clock>) -> io::Result<Self> {
         if settings.path.as_os_str() == "-" {
-            return Ok(Sink::Output(io::stdout()));
+            return Ok(AuditSink::Output(io::stdout()));
         }
-        Rotated::open(settings, clock).map(Sink::File)
+        RotatingFile::open(settings, clock).map(AuditSink::File)
     }
 
     pub(super) fn write(&mut self, line: &[u8]) -> io::Result<()> {
         match self {
-            Sink::Output(output) => output.write_all(line),
-            Sink::File(file) => file.write(line),
+            AuditSink::Output(output) => output.write_all(line),
+            AuditSink::File(file) => file.write(line),
         }
     }
 
     pub(super) fn flush(&mut self) -> io::Result<()> {
         match self {
-            Sink::Output(output) => output.flush(),
-            Sink::File(file) => file.file.flush(),
+            AuditSink::Output(output) => output.flush(),
+            AuditSink::File(file) => file.file.flush(),
         }
     }
 }
 
-// --- Rotated ---
+// --- RotatingFile ---
 
-impl Rotated {
+impl RotatingFile {
     fn open(settings: AuditLogFile, clock: Arc<dyn Clock>) -> io::Result<Self> {
         let (file, length) = open(&settings.path)?;
-        Ok(Rotated {
+        Ok(RotatingFile {
             settings,
             clock,
             named: None,
@@ -224,7 +224,7 @@ fn compress(path: &Path) -> io::Result<()> {
     fs::remove_file(path)
 }
 
-impl fmt::Debug for Sink {
+impl fmt::Debug for AuditSink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Sink")
     }
@@ -245,7 +245,7 @@ mod tests {
         names
     }
 
-    fn sink(folder: &Path, most_backups: usize, compress: bool) -> Sink {
+    fn sink(folder: &Path, most_backups: usize, compress: bool) -> AuditSink {
         let settings = AuditLogFile {
             path: folder.join("audit.log"),
             longest: 10,
@@ -253,7 +253,7 @@ mod tests {
             most_days: 1,
             compress,
         };
-        Sink::open(settings, Arc::new(SystemClock)).unwrap()
+        AuditSink::open(settings, Arc::new(SystemClock)).unwrap()
     }
 
     #[test]

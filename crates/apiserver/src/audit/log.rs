@@ -16,10 +16,10 @@ use k3_storage::Clock;
 
 use super::{
     AuditConfig,
-    event::{Event, Facts},
-    file::Sink,
+    event::{AuditEvent, RequestFacts},
+    file::AuditSink,
     policy::{AuditPolicy, Stage},
-    record::{Asked, Record},
+    record::{AuditAttributes, AuditContext},
 };
 use crate::{clock, metrics::Metrics};
 
@@ -36,12 +36,12 @@ pub(crate) struct Auditor {
     policy: AuditPolicy,
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
-    queue: Queue,
+    queue: AuditQueue,
 }
 
-struct Queue {
+struct AuditQueue {
     /// `None` at the end.
-    events: Option<SyncSender<Event>>,
+    events: Option<SyncSender<AuditEvent>>,
     /// What waits, in bytes.
     weight: Arc<AtomicUsize>,
     /// Tells nothing, and ends when everything is written.
@@ -57,7 +57,7 @@ impl Auditor {
         clock: Arc<dyn Clock>,
         metrics: Arc<Metrics>,
     ) -> io::Result<Arc<Self>> {
-        let sink = Sink::open(config.log, Arc::clone(&clock))?;
+        let sink = AuditSink::open(config.log, Arc::clone(&clock))?;
         let (sender, events) = mpsc::sync_channel(MOST_EVENTS);
         let (done, written) = mpsc::channel();
         let weight = Arc::new(AtomicUsize::new(0));
@@ -73,7 +73,7 @@ impl Auditor {
             policy: config.policy,
             clock,
             metrics,
-            queue: Queue {
+            queue: AuditQueue {
                 events: Some(sender),
                 weight,
                 written: Mutex::new(written),
@@ -82,32 +82,32 @@ impl Auditor {
     }
 
     /// Begins to write a request down, if the policy says so.
-    pub(crate) fn begin(self: &Arc<Self>, asked: Asked<'_>) -> Option<Box<Record>> {
+    pub(crate) fn begin(self: &Arc<Self>, asked: AuditAttributes<'_>) -> Option<Box<AuditContext>> {
         let mut record = self.record(asked)?;
         record.tell(Stage::RequestReceived);
         Some(record)
     }
 
     /// Writes down a request that went no further than the door.
-    pub(crate) fn refused(self: &Arc<Self>, asked: Asked<'_>, code: u16, message: String) {
+    pub(crate) fn refused(self: &Arc<Self>, asked: AuditAttributes<'_>, code: u16, message: String) {
         if let Some(record) = self.record(asked) {
             record.refused(code, message);
         }
     }
 
-    fn record(self: &Arc<Self>, asked: Asked<'_>) -> Option<Box<Record>> {
+    fn record(self: &Arc<Self>, asked: AuditAttributes<'_>) -> Option<Box<AuditContext>> {
         let verdict = self.policy.verdict(&asked);
         let level = verdict.map_or(0, |verdict| verdict.level as usize);
         self.metrics.audit.levels[level].count();
-        Some(Box::new(Record::new(
+        Some(Box::new(AuditContext::new(
             Arc::clone(self),
-            Facts::new(asked),
+            RequestFacts::new(asked),
             verdict?,
         )))
     }
 
     /// Queues an event, if there is room.
-    pub(super) fn write(&self, event: Event) {
+    pub(super) fn write(&self, event: AuditEvent) {
         let figures = &self.metrics.audit;
         figures.events.count();
         let weight = event.weight();
@@ -128,7 +128,7 @@ impl Auditor {
 }
 
 /// Writes events until there will be no more.
-fn write(events: &Receiver<Event>, mut sink: Sink, weight: &AtomicUsize, metrics: &Metrics) {
+fn write(events: &Receiver<AuditEvent>, mut sink: AuditSink, weight: &AtomicUsize, metrics: &Metrics) {
     while let Ok(event) = events.recv() {
         let mut next = Some(event);
         while let Some(event) = next {

@@ -25,7 +25,7 @@ pub use self::{
 };
 pub(crate) use self::{
     log::Auditor,
-    record::{Asked, ObjectRef, Record},
+    record::{AuditAttributes, AuditContext, ObjectRef},
 };
 
 /// What is written down, and where.

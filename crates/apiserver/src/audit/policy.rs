@@ -13,7 +13,7 @@ use k3_api::{
 };
 use serde_json::Value;
 
-use super::record::Asked;
+use super::record::AuditAttributes;
 
 /// How much of a request is written down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,7 +71,7 @@ pub enum AuditPolicyError {
 
 /// What is done with a request that met a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Verdict {
+pub(crate) struct RequestAuditConfig {
     pub level: Level,
     pub omit: Stages,
     pub omit_managed_fields: bool,
@@ -83,7 +83,7 @@ pub(crate) struct Stages(u8);
 
 #[derive(Debug)]
 struct Rule {
-    verdict: Verdict,
+    verdict: RequestAuditConfig,
     users: Vec<String>,
     groups: Vec<String>,
     verbs: Vec<String>,
@@ -182,7 +182,7 @@ impl AuditPolicy {
     }
 
     /// What is done with a request. One that meets no rule is not written down.
-    pub(super) fn verdict(&self, asked: &Asked<'_>) -> Option<Verdict> {
+    pub(super) fn verdict(&self, asked: &AuditAttributes<'_>) -> Option<RequestAuditConfig> {
         let rule = self.rules.iter().find(|rule| rule.meets(asked))?;
         (rule.verdict.level > Level::None).then_some(rule.verdict)
     }
@@ -244,7 +244,7 @@ impl Rule {
             ),
         };
         let rule = Rule {
-            verdict: Verdict {
+            verdict: RequestAuditConfig {
                 level,
                 omit: omit.and(stages(tree, &at.child("omitStages"), errors)),
                 omit_managed_fields: tree
@@ -285,7 +285,7 @@ impl Rule {
         }
     }
 
-    fn meets(&self, asked: &Asked<'_>) -> bool {
+    fn meets(&self, asked: &AuditAttributes<'_>) -> bool {
         let among = |list: &[String], text: &str| list.is_empty() || list.iter().any(|one| one == text);
         if !self.users.is_empty() && !asked.user.is_some_and(|user| among(&self.users, &user.name)) {
             return false;
@@ -416,8 +416,8 @@ mod tests {
         AuditPolicy::parse(text.as_bytes()).unwrap()
     }
 
-    fn asked<'a>() -> Asked<'a> {
-        Asked {
+    fn asked<'a>() -> AuditAttributes<'a> {
+        AuditAttributes {
             id: "",
             received: k3_api::time::Time::from_unix(0, 0),
             user: None,
@@ -431,7 +431,7 @@ mod tests {
     }
 
     fn level(policy: &AuditPolicy, user: &User, verb: &str, path: &str, object: Option<[&str; 5]>) -> Level {
-        let asked = Asked {
+        let asked = AuditAttributes {
             user: Some(user),
             verb,
             path,
@@ -498,7 +498,7 @@ mod tests {
     #[test]
     fn a_rule_without_limits_meets_everything_and_stages_add_up() {
         let policy = policy("- {level: Metadata, omitStages: [ResponseStarted], omitManagedFields: true}");
-        let asked = Asked {
+        let asked = AuditAttributes {
             path: "/healthz",
             ..asked()
         };

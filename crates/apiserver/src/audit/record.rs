@@ -6,18 +6,18 @@ use bytes::{Bytes, BytesMut};
 use k3_api::{rules::User, time::Time};
 
 use super::{
-    event::{Event, Facts, Outcome, Sent},
+    event::{AuditEvent, RecordedBody, RequestFacts, ResponseOutcome},
     log::Auditor,
-    policy::{Level, Stage, Verdict},
+    policy::{Level, RequestAuditConfig, Stage},
 };
-use crate::registry::Notes;
+use crate::registry::AuditAnnotations;
 
 /// An answer that comes in pieces is written down up to this size. A longer one is left out.
 const LONGEST: usize = 16 * 1024 * 1024;
 
 /// A request, as far as it is known when it is here.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct AuditAttributes<'a> {
     /// The request's own name.
     pub id: &'a str,
     /// When it came.
@@ -51,24 +51,24 @@ pub(crate) struct ObjectRef {
 
 /// A request that is written down.
 #[derive(Debug)]
-pub(crate) struct Record {
+pub(crate) struct AuditContext {
     auditor: Arc<Auditor>,
-    facts: Arc<Facts>,
-    verdict: Verdict,
+    facts: Arc<RequestFacts>,
+    verdict: RequestAuditConfig,
     acts_as: Option<Arc<(User, String)>>,
-    request: Option<Sent>,
-    response: Option<Sent>,
+    request: Option<RecordedBody>,
+    response: Option<RecordedBody>,
     /// An answer in pieces, until it is whole or too long.
     pieces: Option<BytesMut>,
-    outcome: Outcome,
-    notes: Option<Notes>,
+    outcome: ResponseOutcome,
+    notes: Option<AuditAnnotations>,
 }
 
-// --- Record ---
+// --- AuditContext ---
 
-impl Record {
-    pub(super) fn new(auditor: Arc<Auditor>, facts: Facts, verdict: Verdict) -> Self {
-        Record {
+impl AuditContext {
+    pub(super) fn new(auditor: Arc<Auditor>, facts: RequestFacts, verdict: RequestAuditConfig) -> Self {
+        AuditContext {
             auditor,
             facts: Arc::new(facts),
             verdict,
@@ -76,13 +76,13 @@ impl Record {
             request: None,
             response: None,
             pieces: None,
-            outcome: Outcome::default(),
+            outcome: ResponseOutcome::default(),
             notes: None,
         }
     }
 
     /// Notes that are told with it.
-    pub(crate) fn note(&mut self, notes: &Notes) {
+    pub(crate) fn note(&mut self, notes: &AuditAnnotations) {
         self.notes = Some(notes.clone());
     }
 
@@ -95,7 +95,7 @@ impl Record {
     pub(crate) fn sent(&mut self, body: &Bytes, media: &str) {
         let tells_name = matches!(&*self.facts.verb, "create" | "update") && self.facts.object.is_some();
         if !body.is_empty() && (self.verdict.level >= Level::Request || tells_name) {
-            self.request = Some(Sent::new(body.clone(), media));
+            self.request = Some(RecordedBody::new(body.clone(), media));
         }
     }
 
@@ -106,11 +106,11 @@ impl Record {
         if let Some(body) = body
             && (self.verdict.level >= Level::RequestResponse || may_be_status)
         {
-            self.response = Some(Sent::new(body.clone(), media));
+            self.response = Some(RecordedBody::new(body.clone(), media));
         }
         if body.is_none() && self.verdict.level >= Level::RequestResponse && &*self.facts.verb != "watch" {
             self.pieces = Some(BytesMut::new());
-            self.response = Some(Sent::new(Bytes::new(), media));
+            self.response = Some(RecordedBody::new(Bytes::new(), media));
         }
     }
 
@@ -136,11 +136,11 @@ impl Record {
             response.bytes = pieces.freeze();
         }
         if self.outcome.code == 0 {
-            self.outcome = Outcome {
+            self.outcome = ResponseOutcome {
                 code: 200,
                 status: "Success",
                 message: "Connection closed early".to_owned(),
-                ..Outcome::default()
+                ..ResponseOutcome::default()
             };
         }
         self.tell(Stage::ResponseComplete);
@@ -149,7 +149,7 @@ impl Record {
     /// The server failed at it.
     pub(crate) fn panicked(mut self, why: &str) {
         self.response = None;
-        self.outcome = Outcome {
+        self.outcome = ResponseOutcome {
             code: 500,
             status: "Failure",
             reason: "InternalError",
@@ -160,10 +160,10 @@ impl Record {
 
     /// It went no further than the door.
     pub(super) fn refused(mut self, code: u16, message: String) {
-        self.outcome = Outcome {
+        self.outcome = ResponseOutcome {
             code,
             message,
-            ..Outcome::default()
+            ..ResponseOutcome::default()
         };
         self.tell(Stage::ResponseStarted);
     }
@@ -173,7 +173,7 @@ impl Record {
             return;
         }
         let is_last = matches!(stage, Stage::ResponseComplete | Stage::Panic);
-        self.auditor.write(Event {
+        self.auditor.write(AuditEvent {
             facts: Arc::clone(&self.facts),
             level: self.verdict.level,
             omit_managed_fields: self.verdict.omit_managed_fields,
@@ -187,7 +187,10 @@ impl Record {
             outcome: (stage != Stage::RequestReceived).then(|| self.outcome.clone()),
             request: self.request.clone(),
             response: if is_last { self.response.take() } else { None },
-            annotations: self.notes.as_ref().map_or_else(BTreeMap::new, Notes::all),
+            annotations: self
+                .notes
+                .as_ref()
+                .map_or_else(BTreeMap::new, AuditAnnotations::all),
         });
     }
 }

@@ -11,14 +11,14 @@ use rustls::server::danger::ClientCertVerifier;
 use serde_json::Value;
 
 use super::{
-    BadSigningKey, KubectlRule, PublicKey, ShownCertificate, Signer, TokenFile, anonymous, authenticated,
+    BadSigningKey, ClientCertificate, KubectlRule, PublicKey, Signer, TokenFile, anonymous, authenticated,
     bearer::{self, Bearer},
     key_ring::KeyRing,
     keys, localhost,
-    lookup::Lookup,
-    tokens::{Reasons, Tokens},
+    lookup::TokenObjectLookup,
+    tokens::{AuthenticationErrors, TokenAuthenticator},
 };
-use crate::cache::Caches;
+use crate::cache::WatchCaches;
 
 /// Paths that tell how the server is, which those ask who have no credentials.
 const HEALTH: [&str; 3] = ["/healthz", "/livez", "/readyz"];
@@ -61,7 +61,7 @@ pub(crate) struct Peer {
     /// Where it is; `None` if there is no socket.
     pub address: Option<SocketAddr>,
     /// The certificate it showed. It has the key for it; nothing else is known.
-    pub certificate: Option<ShownCertificate>,
+    pub certificate: Option<ClientCertificate>,
     /// Who it is, if it is part of this process.
     pub inside: Option<User>,
 }
@@ -78,20 +78,20 @@ pub(crate) struct Credentials<'r> {
 
 /// Who is known, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Known {
+pub(crate) struct AuthenticatedUser {
     pub user: User,
     /// For which of the audiences that were asked for.
     pub audiences: Vec<String>,
     /// When the credential ends, in seconds since 1970, if it does.
     pub expires: Option<i64>,
-    pub way: Way,
+    pub way: AuthenticationMethod,
     /// What the client is told besides.
     pub warning: Option<&'static str>,
 }
 
 /// How somebody is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum AuthenticationMethod {
     Certificate,
     Token,
     Localhost,
@@ -101,16 +101,16 @@ pub(crate) enum Way {
 }
 
 /// Whose a token is, as a review tells it.
-pub(crate) enum Reviewed {
+pub(crate) enum TokenReviewResult {
     /// It is this user's.
-    Known(Known),
+    Authenticated(AuthenticatedUser),
     /// It is nobody's; there may be a reason.
     Unknown(Option<String>),
 }
 
 /// What finds out who is asking.
 pub(crate) struct Authenticator {
-    tokens: Tokens,
+    tokens: TokenAuthenticator,
     keys: KeyRing,
     anonymous: Anonymous,
     certificates: Option<Arc<dyn ClientCertVerifier>>,
@@ -118,24 +118,24 @@ pub(crate) struct Authenticator {
     kubectl: KubectlRule,
 }
 
-// --- Known ---
+// --- AuthenticatedUser ---
 
-impl Known {
+impl AuthenticatedUser {
     /// Who bears a token that does not end.
     pub(super) fn by_token(user: User, audiences: Vec<String>) -> Self {
-        Known {
+        AuthenticatedUser {
             user,
             audiences,
             expires: None,
-            way: Way::Token,
+            way: AuthenticationMethod::Token,
             warning: None,
         }
     }
 
-    fn by(way: Way, user: User) -> Self {
-        Known {
+    fn by(way: AuthenticationMethod, user: User) -> Self {
+        AuthenticatedUser {
             way,
-            ..Known::by_token(user, Vec::new())
+            ..AuthenticatedUser::by_token(user, Vec::new())
         }
     }
 }
@@ -144,7 +144,7 @@ impl Known {
 
 impl Authenticator {
     /// An authenticator over a cluster.
-    pub(crate) fn new(options: Authentication, signer: Signer, caches: Arc<Caches>) -> Self {
+    pub(crate) fn new(options: Authentication, signer: Signer, caches: Arc<WatchCaches>) -> Self {
         let mut issuers = vec![signer.issuer().to_owned()];
         issuers.extend(options.more_issuers);
         let mut audiences = options.audiences;
@@ -152,12 +152,12 @@ impl Authenticator {
             audiences.clone_from(&issuers);
         }
         let keys = KeyRing::new(signer, options.more_keys);
-        let tokens = Tokens::new(
+        let tokens = TokenAuthenticator::new(
             options.tokens,
             issuers,
             keys.clone(),
             audiences,
-            Lookup::new(caches),
+            TokenObjectLookup::new(caches),
         );
         Authenticator {
             tokens,
@@ -170,17 +170,20 @@ impl Authenticator {
     }
 
     /// Finds out who is asking, or refuses the request.
-    pub(crate) async fn authenticate(&self, request: &Credentials<'_>) -> Result<Known, Status> {
+    pub(crate) async fn authenticate(&self, request: &Credentials<'_>) -> Result<AuthenticatedUser, Status> {
         let agent = bearer::text(request.headers, header::USER_AGENT);
         self.kubectl.check_agent(&agent)?;
         if let Some(user) = &request.peer.inside {
-            return Ok(Known::by(Way::Inside, authenticated(user.clone())));
+            return Ok(AuthenticatedUser::by(
+                AuthenticationMethod::Inside,
+                authenticated(user.clone()),
+            ));
         }
-        let mut reasons = Reasons::default();
+        let mut reasons = AuthenticationErrors::default();
         match self.shown(request, &mut reasons).await {
             Some(known) => {
                 self.kubectl.check_token(&agent, &known, request.now)?;
-                Ok(Known {
+                Ok(AuthenticatedUser {
                     user: authenticated(known.user),
                     ..known
                 })
@@ -194,10 +197,16 @@ impl Authenticator {
     }
 
     /// Who is known by the credentials that are shown.
-    async fn shown(&self, request: &Credentials<'_>, reasons: &mut Reasons) -> Option<Known> {
+    async fn shown(
+        &self,
+        request: &Credentials<'_>,
+        reasons: &mut AuthenticationErrors,
+    ) -> Option<AuthenticatedUser> {
         if let (Some(shown), Some(verifier)) = (&request.peer.certificate, &self.certificates) {
             match shown.user(verifier.as_ref(), request.now) {
-                Ok(Some(user)) => return Some(Known::by(Way::Certificate, user)),
+                Ok(Some(user)) => {
+                    return Some(AuthenticatedUser::by(AuthenticationMethod::Certificate, user));
+                }
                 Ok(None) => {}
                 Err(reason) => reasons.push(reason),
             }
@@ -222,14 +231,17 @@ impl Authenticator {
     }
 
     /// Who is meant by a request that shows nothing, or nothing that is looked at.
-    fn unshown(&self, request: &Credentials<'_>) -> Result<Known, Status> {
+    fn unshown(&self, request: &Credentials<'_>) -> Result<AuthenticatedUser, Status> {
         let shows_nothing =
             !request.headers.contains_key(header::AUTHORIZATION) && request.peer.certificate.is_none();
         if self.localhost
             && shows_nothing
             && localhost::is_local(request.peer.address, request.host, request.headers)
         {
-            return Ok(Known::by(Way::Localhost, authenticated(localhost::user())));
+            return Ok(AuthenticatedUser::by(
+                AuthenticationMethod::Localhost,
+                authenticated(localhost::user()),
+            ));
         }
         if self.anonymous == Anonymous::Health && !HEALTH.contains(&request.path) {
             return Err(refusal());
@@ -238,14 +250,14 @@ impl Authenticator {
             Bearer::Ignored(warning) => Some(warning),
             _ => None,
         };
-        Ok(Known {
+        Ok(AuthenticatedUser {
             warning,
-            ..Known::by(Way::Anonymous, anonymous())
+            ..AuthenticatedUser::by(AuthenticationMethod::Anonymous, anonymous())
         })
     }
 
     /// Whose a token is, for one who asks about it. Without audiences, those of this server are meant.
-    pub(crate) async fn review(&self, token: &str, audiences: &[String], now: Time) -> Reviewed {
+    pub(crate) async fn review(&self, token: &str, audiences: &[String], now: Time) -> TokenReviewResult {
         let audiences = if audiences.is_empty() {
             self.tokens.own_audiences()
         } else {
@@ -255,19 +267,19 @@ impl Authenticator {
         let header = format!("Bearer {token}");
         let Bearer::Token(token) = bearer::bearer(&header) else {
             return match self.anonymous {
-                Anonymous::Health => Reviewed::Unknown(None),
-                Anonymous::Anything => Reviewed::Known(Known {
+                Anonymous::Health => TokenReviewResult::Unknown(None),
+                Anonymous::Anything => TokenReviewResult::Authenticated(AuthenticatedUser {
                     audiences: audiences.to_vec(),
-                    ..Known::by(Way::Anonymous, anonymous())
+                    ..AuthenticatedUser::by(AuthenticationMethod::Anonymous, anonymous())
                 }),
             };
         };
         match self.tokens.find(token, audiences, now).await {
-            Ok(known) => Reviewed::Known(Known {
+            Ok(known) => TokenReviewResult::Authenticated(AuthenticatedUser {
                 user: authenticated(known.user),
                 ..known
             }),
-            Err(reasons) => Reviewed::Unknown(Some(reasons.to_string())),
+            Err(reasons) => TokenReviewResult::Unknown(Some(reasons.to_string())),
         }
     }
 

@@ -11,7 +11,7 @@ use k3_api::{
 use serde_json::Value;
 use subtle::ConstantTimeEq;
 
-use super::{Known, lookup::Lookup};
+use super::{AuthenticatedUser, lookup::TokenObjectLookup};
 
 const TYPE: &str = "bootstrap.kubernetes.io/token";
 const GROUP: &str = "system:bootstrappers";
@@ -21,7 +21,7 @@ const SECRET_LETTERS: usize = 16;
 const GROUP_LETTERS: usize = 256;
 
 /// Whose a token is.
-pub(super) fn find(token: &str, lookup: &Lookup, now: Time) -> Option<Known> {
+pub(super) fn find(token: &str, lookup: &TokenObjectLookup, now: Time) -> Option<AuthenticatedUser> {
     let (id, secret) = parse(token)?;
     let stored = lookup
         .find("secrets", "kube-system", &format!("bootstrap-token-{id}"))
@@ -47,9 +47,9 @@ pub(super) fn find(token: &str, lookup: &Lookup, now: Time) -> Option<Known> {
         groups: groups(&data("auth-extra-groups"))?,
         ..User::default()
     };
-    Some(Known {
+    Some(AuthenticatedUser {
         expires: expires.map(Time::unix_seconds),
-        ..Known::by_token(user, Vec::new())
+        ..AuthenticatedUser::by_token(user, Vec::new())
     })
 }
 

@@ -17,7 +17,7 @@ use ring::{
 use serde_json::{Value, json};
 use subtle::ConstantTimeEq;
 
-use super::{Known, bootstrap_token::text, lookup::Lookup, x509::CREDENTIAL_ID};
+use super::{AuthenticatedUser, bootstrap_token::text, lookup::TokenObjectLookup, x509::CREDENTIAL_ID};
 
 /// The type of the secrets.
 const TYPE: &str = "k3/ephemeral-token";
@@ -162,7 +162,7 @@ impl EphemeralToken {
 }
 
 /// Whose a token is.
-pub(super) fn find(token: &str, lookup: &Lookup, now: Time) -> Option<Known> {
+pub(super) fn find(token: &str, lookup: &TokenObjectLookup, now: Time) -> Option<AuthenticatedUser> {
     let (id, secret) = token.strip_prefix(PREFIX)?.split_once('.')?;
     if !is_id(id) {
         return None;
@@ -182,9 +182,9 @@ pub(super) fn find(token: &str, lookup: &Lookup, now: Time) -> Option<Known> {
         extra: vec![(CREDENTIAL_ID.to_owned(), vec![format!("K3TOKEN={id}")])],
         ..User::default()
     };
-    Some(Known {
+    Some(AuthenticatedUser {
         expires: Some(found.expires.unix_seconds()),
-        ..Known::by_token(user, Vec::new())
+        ..AuthenticatedUser::by_token(user, Vec::new())
     })
 }
 

@@ -9,13 +9,13 @@ use super::{PublicKey, Signer};
 /// What signs tokens, and all that verifies them. Clones are the same.
 #[derive(Clone)]
 pub(super) struct KeyRing {
-    held: Arc<RwLock<Held>>,
+    held: Arc<RwLock<SigningKeys>>,
     /// Keys that are believed whatever else is replaced: those of other issuers.
     always: Arc<[PublicKey]>,
 }
 
 #[derive(Clone)]
-struct Held {
+struct SigningKeys {
     signer: Arc<Signer>,
     keys: Arc<[PublicKey]>,
 }
@@ -25,7 +25,7 @@ struct Held {
 impl KeyRing {
     pub(super) fn new(signer: Signer, always: Vec<PublicKey>) -> Self {
         let always: Arc<[PublicKey]> = always.into();
-        let held = Held::new(signer, &always, &[]);
+        let held = SigningKeys::new(signer, &always, &[]);
         KeyRing {
             held: Arc::new(RwLock::new(held)),
             always,
@@ -34,7 +34,7 @@ impl KeyRing {
 
     /// Signs with another key from now on, and believes these further ones.
     pub(super) fn replace(&self, signer: Signer, more: &[PublicKey]) {
-        let held = Held::new(signer, &self.always, more);
+        let held = SigningKeys::new(signer, &self.always, more);
         *self.held.write().unwrap_or_else(PoisonError::into_inner) = held;
     }
 
@@ -47,14 +47,14 @@ impl KeyRing {
         self.held().keys
     }
 
-    fn held(&self) -> Held {
+    fn held(&self) -> SigningKeys {
         self.held.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-// --- Held ---
+// --- SigningKeys ---
 
-impl Held {
+impl SigningKeys {
     fn new(signer: Signer, always: &[PublicKey], more: &[PublicKey]) -> Self {
         let mut keys = vec![signer.public().clone()];
         for key in more.iter().chain(always) {
@@ -62,7 +62,7 @@ impl Held {
                 keys.push(key.clone());
             }
         }
-        Held {
+        SigningKeys {
             signer: Arc::new(signer),
             keys: keys.into(),
         }

@@ -10,8 +10,8 @@ use serde_json::Value;
 use subtle::ConstantTimeEq;
 
 use super::{
-    lookup::{Lookup, Seen},
-    service_account::Account,
+    lookup::{ObservedObject, TokenObjectLookup},
+    service_account::ServiceAccountRef,
 };
 
 const CLAIMS: &str = "kubernetes.io/serviceaccount/";
@@ -23,8 +23,8 @@ const INVALIDATED: &str = "Token has been invalidated";
 pub(super) fn user(
     claims: &Value,
     token: &str,
-    lookup: &Lookup,
-    seen: &mut Vec<Seen>,
+    lookup: &TokenObjectLookup,
+    seen: &mut Vec<ObservedObject>,
 ) -> Result<User, String> {
     let claim = |name: &str| claims.text(&format!("{CLAIMS}{name}")).to_owned();
     let subject = claims.text("sub");
@@ -80,7 +80,7 @@ pub(super) fn user(
              '{INVALID_SINCE}' label from the secret to temporarily allow use of this token"
         ));
     }
-    Ok(Account {
+    Ok(ServiceAccountRef {
         namespace: &namespace,
         name: &account,
         uid: &uid,

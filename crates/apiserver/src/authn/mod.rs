@@ -22,6 +22,7 @@
 mod authenticator;
 mod bearer;
 mod bootstrap_token;
+mod csv;
 mod ephemeral_token;
 mod identity;
 mod jwt;
@@ -31,11 +32,10 @@ mod kubectl;
 mod legacy_token;
 mod localhost;
 mod lookup;
-mod records;
-mod remembered;
 mod service_account;
 #[cfg(test)]
 mod tests;
+mod token_cache;
 mod token_file;
 mod tokens;
 mod x509;
@@ -48,9 +48,11 @@ pub use self::{
     token_file::{TokenFile, TokenFileError, TokenFileProblem},
 };
 pub(crate) use self::{
-    authenticator::{Authenticator, Credentials, Known, Peer, Reviewed, Way},
+    authenticator::{
+        AuthenticatedUser, AuthenticationMethod, Authenticator, Credentials, Peer, TokenReviewResult,
+    },
     identity::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, anonymous, authenticated},
     keys::Signer,
     kubectl::is_kubectl_refusal,
-    x509::ShownCertificate,
+    x509::ClientCertificate,
 };

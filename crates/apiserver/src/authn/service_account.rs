@@ -12,13 +12,13 @@ use k3_api::{
 use serde_json::Value;
 
 use super::{
-    Known,
+    AuthenticatedUser,
     jwt::Jwt,
     key_ring::KeyRing,
     legacy_token,
-    lookup::{LEEWAY, Lookup, Seen, is_gone},
-    remembered::{self, Remembered},
-    tokens::Found,
+    lookup::{LEEWAY, ObservedObject, TokenObjectLookup, is_gone},
+    token_cache::{self, TokenCache},
+    tokens::TokenResult,
 };
 
 /// Who issues the tokens that are kept in secrets.
@@ -26,39 +26,44 @@ pub(super) const LEGACY_ISSUER: &str = "kubernetes/serviceaccount";
 const INVALIDATED: &str = "service account token has been invalidated";
 
 /// Verifies tokens of service accounts.
-pub(super) struct ServiceAccounts {
+pub(super) struct ServiceAccountTokenAuthenticator {
     /// Whose tokens are believed, beside [`LEGACY_ISSUER`].
     issuers: Vec<String>,
     keys: KeyRing,
     /// The audiences that this server is; tokens that name none are for these.
     own: Vec<String>,
-    lookup: Lookup,
-    remembered: Remembered,
+    lookup: TokenObjectLookup,
+    remembered: TokenCache,
 }
 
 /// A service account as a token tells of it.
 #[derive(Debug, Default)]
-pub(super) struct Account<'c> {
+pub(super) struct ServiceAccountRef<'c> {
     pub(super) namespace: &'c str,
     pub(super) name: &'c str,
     pub(super) uid: &'c str,
 }
 
-// --- ServiceAccounts ---
+// --- ServiceAccountTokenAuthenticator ---
 
-impl ServiceAccounts {
-    pub(super) fn new(issuers: Vec<String>, keys: KeyRing, own: Vec<String>, lookup: Lookup) -> Self {
-        ServiceAccounts {
+impl ServiceAccountTokenAuthenticator {
+    pub(super) fn new(
+        issuers: Vec<String>,
+        keys: KeyRing,
+        own: Vec<String>,
+        lookup: TokenObjectLookup,
+    ) -> Self {
+        ServiceAccountTokenAuthenticator {
             issuers,
             keys,
             own,
             lookup,
-            remembered: Remembered::default(),
+            remembered: TokenCache::default(),
         }
     }
 
     /// Whose a token is.
-    pub(super) async fn find(&self, token: &str, audiences: &[String], now: Time) -> Found {
+    pub(super) async fn find(&self, token: &str, audiences: &[String], now: Time) -> TokenResult {
         let Some(jwt) = Jwt::read(token) else {
             return Ok(None);
         };
@@ -66,13 +71,13 @@ impl ServiceAccounts {
         if !is_legacy && !self.issuers.iter().any(|issuer| issuer == jwt.issuer()) {
             return Ok(None);
         }
-        let hash = remembered::hash(token, audiences);
+        let hash = token_cache::hash(token, audiences);
         if let Some(known) = self.remembered.get(&hash, now, &self.lookup) {
             return Ok(Some(known));
         }
         let claims = jwt.verify(&self.keys.keys())?;
         let audiences = self.audiences(&claims, audiences)?;
-        let judge = |seen: &mut Vec<Seen>| {
+        let judge = |seen: &mut Vec<ObservedObject>| {
             seen.clear();
             if is_legacy {
                 legacy_token::user(&claims, token, &self.lookup, seen)
@@ -88,9 +93,9 @@ impl ServiceAccounts {
             self.lookup.refresh().await;
             judge(&mut seen)?
         };
-        let known = Known {
+        let known = AuthenticatedUser {
             expires: seconds(claims.at("exp")),
-            ..Known::by_token(user, audiences)
+            ..AuthenticatedUser::by_token(user, audiences)
         };
         self.remembered.put(hash, &known, seen, now);
         Ok(Some(known))
@@ -127,16 +132,21 @@ impl ServiceAccounts {
 }
 
 /// The account of verified claims, if it and what the token is bound to are as they were.
-fn bound(claims: &Value, now: Time, lookup: &Lookup, seen: &mut Vec<Seen>) -> Result<User, String> {
+fn bound(
+    claims: &Value,
+    now: Time,
+    lookup: &TokenObjectLookup,
+    seen: &mut Vec<ObservedObject>,
+) -> Result<User, String> {
     check_time(claims, now)?;
     let private = claims.at("kubernetes.io");
     let reference = private.at("serviceaccount");
-    let account = Account {
+    let account = ServiceAccountRef {
         namespace: private.text("namespace"),
         name: reference.text("name"),
         uid: reference.text("uid"),
     };
-    let Account { namespace, name, uid } = account;
+    let ServiceAccountRef { namespace, name, uid } = account;
     let stored = lookup
         .see("serviceaccounts", namespace, name, seen)
         .map_err(|status| status.message)?;
@@ -226,12 +236,12 @@ fn seconds(value: &Value) -> Option<i64> {
     value.as_i64().or_else(|| Some(value.as_f64()? as i64))
 }
 
-// --- Account ---
+// --- ServiceAccountRef ---
 
-impl Account<'_> {
+impl ServiceAccountRef<'_> {
     /// The user that it is.
     pub(super) fn user(&self) -> User {
-        let Account { namespace, name, uid } = self;
+        let ServiceAccountRef { namespace, name, uid } = self;
         User {
             name: format!("system:serviceaccount:{namespace}:{name}"),
             uid: (*uid).to_owned(),

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use super::{keys::tests::signer, *};
 use crate::{
-    cache::{Caches, Feed},
+    cache::{StoreReflector, WatchCaches},
     registry::{self, Resource},
 };
 
@@ -27,15 +27,15 @@ const NOW: i64 = 1_000_000;
 
 /// A cluster with a service account, a pod and nothing to ask them by but an authenticator.
 struct Cluster {
-    caches: Arc<Caches>,
-    _feed: Feed,
+    caches: Arc<WatchCaches>,
+    _feed: StoreReflector,
     authenticator: Authenticator,
 }
 
 impl Cluster {
     async fn start(options: Authentication) -> Self {
         let store = k3_storage::open(StorageConfig::Memory).await.unwrap();
-        let (caches, feed) = Caches::fill(store, registry::selectable).await.unwrap();
+        let (caches, feed) = WatchCaches::fill(store, registry::selectable).await.unwrap();
         let authenticator = Authenticator::new(options, signer(), Arc::clone(&caches));
         let cluster = Cluster {
             caches,
@@ -73,7 +73,7 @@ impl Cluster {
             None => Write::create(key, bytes),
         };
         let revision = self.caches.store().commit(write).await.unwrap();
-        self.caches.reach(revision.get()).await;
+        self.caches.wait_until_applied(revision.get()).await;
     }
 
     async fn remove(&self, kind: &str, namespace: &str, name: &str) {
@@ -81,7 +81,7 @@ impl Cluster {
         let entry = self.caches.store().get(&key).await.unwrap().unwrap();
         let write = Write::delete(key, entry.revision);
         let revision = self.caches.store().commit(write).await.unwrap();
-        self.caches.reach(revision.get()).await;
+        self.caches.wait_until_applied(revision.get()).await;
     }
 
     fn resource(&self, kind: &str) -> Resource {
@@ -112,7 +112,7 @@ impl Cluster {
         path: &str,
         headers: &[(HeaderName, &str)],
         peer: &str,
-    ) -> Result<Known, u16> {
+    ) -> Result<AuthenticatedUser, u16> {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.append(name, value.parse().unwrap());
@@ -131,27 +131,27 @@ impl Cluster {
         known.map_err(|status| status.code)
     }
 
-    async fn bear_at(&self, now: i64, token: &str) -> Result<Known, u16> {
+    async fn bear_at(&self, now: i64, token: &str) -> Result<AuthenticatedUser, u16> {
         let bearer = format!("Bearer {token}");
         self.ask_at(now, "/api", &[(header::AUTHORIZATION, &bearer)], "192.0.2.7:5")
             .await
     }
 
-    async fn bear(&self, token: &str) -> Result<Known, u16> {
+    async fn bear(&self, token: &str) -> Result<AuthenticatedUser, u16> {
         self.bear_at(NOW, token).await
     }
 
-    async fn review(&self, token: &str, audiences: &[&str]) -> Result<Known, String> {
+    async fn review(&self, token: &str, audiences: &[&str]) -> Result<AuthenticatedUser, String> {
         let audiences: Vec<_> = audiences.iter().map(ToString::to_string).collect();
         let now = Time::from_unix(NOW, 0);
         match self.authenticator.review(token, &audiences, now).await {
-            Reviewed::Known(known) => Ok(known),
-            Reviewed::Unknown(reason) => Err(reason.unwrap_or_default()),
+            TokenReviewResult::Authenticated(known) => Ok(known),
+            TokenReviewResult::Unknown(reason) => Err(reason.unwrap_or_default()),
         }
     }
 }
 
-fn extra<'k>(known: &'k Known, key: &str) -> &'k [String] {
+fn extra<'k>(known: &'k AuthenticatedUser, key: &str) -> &'k [String] {
     let mut extra = known.user.extra.iter();
     extra
         .find(|(name, _)| name == &format!("authentication.kubernetes.io/{key}"))

@@ -13,7 +13,7 @@ use k3_api::rules::User;
 
 use super::{
     authenticated,
-    records::{Records, unix_lines},
+    csv::{CsvReader, unix_lines},
 };
 
 /// Users by their tokens.
@@ -85,7 +85,7 @@ impl TokenFile {
         };
         let mut users = HashMap::new();
         let text = unix_lines(text);
-        let mut records = Records::new(&text);
+        let mut records = CsvReader::new(&text);
         while let Some((line, fields)) = records.next().map_err(at)? {
             let columns = fields.len();
             let mut fields = fields.into_iter();

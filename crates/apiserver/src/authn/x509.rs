@@ -21,16 +21,16 @@ pub(super) const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-
 const SECONDS: i64 = 10;
 
 /// A certificate that a client showed when it connected.
-pub(crate) struct ShownCertificate {
+pub(crate) struct ClientCertificate {
     certificate: CertificateDer<'static>,
     /// Those between it and the authority.
     between: Vec<CertificateDer<'static>>,
     /// What was found out, and when.
-    verdict: Mutex<Option<(i64, Verdict)>>,
+    verdict: Mutex<Option<(i64, CertificateResult)>>,
 }
 
 /// Whose it is, that it is nobody's, or why it is not believed.
-type Verdict = Result<Option<User>, String>;
+type CertificateResult = Result<Option<User>, String>;
 
 /// Why there is no user in a certificate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -58,14 +58,14 @@ enum BadUid {
     Empty,
 }
 
-// --- ShownCertificate ---
+// --- ClientCertificate ---
 
-impl ShownCertificate {
+impl ClientCertificate {
     /// What a client showed, if it is a certificate.
     pub(crate) fn new(chain: &[CertificateDer<'_>]) -> Option<Self> {
         let owned = |certificate: &CertificateDer<'_>| certificate.clone().into_owned();
         let (first, between) = chain.split_first()?;
-        Some(ShownCertificate {
+        Some(ClientCertificate {
             certificate: owned(first),
             between: between.iter().map(owned).collect(),
             verdict: Mutex::default(),
@@ -73,7 +73,7 @@ impl ShownCertificate {
     }
 
     /// Whose it is.
-    pub(super) fn user(&self, verifier: &dyn ClientCertVerifier, now: Time) -> Verdict {
+    pub(super) fn user(&self, verifier: &dyn ClientCertVerifier, now: Time) -> CertificateResult {
         let now = now.unix_seconds();
         let mut verdict = self.verdict.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((when, verdict)) = &*verdict
@@ -86,7 +86,7 @@ impl ShownCertificate {
         found
     }
 
-    fn verify(&self, verifier: &dyn ClientCertVerifier, now: i64) -> Verdict {
+    fn verify(&self, verifier: &dyn ClientCertVerifier, now: i64) -> CertificateResult {
         let time = std::time::Duration::from_secs(u64::try_from(now).unwrap_or_default());
         verifier
             .verify_client_cert(&self.certificate, &self.between, UnixTime::since_unix_epoch(time))
@@ -164,7 +164,7 @@ mod tests {
     }
 
     /// A certificate for alice, in the years 2020 to 2021.
-    fn alice(authority: &CertifiedIssuer<'_, KeyPair>, usage: ExtendedKeyUsagePurpose) -> ShownCertificate {
+    fn alice(authority: &CertifiedIssuer<'_, KeyPair>, usage: ExtendedKeyUsagePurpose) -> ClientCertificate {
         let mut params = CertificateParams::default();
         params.distinguished_name = rcgen::DistinguishedName::new();
         params.distinguished_name.push(DnType::CommonName, "alice");
@@ -173,7 +173,7 @@ mod tests {
         params.not_after = rcgen::date_time_ymd(2021, 1, 1);
         let key = KeyPair::generate().unwrap();
         let der = params.signed_by(&key, authority).unwrap().der().clone();
-        ShownCertificate::new(&[der]).unwrap()
+        ClientCertificate::new(&[der]).unwrap()
     }
 
     fn verifier(authority: &CertifiedIssuer<'_, KeyPair>) -> Arc<dyn ClientCertVerifier> {
@@ -189,7 +189,7 @@ mod tests {
         let (ours, others) = (authority(), authority());
         let verifier = verifier(&ours);
         let at =
-            |text: &str, shown: &ShownCertificate| shown.user(verifier.as_ref(), Time::parse(text).unwrap());
+            |text: &str, shown: &ClientCertificate| shown.user(verifier.as_ref(), Time::parse(text).unwrap());
         let good = alice(&ours, ExtendedKeyUsagePurpose::ClientAuth);
         assert_eq!(at("2020-12-31T23:59:59Z", &good).unwrap().unwrap().name, "alice");
         // The connection lives on, the certificate does not; and a clock that goes back is believed too.

@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::rbac::{Rule, Words, leads_to};
+use super::rbac::{PolicyRule, StringList, leads_to};
 
 /// The most combinations of groups, resources, verbs and names that rules are compared by. No role that people write comes near;
 /// one that is made to keep the server busy does.
@@ -24,7 +24,7 @@ struct Coverage<'r> {
     /// Paths by verb.
     paths: HashMap<&'r str, Vec<&'r str>>,
     /// Rules with too many combinations to be looked up.
-    wide: Vec<&'r Rule>,
+    wide: Vec<&'r PolicyRule>,
     /// How many comparisons are left.
     left: usize,
     /// How many lookups and comparisons there were.
@@ -33,14 +33,14 @@ struct Coverage<'r> {
 
 /// What some rules allow and others do not, as rules of one group, resource, verb and name each, and no more of them than are listed.
 /// `None`: there are too many combinations to compare.
-pub(super) fn uncovered(own: &[Rule], rules: &[Rule]) -> Option<Vec<Rule>> {
+pub(super) fn uncovered(own: &[PolicyRule], rules: &[PolicyRule]) -> Option<Vec<PolicyRule>> {
     compare(own, rules).map(|(missing, _)| missing)
 }
 
 /// The same, and how many comparisons that took.
-fn compare(own: &[Rule], rules: &[Rule]) -> Option<(Vec<Rule>, usize)> {
+fn compare(own: &[PolicyRule], rules: &[PolicyRule]) -> Option<(Vec<PolicyRule>, usize)> {
     // Rules that are held as they are need no comparison, however many combinations they have.
-    let held: HashSet<&Rule> = own.iter().collect();
+    let held: HashSet<&PolicyRule> = own.iter().collect();
     let others: Vec<_> = rules.iter().filter(|rule| !held.contains(rule)).collect();
     let mut compared = rules.len();
     let mut missing = Vec::new();
@@ -48,7 +48,7 @@ fn compare(own: &[Rule], rules: &[Rule]) -> Option<(Vec<Rule>, usize)> {
         return Some((missing, compared));
     }
     // Rules that allow everything of some sort allow most of what there is to ask about, and are few.
-    let broad: HashSet<&Rule> = own.iter().filter(|rule| rule.is_broad()).take(64).collect();
+    let broad: HashSet<&PolicyRule> = own.iter().filter(|rule| rule.is_broad()).take(64).collect();
     let mut coverage = Coverage::new(held)?;
     let mut left = MOST;
     for rule in others {
@@ -70,7 +70,7 @@ fn compare(own: &[Rule], rules: &[Rule]) -> Option<(Vec<Rule>, usize)> {
 // --- Coverage ---
 
 impl<'r> Coverage<'r> {
-    fn new(own: HashSet<&'r Rule>) -> Option<Self> {
+    fn new(own: HashSet<&'r PolicyRule>) -> Option<Self> {
         let mut coverage = Coverage {
             resources: HashSet::new(),
             paths: HashMap::new(),
@@ -93,7 +93,7 @@ impl<'r> Coverage<'r> {
         (coverage.wide.len() <= MOST_COMPARED).then_some(coverage)
     }
 
-    fn add(&mut self, rule: &'r Rule) {
+    fn add(&mut self, rule: &'r PolicyRule) {
         for verb in &rule.verbs {
             for group in &rule.groups {
                 for resource in &rule.resources {
@@ -115,8 +115,8 @@ impl<'r> Coverage<'r> {
     }
 
     /// Appends the combinations of a rule that are not allowed. `None`: there is too much to compare.
-    fn find_missing(&mut self, rule: &Rule, missing: &mut Vec<Rule>) -> Option<()> {
-        let one = |word: &str| Words::from([Box::from(word)]);
+    fn find_missing(&mut self, rule: &PolicyRule, missing: &mut Vec<PolicyRule>) -> Option<()> {
+        let one = |word: &str| StringList::from([Box::from(word)]);
         let names: Vec<Option<&str>> = match &*rule.names {
             [] => vec![None],
             names => names.iter().map(|name| Some(&**name)).collect(),
@@ -128,12 +128,12 @@ impl<'r> Coverage<'r> {
                         if self.has(group, resource, verb, *name) {
                             continue;
                         }
-                        let single = Rule {
+                        let single = PolicyRule {
                             verbs: one(verb),
                             groups: one(group),
                             resources: one(resource),
                             names: name.map(one).unwrap_or_default(),
-                            paths: Words::default(),
+                            paths: StringList::default(),
                         };
                         if !self.is_covered_by_wide(&single)? {
                             missing.push(single);
@@ -150,10 +150,10 @@ impl<'r> Coverage<'r> {
                 if self.has_path(path, verb)? {
                     continue;
                 }
-                let single = Rule {
+                let single = PolicyRule {
                     verbs: one(verb),
                     paths: one(path),
-                    ..Rule::default()
+                    ..PolicyRule::default()
                 };
                 if !self.is_covered_by_wide(&single)? {
                     missing.push(single);
@@ -196,7 +196,7 @@ impl<'r> Coverage<'r> {
         Some(false)
     }
 
-    fn is_covered_by_wide(&mut self, single: &Rule) -> Option<bool> {
+    fn is_covered_by_wide(&mut self, single: &PolicyRule) -> Option<bool> {
         for own in &self.wide {
             self.left = self.left.checked_sub(own.words())?;
             self.compared += 1;
@@ -212,12 +212,12 @@ impl<'r> Coverage<'r> {
 mod tests {
     use super::*;
 
-    fn rule(verbs: &str, groups: &str, resources: &str, names: &str, paths: &str) -> Rule {
+    fn rule(verbs: &str, groups: &str, resources: &str, names: &str, paths: &str) -> PolicyRule {
         let words = |text: &str| text.split_whitespace().map(Box::from).collect();
-        Rule {
+        PolicyRule {
             verbs: words(verbs),
             groups: if groups == "core" {
-                Words::from([Box::from("")])
+                StringList::from([Box::from("")])
             } else {
                 words(groups)
             },
@@ -279,7 +279,7 @@ mod tests {
         }
     }
 
-    fn huge() -> Rule {
+    fn huge() -> PolicyRule {
         let words = |prefix: &str| {
             let words: Vec<_> = (0..400).map(|number| format!("{prefix}{number}")).collect();
             words.join(" ")
@@ -302,7 +302,7 @@ mod tests {
     fn more_combinations_than_can_be_compared_are_refused() {
         let huge = huge();
         assert!(uncovered(&[], std::slice::from_ref(&huge)).is_none());
-        let everything = Rule::everything();
+        let everything = PolicyRule::everything();
         assert!(uncovered(&everything, &[huge]).unwrap().is_empty());
     }
 }

@@ -13,10 +13,10 @@ use k3_api::{
 use serde_json::Value;
 
 use super::{
-    Action, Authorizer, Object, What,
+    AuthorizationAttributes, AuthorizationTarget, Authorizer, ResourceAttributes,
     coverage::{MOST_MISSING, uncovered},
     is_master,
-    rbac::{Rule, Unresolved, Words, aggregate, quoted},
+    rbac::{PolicyRule, RoleResolutionError, StringList, aggregate, quoted},
 };
 
 const GROUP: &str = "rbac.authorization.k8s.io";
@@ -55,24 +55,24 @@ impl Authorizer {
     }
 
     fn check_role(&self, grant: &Grant<'_>) -> Result<(), Status> {
-        let role = Object {
+        let role = ResourceAttributes {
             group: GROUP,
             version: "*",
             resource: grant.resource,
             namespace: grant.namespace,
             name: grant.name,
-            ..Object::default()
+            ..ResourceAttributes::default()
         };
         if self.allows(&grant.action("escalate", role)) {
             return Ok(());
         }
-        self.check_rules(grant, &Rule::all_of(grant.object))?;
+        self.check_rules(grant, &PolicyRule::all_of(grant.object))?;
         let collects = |role: &Value| {
             let selectors = role.at("aggregationRule").items("clusterRoleSelectors");
             grant.resource == "clusterroles" && !selectors.is_empty()
         };
         if (collects(grant.object) || grant.old.is_some_and(collects))
-            && self.check_rules(grant, &Rule::everything()).is_err()
+            && self.check_rules(grant, &PolicyRule::everything()).is_err()
         {
             return Err(grant.refused("must have cluster-admin privileges to use the aggregationRule"));
         }
@@ -86,13 +86,13 @@ impl Authorizer {
             "ClusterRole" => "clusterroles",
             _ => "roles",
         };
-        let bound = Object {
+        let bound = ResourceAttributes {
             group: role.text("apiGroup"),
             version: "*",
             resource,
             namespace: grant.namespace,
             name,
-            ..Object::default()
+            ..ResourceAttributes::default()
         };
         let is_role = ["Role", "ClusterRole"].contains(&kind);
         if is_role && self.allows(&grant.action("bind", bound)) {
@@ -100,13 +100,13 @@ impl Authorizer {
         }
         let rules = self.rbac.role(kind, name, grant.namespace);
         let rules = rules.map_err(|error| match &error {
-            Unresolved::Missing(_, name) => Status::not_found(grant.grouped(), name),
-            Unresolved::Kind(_) => Status::unknown(error.to_string()),
+            RoleResolutionError::Missing(_, name) => Status::not_found(grant.grouped(), name),
+            RoleResolutionError::Kind(_) => Status::unknown(error.to_string()),
         })?;
         self.check_rules(grant, &rules)
     }
 
-    fn check_rules(&self, grant: &Grant<'_>, rules: &[Rule]) -> Result<(), Status> {
+    fn check_rules(&self, grant: &Grant<'_>, rules: &[PolicyRule]) -> Result<(), Status> {
         let (own, unresolved) = self.rbac.rules(grant.user, grant.namespace);
         let missing = match uncovered(&own, rules) {
             Some(missing) if missing.is_empty() => return Ok(()),
@@ -114,7 +114,7 @@ impl Authorizer {
             None => return Err(grant.refused("the rules have too many combinations to be compared")),
         };
         let is_cut = missing.len() == MOST_MISSING;
-        let missing: BTreeSet<_> = merged(missing).iter().map(Rule::short).collect();
+        let missing: BTreeSet<_> = merged(missing).iter().map(PolicyRule::short).collect();
         let mut missing: Vec<_> = missing.into_iter().collect();
         if is_cut {
             missing.push("and more".to_owned());
@@ -136,11 +136,11 @@ impl Authorizer {
 // --- Grant ---
 
 impl<'a> Grant<'a> {
-    fn action(&self, verb: &'a str, object: Object<'a>) -> Action<'a> {
-        Action {
+    fn action(&self, verb: &'a str, object: ResourceAttributes<'a>) -> AuthorizationAttributes<'a> {
+        AuthorizationAttributes {
             user: self.user,
             verb,
-            what: What::Object(object),
+            what: AuthorizationTarget::Resource(object),
         }
     }
 
@@ -153,10 +153,10 @@ impl<'a> Grant<'a> {
     }
 
     /// An error of looking for roles, which calls them by what the request is about.
-    fn told(&self, error: &Unresolved) -> String {
+    fn told(&self, error: &RoleResolutionError) -> String {
         match error {
-            Unresolved::Missing(_, name) => Status::not_found(self.grouped(), name).message,
-            Unresolved::Kind(_) => error.to_string(),
+            RoleResolutionError::Missing(_, name) => Status::not_found(self.grouped(), name).message,
+            RoleResolutionError::Kind(_) => error.to_string(),
         }
     }
 
@@ -174,9 +174,9 @@ impl<'a> Grant<'a> {
 }
 
 /// Single rules with those for the same resource put together.
-fn merged(rules: Vec<Rule>) -> Vec<Rule> {
-    let mut merged: Vec<(Rule, Vec<Box<str>>)> = Vec::new();
-    let mut places: HashMap<(Words, Words, Words), usize> = HashMap::new();
+fn merged(rules: Vec<PolicyRule>) -> Vec<PolicyRule> {
+    let mut merged: Vec<(PolicyRule, Vec<Box<str>>)> = Vec::new();
+    let mut places: HashMap<(StringList, StringList, StringList), usize> = HashMap::new();
     for mut rule in rules {
         let verbs = std::mem::take(&mut rule.verbs).into_vec();
         if rule.paths.is_empty() {
@@ -189,7 +189,7 @@ fn merged(rules: Vec<Rule>) -> Vec<Rule> {
         }
         merged.push((rule, verbs));
     }
-    let whole = |(rule, verbs): (Rule, Vec<Box<str>>)| Rule {
+    let whole = |(rule, verbs): (PolicyRule, Vec<Box<str>>)| PolicyRule {
         verbs: verbs.into(),
         ..rule
     };
@@ -201,15 +201,15 @@ mod tests {
     use serde_json::json;
 
     use super::{
-        super::testing::{World, user},
+        super::testing::{TestCluster, user},
         *,
     };
 
     const VERSION: &str = "rbac.authorization.k8s.io/v1";
 
     /// A cluster in which alice has these rules everywhere.
-    async fn world(rules: Value) -> World {
-        let world = World::new().await;
+    async fn world(rules: Value) -> TestCluster {
+        let world = TestCluster::new().await;
         world.put(&role("own", &rules)).await;
         world.put(&binding("own", "own", "alice")).await;
         world
@@ -225,11 +225,11 @@ mod tests {
     }
 
     /// What is said when alice makes an object, or changes it.
-    fn give(world: &World, object: &Value, old: Option<&Value>) -> Result<(), String> {
+    fn give(world: &TestCluster, object: &Value, old: Option<&Value>) -> Result<(), String> {
         give_as(world, &user("alice", &["devs"]), object, old)
     }
 
-    fn give_as(world: &World, user: &User, object: &Value, old: Option<&Value>) -> Result<(), String> {
+    fn give_as(world: &TestCluster, user: &User, object: &Value, old: Option<&Value>) -> Result<(), String> {
         let resource = format!("{}s", object.text("kind").to_lowercase());
         let grant = Grant {
             user,

@@ -15,10 +15,10 @@
 //! every request, and so do reviews, admission plugins and policies that need to know. Members of `system:masters` may do
 //! everything; then nodes are asked about, then roles; and whether the server is alive, everybody may know.
 
-mod action;
+mod attributes;
+mod cache_follower;
 mod coverage;
 mod escalation;
-mod following;
 mod impersonation;
 mod node;
 mod rbac;
@@ -32,13 +32,13 @@ use k3_api::{rules::User, status::Status};
 use serde_json::Value;
 
 pub(crate) use self::{
-    action::{Action, Decision, Object, What},
+    attributes::{AuthorizationAttributes, AuthorizationTarget, Decision, ResourceAttributes},
     escalation::Grant,
-    impersonation::Identity,
+    impersonation::RequestIdentity,
     node::name_of as node_name,
 };
-use self::{impersonation::Modes, node::Nodes, rbac::Rbac};
-use crate::cache::Caches;
+use self::{impersonation::ImpersonationModeCache, node::NodeAuthorizer, rbac::RbacAuthorizer};
+use crate::cache::WatchCaches;
 
 const MASTERS: &str = "system:masters";
 
@@ -47,9 +47,9 @@ const ALWAYS: [&str; 3] = ["/healthz", "/livez", "/readyz"];
 
 /// What decides.
 pub(crate) struct Authorizer {
-    rbac: Rbac,
-    nodes: Nodes,
-    modes: Modes,
+    rbac: RbacAuthorizer,
+    nodes: NodeAuthorizer,
+    modes: ImpersonationModeCache,
 }
 
 /// The rules a user has, as a review of rules shows them.
@@ -68,16 +68,16 @@ pub(crate) struct RuleList {
 
 impl Authorizer {
     /// An authorizer over a cluster.
-    pub(crate) fn new(caches: Arc<Caches>) -> Self {
+    pub(crate) fn new(caches: Arc<WatchCaches>) -> Self {
         Authorizer {
-            rbac: Rbac::new(Arc::clone(&caches)),
-            nodes: Nodes::new(caches),
-            modes: Modes::default(),
+            rbac: RbacAuthorizer::new(Arc::clone(&caches)),
+            nodes: NodeAuthorizer::new(caches),
+            modes: ImpersonationModeCache::default(),
         }
     }
 
     /// Whether a user may do something.
-    pub(crate) fn decide(&self, action: &Action<'_>) -> Decision {
+    pub(crate) fn decide(&self, action: &AuthorizationAttributes<'_>) -> Decision {
         if is_master(action.user) {
             return Decision::Allow(String::new());
         }
@@ -95,18 +95,18 @@ impl Authorizer {
             allowed @ Decision::Allow(_) => return allowed,
         }
         match &action.what {
-            What::Path(path) if ALWAYS.contains(path) => Decision::Allow(String::new()),
+            AuthorizationTarget::Path(path) if ALWAYS.contains(path) => Decision::Allow(String::new()),
             _ => Decision::NoOpinion(reasons.join("\n")),
         }
     }
 
     /// Whether a user may do something, when only that counts.
-    pub(crate) fn allows(&self, action: &Action<'_>) -> bool {
+    pub(crate) fn allows(&self, action: &AuthorizationAttributes<'_>) -> bool {
         matches!(self.decide(action), Decision::Allow(_))
     }
 
     /// Refuses what a user may not do; tells why they may do the rest.
-    pub(crate) fn require(&self, action: &Action<'_>) -> Result<String, Status> {
+    pub(crate) fn require(&self, action: &AuthorizationAttributes<'_>) -> Result<String, Status> {
         match self.decide(action) {
             Decision::Allow(reason) => Ok(reason),
             Decision::NoOpinion(reason) => Err(action.refused(&reason)),
@@ -123,8 +123,8 @@ impl Authorizer {
         }
         errors.extend(missing.iter().map(ToString::to_string));
         RuleList {
-            resources: rules.iter().filter_map(rbac::Rule::of_resources).collect(),
-            paths: rules.iter().filter_map(rbac::Rule::of_paths).collect(),
+            resources: rules.iter().filter_map(rbac::PolicyRule::of_resources).collect(),
+            paths: rules.iter().filter_map(rbac::PolicyRule::of_paths).collect(),
             incomplete,
             error: rbac::aggregate(errors),
         }

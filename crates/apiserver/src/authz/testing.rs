@@ -9,27 +9,27 @@ use k3_api::{
 use k3_storage::{Write, memory::MemoryStore};
 use serde_json::Value;
 
-use super::{Action, Authorizer, Decision, Object, What};
+use super::{AuthorizationAttributes, AuthorizationTarget, Authorizer, Decision, ResourceAttributes};
 use crate::{
-    cache::{Caches, Feed},
+    cache::{StoreReflector, WatchCaches},
     registry::{self, Resource},
 };
 
 /// A cluster, and who decides in it.
-pub(crate) struct World {
-    pub caches: Arc<Caches>,
+pub(crate) struct TestCluster {
+    pub caches: Arc<WatchCaches>,
     pub authorizer: Arc<Authorizer>,
-    _feed: Feed,
+    _feed: StoreReflector,
 }
 
-impl World {
+impl TestCluster {
     /// A cluster with nothing in it.
     pub(crate) async fn new() -> Self {
-        let (caches, feed) = Caches::fill(MemoryStore::new(), registry::selectable)
+        let (caches, feed) = WatchCaches::fill(MemoryStore::new(), registry::selectable)
             .await
             .unwrap();
         let authorizer = Arc::new(Authorizer::new(Arc::clone(&caches)));
-        World {
+        TestCluster {
             caches,
             authorizer,
             _feed: feed,
@@ -57,7 +57,7 @@ impl World {
             None => Write::create(key, bytes),
         };
         let revision = self.caches.store().commit(write).await.unwrap();
-        self.caches.reach(revision.get()).await;
+        self.caches.wait_until_applied(revision.get()).await;
     }
 
     /// Takes an object out.
@@ -66,12 +66,12 @@ impl World {
         let old = resource.cache.get(&key).unwrap();
         let write = Write::delete(key, k3_storage::Revision::new(old.revision));
         let revision = self.caches.store().commit(write).await.unwrap();
-        self.caches.reach(revision.get()).await;
+        self.caches.wait_until_applied(revision.get()).await;
     }
 
     /// What is said to a user who wants to do something: to `group/resource/part` or to a path.
-    pub(crate) fn ask(&self, who: &User, verb: &str, what: What<'_>) -> Decision {
-        let action = Action {
+    pub(crate) fn ask(&self, who: &User, verb: &str, what: AuthorizationTarget<'_>) -> Decision {
+        let action = AuthorizationAttributes {
             user: who,
             verb,
             what,
@@ -82,21 +82,24 @@ impl World {
     /// Whether a user may do something to a resource, written `group/resource`, `resource/part` or `resource`.
     pub(crate) fn may(&self, who: &User, verb: &str, resource: &str, namespace: &str, name: &str) -> bool {
         let object = object(resource, namespace, name);
-        matches!(self.ask(who, verb, What::Object(object)), Decision::Allow(_))
+        matches!(
+            self.ask(who, verb, AuthorizationTarget::Resource(object)),
+            Decision::Allow(_)
+        )
     }
 }
 
 /// A resource, written `group:resource/part` with what is needed of that.
-pub(crate) fn object<'a>(text: &'a str, namespace: &'a str, name: &'a str) -> Object<'a> {
+pub(crate) fn object<'a>(text: &'a str, namespace: &'a str, name: &'a str) -> ResourceAttributes<'a> {
     let (group, rest) = text.split_once(':').unwrap_or(("", text));
     let (resource, subresource) = rest.split_once('/').unwrap_or((rest, ""));
-    Object {
+    ResourceAttributes {
         group,
         resource,
         subresource,
         namespace,
         name,
-        ..Object::default()
+        ..ResourceAttributes::default()
     }
 }
 

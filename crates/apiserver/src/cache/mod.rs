@@ -24,27 +24,27 @@
 //! then the old state stays, and whoever asks how far the store is waits. What follows the caches compares versions, which change
 //! with every replacement.
 
-mod caches;
 mod decryption;
 mod event;
-mod feed;
 mod freshness;
-mod loaded;
 mod object;
-mod outline;
-mod resource;
+mod projection;
+mod reflector;
 mod snapshot;
+mod store_snapshot;
 #[cfg(test)]
 mod tests;
 mod waiters;
+mod watch_cache;
+mod watch_caches;
 mod watcher;
 
 pub(crate) use self::{
-    caches::{Caches, NotProven, PROOF_TIME},
-    event::{Delivery, EventType, Wire, frame},
-    feed::Feed,
-    object::Object,
-    resource::{ResourceCache, Since, TooOld},
+    event::{EventDelivery, EventType, FrameFormat, frame},
+    object::CachedObject,
+    reflector::StoreReflector,
     snapshot::Snapshot,
-    watcher::{Interest, Watcher},
+    watch_cache::{TooOldResourceVersion, WatchCache, WatchStart},
+    watch_caches::{PROOF_TIME, StalenessError, WatchCaches},
+    watcher::{CacheWatcher, WatchFilter},
 };

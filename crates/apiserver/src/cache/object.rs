@@ -11,10 +11,10 @@ use serde::{
 };
 use serde_json::Value;
 
-use super::outline::Outline;
+use super::projection::FieldProjection;
 
 /// One state of one object: the bytes that are stored, and what is read from them when somebody asks.
-pub(crate) struct Object {
+pub(crate) struct CachedObject {
     /// Where it is stored.
     pub key: Key,
     /// The commit that wrote it.
@@ -37,13 +37,13 @@ type LabelList = Box<[(Box<str>, Box<str>)]>;
 /// The labels of an object.
 pub(crate) struct ObjectLabels<'o>(&'o [(Box<str>, Box<str>)]);
 
-// --- Object ---
+// --- CachedObject ---
 
-impl Object {
+impl CachedObject {
     /// An object as it was stored by a commit.
     pub(crate) fn new(key: Key, bytes: Bytes, revision: u64) -> Self {
         let place = Stored::find(&bytes).map_or(0, |stored| stored.place());
-        Object {
+        CachedObject {
             key,
             revision,
             bytes,
@@ -55,7 +55,7 @@ impl Object {
 
     /// The same object, of which nothing was read yet.
     pub(super) fn anew(&self) -> Self {
-        Object {
+        CachedObject {
             key: self.key.clone(),
             revision: self.revision,
             bytes: self.bytes.clone(),
@@ -128,7 +128,7 @@ impl Object {
     /// The tree of the fields whose names somebody wants, wherever they stand; if that is nobody, of all but what says who
     /// wrote which field.
     pub(crate) fn outline(&self, wants: Option<fn(&str) -> bool>) -> Value {
-        let outline = wants.map_or(Outline::Unmanaged, Outline::Named);
+        let outline = wants.map_or(FieldProjection::Unmanaged, FieldProjection::Named);
         let mut reader = serde_json::Deserializer::from_slice(&self.bytes);
         // What is not JSON is complained about there.
         outline.deserialize(&mut reader).unwrap_or_else(|_| self.tree())
@@ -186,7 +186,7 @@ impl Object {
 }
 
 /// Two are the same state if the same commit wrote the same bytes. A store that was restored from a backup uses revisions twice.
-impl PartialEq for Object {
+impl PartialEq for CachedObject {
     fn eq(&self, other: &Self) -> bool {
         self.revision == other.revision && self.key == other.key && self.bytes == other.bytes
     }
@@ -271,9 +271,9 @@ mod tests {
 
     use super::*;
 
-    fn object(tree: &Value) -> Object {
+    fn object(tree: &Value) -> CachedObject {
         let bytes = encode_stored(tree.as_object().unwrap());
-        Object::new(Key::try_new("/registry/core/pods/a/b").unwrap(), bytes.into(), 7)
+        CachedObject::new(Key::try_new("/registry/core/pods/a/b").unwrap(), bytes.into(), 7)
     }
 
     #[test]

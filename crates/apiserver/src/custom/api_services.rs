@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use k3_api::{kinds::builtin, rules::Tree, selector::label::Labels, status::Status};
 use serde_json::{Value, json};
 
-use crate::registry::{Ask, Registry, Resource, own_user};
+use crate::registry::{Registry, RequestContext, Resource, own_user};
 
 /// What marks those that come and go with definitions.
 const LABEL: &str = "kube-aggregator.kubernetes.io/automanaged";
@@ -28,7 +28,7 @@ pub(super) async fn keep(registry: &Registry, group: &str) -> Result<(), Status>
         if spec.text("group") != group || wanted.contains(spec.text("version")) {
             continue;
         }
-        let mut ask = Ask::own(resource.kind.clone(), "", own_user(), registry.now());
+        let mut ask = RequestContext::own(resource.kind.clone(), "", own_user(), registry.now());
         let name = service.at("metadata").text("name");
         name.clone_into(&mut ask.target.name);
         accept(registry.delete(&ask).await.map(drop), 404)?;

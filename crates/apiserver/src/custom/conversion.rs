@@ -11,9 +11,9 @@ use k3_api::{
 };
 use serde_json::{Value, json};
 
-use super::Served;
+use super::ServedDefinition;
 use crate::{
-    outgoing::{Destination, Outgoing},
+    outgoing::{Destination, WebhookClientManager},
     registry::random_uid,
 };
 
@@ -23,31 +23,31 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const GROUP: &str = "apiextensions.k8s.io";
 
 /// What converts objects of custom kinds.
-pub(crate) struct Converter {
-    outgoing: Arc<Outgoing>,
+pub(crate) struct CustomResourceConverter {
+    outgoing: Arc<WebhookClientManager>,
 }
 
 /// Why objects cannot be had in a version.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct NotConverted(String);
+pub(crate) struct ConversionError(String);
 
-// --- Converter ---
+// --- CustomResourceConverter ---
 
-impl Converter {
+impl CustomResourceConverter {
     /// A converter that asks webhooks by this client.
-    pub(crate) fn new(outgoing: Arc<Outgoing>) -> Self {
-        Converter { outgoing }
+    pub(crate) fn new(outgoing: Arc<WebhookClientManager>) -> Self {
+        CustomResourceConverter { outgoing }
     }
 
     /// Stored objects in a version, in one request if a webhook is to be asked. What they leave out is filled in by the version
     /// they are stored in, as it always was; a version they are only shown in fills in nothing.
     pub(crate) async fn show(
         &self,
-        served: &Served,
+        served: &ServedDefinition,
         mut objects: Vec<Value>,
         version: &str,
-    ) -> Result<Vec<Value>, NotConverted> {
+    ) -> Result<Vec<Value>, ConversionError> {
         for object in &mut objects {
             let stored = object.text("apiVersion").rsplit('/').next().unwrap_or_default();
             // A version that is no more has no rules.
@@ -59,7 +59,11 @@ impl Converter {
     }
 
     /// An object that was judged, in the version it is to be stored in.
-    pub(crate) async fn store(&self, served: &Served, object: Value) -> Result<Value, NotConverted> {
+    pub(crate) async fn store(
+        &self,
+        served: &ServedDefinition,
+        object: Value,
+    ) -> Result<Value, ConversionError> {
         let storage = served.definition.storage();
         let mut objects = self.convert(served, vec![object], &storage.name).await?;
         let mut object = objects.pop().unwrap_or_default();
@@ -70,14 +74,14 @@ impl Converter {
     /// Brings objects of any version of the definition into this one.
     async fn convert(
         &self,
-        served: &Served,
+        served: &ServedDefinition,
         mut objects: Vec<Value>,
         version: &str,
-    ) -> Result<Vec<Value>, NotConverted> {
+    ) -> Result<Vec<Value>, ConversionError> {
         let told = served
             .definition
             .version(version)
-            .ok_or_else(|| NotConverted(format!("there is no version {}", go::quote(version))))?;
+            .ok_or_else(|| ConversionError(format!("there is no version {}", go::quote(version))))?;
         let api_version = told.rules.api_version();
         let is_other = |object: &Value| object.text("apiVersion") != api_version;
         let others: Vec<Value> = objects
@@ -103,7 +107,7 @@ impl Converter {
             *object = converted.next().unwrap_or_default();
             told.rules
                 .coerce(object, Source::Conversion)
-                .map_err(NotConverted)?;
+                .map_err(ConversionError)?;
         }
         Ok(objects)
     }
@@ -112,10 +116,10 @@ impl Converter {
     /// thread waits.
     pub(crate) fn convert_now(
         &self,
-        served: &Served,
+        served: &ServedDefinition,
         mut object: Value,
         api_version: &str,
-    ) -> Result<Value, NotConverted> {
+    ) -> Result<Value, ConversionError> {
         let Conversion::Webhook(webhook) = &served.definition.conversion else {
             custom::convert(&mut object, api_version);
             return Ok(object);
@@ -131,30 +135,30 @@ impl Converter {
         webhook: &Value,
         objects: Vec<Value>,
         api_version: &str,
-    ) -> Result<Vec<Value>, NotConverted> {
+    ) -> Result<Vec<Value>, ConversionError> {
         let first = objects.first().map(of_kind).unwrap_or_default();
         let failed = |why: &dyn std::fmt::Display| {
-            NotConverted(format!("conversion webhook for {first} failed: {why}"))
+            ConversionError(format!("conversion webhook for {first} failed: {why}"))
         };
         let uid = random_uid();
         let version = webhook
             .texts("conversionReviewVersions")
             .find(|version| matches!(*version, "v1" | "v1beta1"))
-            .ok_or_else(|| NotConverted("no supported conversion review versions".to_owned()))?;
+            .ok_or_else(|| ConversionError("no supported conversion review versions".to_owned()))?;
         let request = json!({
             "kind": "ConversionReview",
             "apiVersion": format!("{GROUP}/{version}"),
             "request": {"uid": uid, "desiredAPIVersion": api_version, "objects": objects},
         });
-        let to =
-            Destination::read(webhook.at("clientConfig")).map_err(|error| NotConverted(error.to_string()))?;
+        let to = Destination::read(webhook.at("clientConfig"))
+            .map_err(|error| ConversionError(error.to_string()))?;
         let document = serde_json::to_vec(&request).map_err(|error| failed(&error))?;
         let reply = self.outgoing.post(&to, document.into(), Some(PATIENCE)).await;
         let reply = reply.map_err(|error| failed(&error))?;
         let review = decode::untyped(&reply).map_err(|error| failed(&error))?.value;
         let converted = answered(&review, version, &uid).map_err(|why| failed(&why))?;
         if converted.len() != objects.len() {
-            return Err(NotConverted(format!(
+            return Err(ConversionError(format!(
                 "conversion webhook for {first} returned {} objects, expected {}",
                 converted.len(),
                 objects.len()
@@ -163,7 +167,7 @@ impl Converter {
         let mut all = Vec::with_capacity(objects.len());
         for (index, (object, converted)) in objects.iter().zip(converted).enumerate() {
             let converted = judge(object, converted.clone(), api_version).map_err(|why| {
-                NotConverted(
+                ConversionError(
                     format!("conversion webhook for {first} returned invalid {why}")
                         .replace("<index>", &index.to_string()),
                 )
@@ -175,8 +179,8 @@ impl Converter {
 }
 
 /// Brings an object into the form of its version, with what it leaves out.
-fn settle(rules: &CustomRules, object: &mut Value, source: Source) -> Result<(), NotConverted> {
-    rules.coerce(object, source).map_err(NotConverted)?;
+fn settle(rules: &CustomRules, object: &mut Value, source: Source) -> Result<(), ConversionError> {
+    rules.coerce(object, source).map_err(ConversionError)?;
     rules.default(object);
     Ok(())
 }

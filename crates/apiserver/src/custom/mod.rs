@@ -16,17 +16,17 @@
 
 mod api_services;
 mod conditions;
+mod controller;
 mod conversion;
 mod definitions;
-mod keeper;
 mod names;
-mod served;
+mod served_definition;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use self::{
-    conversion::{Converter, NotConverted},
-    definitions::{Definitions, PREFIX},
-    keeper::{Keeper, mark_deleted},
-    served::Served,
+    controller::{CustomResourceDefinitionController, mark_deleted},
+    conversion::{ConversionError, CustomResourceConverter},
+    definitions::{DefinitionRegistry, PREFIX},
+    served_definition::ServedDefinition,
 };

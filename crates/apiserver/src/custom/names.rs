@@ -12,14 +12,14 @@ use super::conditions::Condition;
 
 /// The names that the definitions of a group were given.
 #[derive(Default)]
-pub(super) struct Taken {
+pub(super) struct TakenNames {
     resources: HashSet<String>,
     kinds: HashSet<String>,
 }
 
-// --- Taken ---
+// --- TakenNames ---
 
-impl Taken {
+impl TakenNames {
     /// Adds the names a definition was given.
     pub(super) fn add(&mut self, names: &Value) {
         for field in ["plural", "singular"] {
@@ -34,7 +34,7 @@ impl Taken {
 }
 
 /// The names a definition is given, and what its status says of them.
-pub(super) fn accept(crd: &Value, taken: &Taken) -> (Value, Condition) {
+pub(super) fn accept(crd: &Value, taken: &TakenNames) -> (Value, Condition) {
     let wanted = crd.at("spec").at("names");
     let given = crd.at("status").at("acceptedNames");
     let mut accepted = given.clone();
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn a_name_that_nobody_has_is_given() {
-        let (names, condition) = accept(&crd("widgets", "Widget", &["w"]), &Taken::default());
+        let (names, condition) = accept(&crd("widgets", "Widget", &["w"]), &TakenNames::default());
         assert_eq!(&names, crd("widgets", "Widget", &["w"]).at("spec").at("names"));
         assert_eq!(
             (condition.status, condition.reason.as_str()),
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_name_that_another_has_is_refused_and_the_others_are_given() {
-        let mut taken = Taken::default();
+        let mut taken = TakenNames::default();
         taken.add(
             given(crd("widgets", "Widget", &["w"]))
                 .at("status")
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn the_last_refusal_is_told() {
-        let mut taken = Taken::default();
+        let mut taken = TakenNames::default();
         taken.add(
             given(crd("widgets", "Widget", &[]))
                 .at("status")
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn a_definition_keeps_what_it_has() {
         let own = given(crd("widgets", "Widget", &["w"]));
-        let mut taken = Taken::default();
+        let mut taken = TakenNames::default();
         taken.add(own.at("status").at("acceptedNames"));
         assert_eq!(accept(&own, &taken).1.status, "True");
     }

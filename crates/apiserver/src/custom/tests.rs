@@ -9,60 +9,64 @@ use k3_api::{
 use k3_storage::{Store, SystemClock, memory::MemoryStore};
 use serde_json::{Value, json};
 
-use super::{Converter, Definitions, Keeper, Served};
+use super::{
+    CustomResourceConverter, CustomResourceDefinitionController, DefinitionRegistry, ServedDefinition,
+};
 use crate::{
     Authentication,
-    admission::Admission,
-    allocation::Allocation,
+    admission::AdmissionChain,
+    allocation::ServiceAllocator,
     authn::{Authenticator, Signer},
     authz::Authorizer,
-    cache::{Caches, Feed, Interest, Since},
+    cache::{StoreReflector, WatchCaches, WatchFilter, WatchStart},
     outgoing::{
-        Nodes, Outgoing,
+        NodeConnectionInfoGetter, WebhookClientManager,
         testing::{Callee, Reply},
     },
-    registry::{self, Ask, Registry, Resource, own_user},
+    registry::{self, Registry, RequestContext, Resource, own_user},
     service_range::service_range,
 };
 
 /// A server without its connections.
 struct Node {
     registry: Arc<Registry>,
-    _keeper: Keeper,
-    _feed: Feed,
+    _keeper: CustomResourceDefinitionController,
+    _feed: StoreReflector,
 }
 
 impl Node {
     async fn start(store: &Arc<MemoryStore>) -> Self {
         let store: Arc<dyn Store> = Arc::<MemoryStore>::clone(store);
-        let (caches, feed) = Caches::fill(store, registry::selectable).await.unwrap();
+        let (caches, feed) = WatchCaches::fill(store, registry::selectable).await.unwrap();
         let random = ring::rand::SystemRandom::new();
         let algorithm = &ring::signature::ECDSA_P256_SHA256_FIXED_SIGNING;
         let key = ring::signature::EcdsaKeyPair::generate_pkcs8(algorithm, &random).unwrap();
         let clock = Arc::new(SystemClock);
         let authorizer = Arc::new(Authorizer::new(Arc::clone(&caches)));
-        let outgoing = Arc::new(Outgoing::new(Arc::clone(&caches), Arc::default()));
+        let outgoing = Arc::new(WebhookClientManager::new(Arc::clone(&caches), Arc::default()));
         let signer = Signer::new("https://issuer".to_owned(), key.as_ref()).unwrap();
         let authenticator = Authenticator::new(Authentication::default(), signer, Arc::clone(&caches));
         let registry = Registry {
-            nodes: Arc::new(Nodes::new(Arc::clone(&caches), None, Arc::default()).unwrap()),
-            allocation: Allocation::new(
+            nodes: Arc::new(
+                NodeConnectionInfoGetter::new(Arc::clone(&caches), None, Arc::default()).unwrap(),
+            ),
+            allocation: ServiceAllocator::new(
                 Arc::clone(&caches),
                 clock.clone(),
                 &service_range("10.0.0.0/24").unwrap(),
             ),
-            admission: Admission::new(&authorizer, &outgoing),
+            admission: AdmissionChain::new(&authorizer, &outgoing),
             authorizer,
             clock,
             authenticator,
             unrestricted_update: false,
             metrics: Arc::default(),
-            converter: Arc::new(Converter::new(outgoing)),
+            converter: Arc::new(CustomResourceConverter::new(outgoing)),
             caches,
         };
         let registry = Arc::new(registry);
         Node {
-            _keeper: Keeper::start(Arc::clone(&registry)),
+            _keeper: CustomResourceDefinitionController::start(Arc::clone(&registry)),
             registry,
             _feed: feed,
         }
@@ -95,7 +99,7 @@ impl Node {
     }
 
     async fn delete(&self, kind: KindRef, name: &str) {
-        let mut ask = Ask::own(kind, "", own_user(), self.registry.now());
+        let mut ask = RequestContext::own(kind, "", own_user(), self.registry.now());
         name.clone_into(&mut ask.target.name);
         self.registry.delete(&ask).await.unwrap();
     }
@@ -167,7 +171,11 @@ async fn two_servers_serve_a_definition_and_end_it_when_its_objects_are_gone() {
     let widgets = Resource::of(two.widgets("v1"), &two.registry.caches);
     let (mut watcher, _) = widgets
         .cache
-        .watch(&Interest::Everything, Since::Now, two.registry.caches.applied())
+        .watch(
+            &WatchFilter::Everything,
+            WatchStart::Now,
+            two.registry.caches.applied(),
+        )
         .unwrap();
 
     let definitions = builtin().kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
@@ -243,7 +251,7 @@ async fn what_a_server_left_undone_is_done_by_the_next() {
     let Node {
         registry, _keeper, ..
     } = &first;
-    let mut ask = Ask::own(
+    let mut ask = RequestContext::own(
         builtin()
             .kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
             .unwrap(),
@@ -265,22 +273,22 @@ async fn what_a_server_left_undone_is_done_by_the_next() {
     );
 }
 
-fn served(webhook: &Value) -> Arc<Served> {
+fn served(webhook: &Value) -> Arc<ServedDefinition> {
     let mut crd = definition(&["v1", "v2"]);
     crd["spec"]["conversion"] = json!({
         "strategy": "Webhook",
         "webhook": {"conversionReviewVersions": ["v1"], "clientConfig": webhook},
     });
     crd["status"] = json!({"conditions": [{"type": "Established", "status": "True"}]});
-    let definitions = Definitions::default();
+    let definitions = DefinitionRegistry::default();
     definitions.follow(NAME, Some(&crd), 1);
     definitions.find("example.com", "widgets").unwrap()
 }
 
 async fn converted(callee: &Callee, objects: Vec<Value>) -> Result<Vec<Value>, String> {
     let store = k3_storage::open(k3_storage::StorageConfig::Memory).await.unwrap();
-    let (caches, _feed) = Caches::fill(store, registry::selectable).await.unwrap();
-    let converter = Converter::new(Arc::new(Outgoing::new(caches, Arc::default())));
+    let (caches, _feed) = WatchCaches::fill(store, registry::selectable).await.unwrap();
+    let converter = CustomResourceConverter::new(Arc::new(WebhookClientManager::new(caches, Arc::default())));
     let served = served(&callee.client("/convert"));
     let converted = converter.show(&served, objects, "v2").await;
     converted.map_err(|error| error.to_string())

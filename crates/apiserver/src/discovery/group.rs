@@ -8,7 +8,7 @@ use k3_api::{
 use ring::digest::{SHA256, digest};
 
 use crate::{
-    custom::{Definitions, Served},
+    custom::{DefinitionRegistry, ServedDefinition},
     usage,
 };
 
@@ -133,7 +133,7 @@ impl Group {
 
     /// Adds the groups, versions and resources that users define. Their groups come last, by name; of a version that is built in
     /// too, the resources that are built in come first.
-    pub(crate) fn add_custom(groups: &mut Vec<Self>, definitions: &Definitions) {
+    pub(crate) fn add_custom(groups: &mut Vec<Self>, definitions: &DefinitionRegistry) {
         let known: Vec<String> = groups.iter().map(|group| group.name.clone()).collect();
         for served in definitions.all().values() {
             for (version, kind) in served.versions().filter(|(version, _)| version.served) {
@@ -211,7 +211,7 @@ fn entry<T>(list: &mut Vec<T>, is: impl Fn(&T) -> bool, new: impl FnOnce() -> T)
 // --- Resource ---
 
 impl Resource {
-    fn custom(kind: &Kind, served: &Served) -> Self {
+    fn custom(kind: &Kind, served: &ServedDefinition) -> Self {
         let mut resource = Resource::from(kind);
         let stored = format!("{}/{}", kind.group, served.definition.storage().name);
         resource.storage_hash = Some(storage_hash(&stored, &kind.kind));

@@ -11,10 +11,10 @@
 //! Promises: to count takes no lock that anybody waits for, and no memory once a series is there. Labels are bounded: names of
 //! users and objects are never labels, and neither are paths that nothing is served at.
 
-mod figure;
+mod metric;
+mod metric_vec;
 mod process;
 mod requests;
-mod table;
 mod text;
 
 use std::time::Duration;
@@ -22,40 +22,40 @@ use std::time::Duration;
 use serde_json::Value;
 
 pub(crate) use self::{
-    figure::{Counter, Gauge, Histogram},
-    requests::{RequestLabels, RequestSeries, Requests},
-    table::Series,
+    metric::{Counter, Gauge, Histogram},
+    metric_vec::MetricSeries,
+    requests::{RequestLabels, RequestMetricsVec, RequestSeries},
 };
 use self::{
-    figure::{EVENT_BYTES, REQUEST_SECONDS, STEP_SECONDS},
-    table::Table,
-    text::Text,
+    metric::{EVENT_BYTES, REQUEST_SECONDS, STEP_SECONDS},
+    metric_vec::MetricVec,
+    text::ExpositionText,
 };
-use crate::{cache::Caches, discovery};
+use crate::{cache::WatchCaches, discovery};
 
 /// All figures.
 #[derive(Debug)]
 pub(crate) struct Metrics {
-    pub requests: Requests,
+    pub requests: RequestMetricsVec,
     /// Requests that are being served, and those that were refused because there were too many: reads, then writes.
     pub in_flight: [Gauge; 2],
     pub dropped: [Counter; 2],
     /// Panics that were caught.
     pub panics: Counter,
     pub tls_errors: Counter,
-    pub audit: AuditFigures,
-    authentications: Table<Counter, 1>,
-    users: Table<Counter, 1>,
-    authorizations: Table<Counter, 1>,
-    watches: Table<WatchFigures, 3>,
-    storage: Table<StorageFigures, 3>,
-    admission: Table<Histogram, 3>,
-    health: Table<HealthFigures, 2>,
+    pub audit: AuditMetrics,
+    authentications: MetricVec<Counter, 1>,
+    users: MetricVec<Counter, 1>,
+    authorizations: MetricVec<Counter, 1>,
+    watches: MetricVec<WatchMetrics, 3>,
+    storage: MetricVec<StorageMetrics, 3>,
+    admission: MetricVec<Histogram, 3>,
+    health: MetricVec<HealthMetrics, 2>,
 }
 
 /// Figures of the audit log.
 #[derive(Debug, Default)]
-pub(crate) struct AuditFigures {
+pub(crate) struct AuditMetrics {
     /// Events that were to be written, and those of them that were not.
     pub events: Counter,
     pub lost: Counter,
@@ -65,22 +65,22 @@ pub(crate) struct AuditFigures {
 
 /// Figures of the watches of a resource.
 #[derive(Debug)]
-pub(crate) struct WatchFigures {
+pub(crate) struct WatchMetrics {
     events: Counter,
     bytes: Histogram,
 }
 
 /// The figures of the watches of one resource.
-pub(crate) type WatchSeries = Series<WatchFigures, 3>;
+pub(crate) type WatchSeries = MetricSeries<WatchMetrics, 3>;
 
 #[derive(Debug)]
-struct StorageFigures {
+struct StorageMetrics {
     took: Histogram,
     failed: Counter,
 }
 
 #[derive(Debug, Default)]
-struct HealthFigures {
+struct HealthMetrics {
     is_well: Gauge,
     successes: Counter,
     failures: Counter,
@@ -91,27 +91,27 @@ struct HealthFigures {
 impl Default for Metrics {
     fn default() -> Self {
         Metrics {
-            requests: Requests::default(),
+            requests: RequestMetricsVec::default(),
             in_flight: Default::default(),
             dropped: Default::default(),
             panics: Counter::default(),
             tls_errors: Counter::default(),
-            audit: AuditFigures::default(),
-            authentications: Table::new(["result"], Counter::default),
-            users: Table::new(["username"], Counter::default),
-            authorizations: Table::new(["result"], Counter::default),
-            watches: Table::new(["group", "version", "resource"], || WatchFigures {
+            audit: AuditMetrics::default(),
+            authentications: MetricVec::new(["result"], Counter::default),
+            users: MetricVec::new(["username"], Counter::default),
+            authorizations: MetricVec::new(["result"], Counter::default),
+            watches: MetricVec::new(["group", "version", "resource"], || WatchMetrics {
                 events: Counter::default(),
                 bytes: Histogram::new(&EVENT_BYTES),
             }),
-            storage: Table::new(["operation", "group", "resource"], || StorageFigures {
+            storage: MetricVec::new(["operation", "group", "resource"], || StorageMetrics {
                 took: Histogram::new(&REQUEST_SECONDS),
                 failed: Counter::default(),
             }),
-            admission: Table::new(["type", "operation", "rejected"], || {
+            admission: MetricVec::new(["type", "operation", "rejected"], || {
                 Histogram::new(&STEP_SECONDS)
             }),
-            health: Table::new(["name", "type"], HealthFigures::default),
+            health: MetricVec::new(["name", "type"], HealthMetrics::default),
         }
     }
 }
@@ -174,8 +174,8 @@ impl Metrics {
     }
 
     /// All figures, as text.
-    pub(crate) fn text(&self, caches: &Caches) -> String {
-        let mut out = Text::default();
+    pub(crate) fn text(&self, caches: &WatchCaches) -> String {
+        let mut out = ExpositionText::default();
         self.requests.write(&mut out);
         self.write_self_defense(&mut out);
         self.write_access(&mut out);
@@ -189,7 +189,7 @@ impl Metrics {
 
     /// The figures of `/metrics/slis`.
     pub(crate) fn slis(&self) -> String {
-        let mut out = Text::default();
+        let mut out = ExpositionText::default();
         let all = self.health.all();
         let name = "kubernetes_healthcheck";
         out.family(
@@ -219,7 +219,7 @@ impl Metrics {
         out.finish()
     }
 
-    fn write_self_defense(&self, out: &mut Text) {
+    fn write_self_defense(&self, out: &mut ExpositionText) {
         let kinds = ["readOnly", "mutating"];
         let name = "apiserver_current_inflight_requests";
         out.family(name, "gauge", "Maximal number of currently used inflight request limit of this apiserver per request kind in last second.");
@@ -246,7 +246,7 @@ impl Metrics {
         out.single("apiserver_panics_total", "counter", help, self.panics.get());
     }
 
-    fn write_access(&self, out: &mut Text) {
+    fn write_access(&self, out: &mut ExpositionText) {
         counters(
             out,
             &self.authentications,
@@ -272,7 +272,7 @@ impl Metrics {
         }
     }
 
-    fn write_audit(&self, out: &mut Text) {
+    fn write_audit(&self, out: &mut ExpositionText) {
         let figures = &self.audit;
         out.single(
             "apiserver_audit_event_total",
@@ -304,7 +304,7 @@ impl Metrics {
         }
     }
 
-    fn write_watches(&self, out: &mut Text) {
+    fn write_watches(&self, out: &mut ExpositionText) {
         let all = self.watches.all();
         let name = "apiserver_watch_events_total";
         out.family(name, "counter", "Number of events sent in watch clients");
@@ -321,7 +321,7 @@ impl Metrics {
         }
     }
 
-    fn write_storage(&self, out: &mut Text, caches: &Caches) {
+    fn write_storage(&self, out: &mut ExpositionText, caches: &WatchCaches) {
         let all = self.storage.all();
         let name = "etcd_request_duration_seconds";
         out.family(
@@ -365,7 +365,7 @@ impl Metrics {
     }
 }
 
-fn counters<const N: usize>(out: &mut Text, table: &Table<Counter, N>, name: &str, help: &str) {
+fn counters<const N: usize>(out: &mut ExpositionText, table: &MetricVec<Counter, N>, name: &str, help: &str) {
     out.family(name, "counter", help);
     for series in table.all() {
         out.sample(name, &table.named(&series), series.figures.get());
@@ -373,7 +373,7 @@ fn counters<const N: usize>(out: &mut Text, table: &Table<Counter, N>, name: &st
 }
 
 /// What was built, as `/version` tells it.
-fn build(out: &mut Text) {
+fn build(out: &mut ExpositionText) {
     let version = discovery::version();
     let labels = [
         ("build_date", "buildDate"),
@@ -397,9 +397,9 @@ fn build(out: &mut Text) {
     out.sample(name, &labels, 1);
 }
 
-// --- WatchFigures ---
+// --- WatchMetrics ---
 
-impl WatchFigures {
+impl WatchMetrics {
     /// An event was sent; or it waits to be converted, and is nothing yet.
     pub(crate) fn sent(&self, bytes: usize) {
         if bytes == 0 {

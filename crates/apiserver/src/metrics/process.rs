@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use super::text::Text;
+use super::text::ExpositionText;
 
 /// What is read from `/proc/self`. What cannot be read is not told.
-pub(super) fn write(out: &mut Text) {
+pub(super) fn write(out: &mut ExpositionText) {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // The name of the program, in parentheses, may have spaces.
     let fields: Vec<&str> = stat
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn the_kernel_tells_of_memory_files_and_time() {
-        let mut out = Text::default();
+        let mut out = ExpositionText::default();
         write(&mut out);
         let text = out.finish();
         let figure = |name: &str| {

@@ -3,9 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    figure::{ANSWER_BYTES, Counter, Gauge, Histogram, REQUEST_SECONDS},
-    table::{Series, Table},
-    text::Text,
+    metric::{ANSWER_BYTES, Counter, Gauge, Histogram, REQUEST_SECONDS},
+    metric_vec::{MetricSeries, MetricVec},
+    text::ExpositionText,
 };
 
 /// The codes that answers have. Any other one is counted as [`OTHER`].
@@ -17,7 +17,7 @@ const CODES: [u16; 28] = [
 const OTHER: usize = 24;
 
 /// Requests that are counted together: verb, dry run, group, version, resource, subresource and scope.
-pub(crate) type RequestSeries = Series<RequestFigures, 7>;
+pub(crate) type RequestSeries = MetricSeries<RequestMetrics, 7>;
 
 /// The labels of requests.
 #[derive(Clone, Copy, Debug, Default)]
@@ -34,7 +34,7 @@ pub(crate) struct RequestLabels<'l> {
 
 /// The figures of requests that are counted together.
 #[derive(Debug)]
-pub(crate) struct RequestFigures {
+pub(crate) struct RequestMetrics {
     answers: [Counter; CODES.len()],
     took: Histogram,
     bytes: Histogram,
@@ -48,11 +48,11 @@ pub(crate) struct RequestFigures {
 
 /// The figures of all requests.
 #[derive(Debug)]
-pub(crate) struct Requests(Table<RequestFigures, 7>);
+pub(crate) struct RequestMetricsVec(MetricVec<RequestMetrics, 7>);
 
-// --- Requests ---
+// --- RequestMetricsVec ---
 
-impl Default for Requests {
+impl Default for RequestMetricsVec {
     fn default() -> Self {
         let labels = [
             "verb",
@@ -63,14 +63,14 @@ impl Default for Requests {
             "subresource",
             "scope",
         ];
-        Requests(Table::new(labels, RequestFigures::new))
+        RequestMetricsVec(MetricVec::new(labels, RequestMetrics::new))
     }
 }
 
 /// Writes one series of a family, with its labels.
-type WriteSeries<'w> = dyn Fn(&mut Text, &RequestFigures, &[(&str, &str)]) + 'w;
+type WriteSeries<'w> = dyn Fn(&mut ExpositionText, &RequestMetrics, &[(&str, &str)]) + 'w;
 
-impl Requests {
+impl RequestMetricsVec {
     /// The figures of requests with these labels.
     pub(crate) fn of(&self, labels: RequestLabels<'_>) -> Arc<RequestSeries> {
         let RequestLabels {
@@ -87,12 +87,12 @@ impl Requests {
     }
 
     /// Writes all of them.
-    pub(super) fn write(&self, out: &mut Text) {
+    pub(super) fn write(&self, out: &mut ExpositionText) {
         self.write_answers(out);
         self.write_ends(out);
     }
 
-    fn each(&self, out: &mut Text, name: &str, kind: &str, help: &str, write: &WriteSeries<'_>) {
+    fn each(&self, out: &mut ExpositionText, name: &str, kind: &str, help: &str, write: &WriteSeries<'_>) {
         out.family(name, kind, help);
         for series in &self.0.all() {
             let mut labels = self.0.named(series).to_vec();
@@ -102,7 +102,7 @@ impl Requests {
     }
 
     /// How requests were answered, how long that took and how much it was.
-    fn write_answers(&self, out: &mut Text) {
+    fn write_answers(&self, out: &mut ExpositionText) {
         let name = "apiserver_request_total";
         self.each(
             out,
@@ -160,7 +160,7 @@ impl Requests {
     }
 
     /// Which requests go on, and which were ended.
-    fn write_ends(&self, out: &mut Text) {
+    fn write_ends(&self, out: &mut ExpositionText) {
         let name = "apiserver_longrunning_requests";
         self.each(
             out,
@@ -223,11 +223,11 @@ fn without_dry_run<'l>(labels: &[(&'l str, &'l str)]) -> Vec<(&'l str, &'l str)>
         .collect()
 }
 
-// --- RequestFigures ---
+// --- RequestMetrics ---
 
-impl RequestFigures {
+impl RequestMetrics {
     fn new() -> Self {
-        RequestFigures {
+        RequestMetrics {
             answers: Default::default(),
             took: Histogram::new(&REQUEST_SECONDS),
             bytes: Histogram::new(&ANSWER_BYTES),
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn requests_are_told_by_code_and_time() {
-        let requests = Requests::default();
+        let requests = RequestMetricsVec::default();
         let labels = RequestLabels {
             verb: "GET",
             version: "v1",
@@ -271,7 +271,7 @@ mod tests {
             .answered(404, Duration::from_millis(3), Some(100));
         series.figures.answered(599, Duration::from_millis(3), None);
         series.figures.refused.count();
-        let mut out = Text::default();
+        let mut out = ExpositionText::default();
         requests.write(&mut out);
         let text = out.finish();
         let common =

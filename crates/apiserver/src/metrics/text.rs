@@ -4,11 +4,11 @@ use std::fmt::{Display, Write};
 
 /// A text in the making.
 #[derive(Debug, Default)]
-pub(crate) struct Text(String);
+pub(crate) struct ExpositionText(String);
 
-// --- Text ---
+// --- ExpositionText ---
 
-impl Text {
+impl ExpositionText {
     /// Begins a family of series.
     pub(crate) fn family(&mut self, name: &str, kind: &str, help: &str) {
         self.put(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn the_value_of_a_label_cannot_end_it() {
-        let mut text = Text::default();
+        let mut text = ExpositionText::default();
         text.single("a_total", "counter", "Some.", 3);
         text.sample("b", &[("x", "1\"2\\3\n4"), ("y", "")], 0.5);
         assert_eq!(

@@ -14,7 +14,7 @@ use super::{
     definition::{Definitions, Dialect},
     gnostic, leaf,
     name::{capital, of_group},
-    operation::{Operation, Path, Shown},
+    operation::{Operation, Path, ResponseSchema},
     paths, render,
 };
 use crate::discovery::version;
@@ -166,7 +166,7 @@ type Root = (
     &'static str,
     &'static str,
     &'static str,
-    Shown,
+    ResponseSchema,
     Option<&'static [&'static str]>,
 );
 
@@ -176,7 +176,7 @@ const ROOTS: [Root; 5] = [
         "getServiceAccountIssuerOpenIDConfiguration",
         "get service account issuer OpenID configuration, also known as the 'OIDC discovery doc'",
         "WellKnown",
-        Shown::Text,
+        ResponseSchema::Text,
         Some(&["application/json"]),
     ),
     (
@@ -184,7 +184,7 @@ const ROOTS: [Root; 5] = [
         "getCoreAPIVersions",
         "get available API versions",
         "core",
-        Shown::Meta("APIVersions"),
+        ResponseSchema::Meta("APIVersions"),
         None,
     ),
     (
@@ -192,7 +192,7 @@ const ROOTS: [Root; 5] = [
         "getAPIVersions",
         "get available API versions",
         "apis",
-        Shown::Meta("APIGroupList"),
+        ResponseSchema::Meta("APIGroupList"),
         None,
     ),
     (
@@ -200,7 +200,7 @@ const ROOTS: [Root; 5] = [
         "getServiceAccountIssuerOpenIDKeyset",
         "get service account issuer OpenID JSON Web Key Set (contains public token verification keys)",
         "openid",
-        Shown::Text,
+        ResponseSchema::Text,
         Some(&["application/jwk-set+json"]),
     ),
     (
@@ -208,7 +208,7 @@ const ROOTS: [Root; 5] = [
         "getCodeVersion",
         "get the version information for this server",
         "version",
-        Shown::Leaf(leaf::VERSION_INFO),
+        ResponseSchema::Leaf(leaf::VERSION_INFO),
         Some(&["application/json"]),
     ),
 ];
@@ -239,7 +239,7 @@ fn part(name: &str) -> Option<Part> {
         &format!("get{}APIGroup", capital(&word)),
         "get information of a group",
         &word,
-        Shown::Meta("APIGroup"),
+        ResponseSchema::Meta("APIGroup"),
     );
     Some((Vec::new(), vec![at_root(name, operation)]))
 }

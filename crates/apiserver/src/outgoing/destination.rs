@@ -13,7 +13,7 @@ const HTTPS: u16 = 443;
 /// Where a call goes, and whom to believe there.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Destination {
-    pub(super) place: Place,
+    pub(super) place: DestinationServer,
     /// The path, clean: it begins with a slash and ends with none.
     path: String,
     /// The authorities, as PEM; empty for those of the system.
@@ -22,7 +22,7 @@ pub(crate) struct Destination {
 
 /// Which server is called.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Place {
+pub(super) enum DestinationServer {
     /// The one at an address: a name or a number, as in a URL.
     Host {
         authority: String,
@@ -48,7 +48,7 @@ impl Destination {
         if !service.is_null() {
             let port = service.int("port").and_then(|port| u16::try_from(port).ok());
             return Ok(Destination {
-                place: Place::Service {
+                place: DestinationServer::Service {
                     namespace: service.text("namespace").to_owned(),
                     name: service.text("name").to_owned(),
                     port: port.unwrap_or(HTTPS),
@@ -68,7 +68,7 @@ impl Destination {
             .map_err(|error| CallError::new(format!("Unparsable URL: {error}")))?;
         let host = uri.host().unwrap_or_default();
         Ok(Destination {
-            place: Place::Host {
+            place: DestinationServer::Host {
                 authority: uri.authority().map(ToString::to_string).unwrap_or_default(),
                 host: host.trim_start_matches('[').trim_end_matches(']').to_owned(),
                 port: uri.port_u16().unwrap_or(HTTPS),
@@ -92,16 +92,16 @@ impl Destination {
     /// The host, and the port if it was said.
     pub(super) fn authority(&self) -> String {
         match &self.place {
-            Place::Host { authority, .. } => authority.clone(),
-            Place::Service { port, .. } => format!("{}:{port}", self.server_name()),
+            DestinationServer::Host { authority, .. } => authority.clone(),
+            DestinationServer::Service { port, .. } => format!("{}:{port}", self.server_name()),
         }
     }
 
     /// The name that the certificate of the other side must have.
     pub(super) fn server_name(&self) -> String {
         match &self.place {
-            Place::Host { host, .. } => host.clone(),
-            Place::Service { namespace, name, .. } => format!("{name}.{namespace}.svc"),
+            DestinationServer::Host { host, .. } => host.clone(),
+            DestinationServer::Service { namespace, name, .. } => format!("{name}.{namespace}.svc"),
         }
     }
 }

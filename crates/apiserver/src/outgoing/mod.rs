@@ -14,16 +14,16 @@
 //! ```
 //!
 //! Promises: a call ends within its time. A connection is used again when the other side leaves it open, and a call is sent
-//! twice only when it is certain that the first one never left. Nothing here outlives its [`Outgoing`].
+//! twice only when it is certain that the first one never left. Nothing here outlives its [`WebhookClientManager`].
 
 mod address;
+mod certificate_verifier;
 mod connection;
 mod destination;
-mod dial;
+mod dialer;
 mod error;
-mod judge;
 mod nodes;
-mod passing;
+mod proxy;
 mod service;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -39,35 +39,35 @@ use std::{
 
 use bytes::Bytes;
 
-use self::connection::Endpoint;
-pub use self::judge::{Judge, Judged};
+pub use self::certificate_verifier::{CertificateVerifier, TlsVerifier};
+use self::connection::WebhookEndpoint;
 pub(crate) use self::{
     address::DialRule,
     destination::Destination,
-    dial::{DialError, Dialer},
+    dialer::{DialError, Dialer},
     error::CallError,
-    nodes::{Nodes, Reached, simulated_node, unreachable_node},
-    passing::{Location, NotPassed, Passed, Stream, Tunnel},
+    nodes::{NodeConnectionInfo, NodeConnectionInfoGetter, simulated_node, unreachable_node},
+    proxy::{Location, ProxyError, ProxyRequest, Stream, Tunnel},
     service::endpoints,
 };
-use crate::cache::Caches;
+use crate::cache::WatchCaches;
 
 /// So many destinations have connections of their own at the same time.
 const MOST_ENDPOINTS: usize = 200;
 
 /// The clients of all destinations.
-pub(crate) struct Outgoing {
-    caches: Arc<Caches>,
+pub(crate) struct WebhookClientManager {
+    caches: Arc<WatchCaches>,
     dialer: Arc<Dialer>,
-    endpoints: Mutex<HashMap<Destination, Arc<Endpoint>>>,
+    endpoints: Mutex<HashMap<Destination, Arc<WebhookEndpoint>>>,
 }
 
-// --- Outgoing ---
+// --- WebhookClientManager ---
 
-impl Outgoing {
+impl WebhookClientManager {
     /// Clients that find services in these caches.
-    pub(crate) fn new(caches: Arc<Caches>, dialer: Arc<Dialer>) -> Self {
-        Outgoing {
+    pub(crate) fn new(caches: Arc<WatchCaches>, dialer: Arc<Dialer>) -> Self {
+        WebhookClientManager {
             caches,
             dialer,
             endpoints: Mutex::default(),
@@ -92,12 +92,12 @@ impl Outgoing {
         }
     }
 
-    fn endpoint(&self, to: &Destination) -> Result<Arc<Endpoint>, CallError> {
+    fn endpoint(&self, to: &Destination) -> Result<Arc<WebhookEndpoint>, CallError> {
         let mut endpoints = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(endpoint) = endpoints.get(to) {
             return Ok(Arc::clone(endpoint));
         }
-        let endpoint = Arc::new(Endpoint::new(to.clone(), Arc::clone(&self.dialer))?);
+        let endpoint = Arc::new(WebhookEndpoint::new(to.clone(), Arc::clone(&self.dialer))?);
         if endpoints.len() >= MOST_ENDPOINTS {
             // Configurations come and go; who is still called is back with the next call.
             endpoints.clear();

@@ -8,25 +8,25 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use super::{
-    Destination, Outgoing,
+    Destination, WebhookClientManager,
     testing::{Callee, Reply},
 };
 use crate::{
-    cache::{Caches, Feed},
+    cache::{StoreReflector, WatchCaches},
     registry,
 };
 
 struct Caller {
-    outgoing: Outgoing,
-    _feed: Feed,
+    outgoing: WebhookClientManager,
+    _feed: StoreReflector,
 }
 
 impl Caller {
     async fn new() -> Self {
         let store = k3_storage::open(StorageConfig::Memory).await.unwrap();
-        let (caches, feed) = Caches::fill(store, registry::selectable).await.unwrap();
+        let (caches, feed) = WatchCaches::fill(store, registry::selectable).await.unwrap();
         Caller {
-            outgoing: Outgoing::new(Arc::clone(&caches), Arc::default()),
+            outgoing: WebhookClientManager::new(Arc::clone(&caches), Arc::default()),
             _feed: feed,
         }
     }

@@ -14,7 +14,7 @@ use rustls::{
 
 use super::{
     CallError,
-    judge::{Judge, Judged},
+    certificate_verifier::{CertificateVerifier, TlsVerifier},
 };
 use crate::NodeClient;
 
@@ -47,7 +47,7 @@ pub(super) fn client(authorities: &[u8]) -> Result<ClientConfig, CallError> {
     let provider = Arc::new(ring::default_provider());
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(believed.iter().cloned());
-    let verifier = Verifier {
+    let verifier = AuthorityVerifier {
         chains: WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
             .build()
             .ok(),
@@ -58,7 +58,7 @@ pub(super) fn client(authorities: &[u8]) -> Result<ClientConfig, CallError> {
             believed
         },
     };
-    let verifier = Judged::new(verifier, &provider);
+    let verifier = TlsVerifier::new(verifier, &provider);
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| CallError::new(error.to_string()))?
@@ -89,7 +89,7 @@ pub(super) fn unverified(of: Option<&NodeClient>) -> Result<ClientConfig, CallEr
         .with_safe_default_protocol_versions()
         .map_err(|error| CallError::new(error.to_string()))?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Judged::new(Anybody, &provider)));
+        .with_custom_certificate_verifier(Arc::new(TlsVerifier::new(AcceptAnyCertificate, &provider)));
     let Some(of) = of else {
         return Ok(builder.with_no_client_auth());
     };
@@ -127,9 +127,9 @@ fn identity(of: &NodeClient) -> Result<(Vec<CertificateDer<'static>>, PrivateKey
 
 /// Believes anybody: what is passed on to pods is for their users to judge.
 #[derive(Debug)]
-struct Anybody;
+struct AcceptAnyCertificate;
 
-impl Judge for Anybody {
+impl CertificateVerifier for AcceptAnyCertificate {
     fn judge(
         &self,
         _: &CertificateDer<'_>,
@@ -143,15 +143,15 @@ impl Judge for Anybody {
 
 /// Believes what the authorities have signed; and a certificate that is itself among them, as those do who sign their own.
 #[derive(Debug)]
-struct Verifier {
+struct AuthorityVerifier {
     /// `None` if there are no authorities at all.
     chains: Option<Arc<WebPkiServerVerifier>>,
     believed: Vec<CertificateDer<'static>>,
 }
 
-// --- Verifier ---
+// --- AuthorityVerifier ---
 
-impl Verifier {
+impl AuthorityVerifier {
     /// Whether a certificate that is believed by itself is for this server, and now.
     fn check_own(
         certificate: &CertificateDer<'_>,
@@ -180,7 +180,7 @@ impl Verifier {
     }
 }
 
-impl Judge for Verifier {
+impl CertificateVerifier for AuthorityVerifier {
     fn judge(
         &self,
         certificate: &CertificateDer<'_>,

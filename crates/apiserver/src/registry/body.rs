@@ -12,7 +12,7 @@ use k3_api::{
 };
 use serde_json::Value;
 
-use super::ask::{Ask, Warnings};
+use super::request_context::{RequestContext, Warnings};
 use crate::{
     http::Format,
     request::{FieldValidation, WriteOptions},
@@ -20,7 +20,7 @@ use crate::{
 
 /// What is expected of a body.
 #[derive(Clone, Copy)]
-pub(super) struct Expected<'e> {
+pub(super) struct ExpectedKind<'e> {
     pub group: &'e str,
     pub version: &'e str,
     pub kind: &'e str,
@@ -29,8 +29,8 @@ pub(super) struct Expected<'e> {
 
 /// Decodes the body of a create or an update. What it may leave out, kind and apiVersion, is filled in.
 pub(super) fn read(
-    ask: &Ask,
-    expected: Expected<'_>,
+    ask: &RequestContext,
+    expected: ExpectedKind<'_>,
     options: &WriteOptions,
     warnings: &mut Warnings,
 ) -> Result<Value, Status> {
@@ -70,7 +70,7 @@ fn unread() -> Status {
     )
 }
 
-fn decode_as(body: &[u8], format: Format, expected: Expected<'_>) -> Result<Decoded, Status> {
+fn decode_as(body: &[u8], format: Format, expected: ExpectedKind<'_>) -> Result<Decoded, Status> {
     let unrecognized = |error: &dyn std::fmt::Display| {
         Status::bad_request(format!(
             "the object provided is unrecognized (must be of type {}): {error} ({})",
@@ -158,11 +158,11 @@ fn internal_package(group: &str) -> &str {
     }
 }
 
-// --- Expected ---
+// --- ExpectedKind ---
 
-impl<'e> Expected<'e> {
+impl<'e> ExpectedKind<'e> {
     pub(super) fn of(kind: &'e Kind) -> Self {
-        Expected {
+        ExpectedKind {
             group: &kind.group,
             version: &kind.version,
             kind: &kind.kind,

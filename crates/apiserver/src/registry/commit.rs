@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const ONE_ANSWER: Duration = Duration::from_secs(1);
 
 /// Why a write did not happen.
-pub(super) enum NotCommitted {
+pub(super) enum WriteError {
     /// Something else is there than was expected; here it is.
     Conflict(Option<Entry>),
     /// The store did not take it.
@@ -31,7 +31,7 @@ pub(super) enum NotCommitted {
 
 impl Registry {
     /// Writes, and waits until the cache has what was written. Gives its revision.
-    pub(super) async fn commit(&self, write: Write) -> Result<u64, NotCommitted> {
+    pub(super) async fn commit(&self, write: Write) -> Result<u64, WriteError> {
         let (operation, key) = (operation(&write), write.key.clone());
         let began = Instant::now();
         let committed = self.caches.store().commit(write).await;
@@ -39,17 +39,17 @@ impl Registry {
         self.metrics.stored(operation, &key, began.elapsed(), failed);
         match committed {
             Ok(revision) => {
-                self.caches.reach(revision.get()).await;
+                self.caches.wait_until_applied(revision.get()).await;
                 Ok(revision.get())
             }
-            Err(CommitError::Conflict(entry)) => Err(NotCommitted::Conflict(entry)),
-            Err(error) => Err(NotCommitted::Failed(not_committed(error))),
+            Err(CommitError::Conflict(entry)) => Err(WriteError::Conflict(entry)),
+            Err(error) => Err(WriteError::Failed(not_committed(error))),
         }
     }
 
     /// Waits until the cache has everything that is stored now.
-    pub(super) async fn fresh(&self) -> Result<u64, Status> {
-        match tokio::time::timeout(PATIENCE, self.caches.fresh()).await {
+    pub(super) async fn read_index(&self) -> Result<u64, Status> {
+        match tokio::time::timeout(PATIENCE, self.caches.read_index()).await {
             Ok(fresh) => fresh.map_err(|error| unavailable(&error)),
             Err(_) => Err(self.describe_lag().await),
         }

@@ -1,9 +1,9 @@
 //! What a request costs, estimated before it is carried out: by the bytes it brings, and by what is stored.
 
-use super::{Ask, Registry, Resource, delete};
+use super::{Registry, RequestContext, Resource, delete};
 use crate::{
-    cache::ResourceCache,
-    http::{Accepted, Form, Format},
+    cache::WatchCache,
+    http::{Format, NegotiatedMediaType, ObjectForm},
     server::Verb,
 };
 
@@ -24,7 +24,7 @@ const MOST_COUNTED: usize = 16 * 1024;
 
 /// An estimate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Cost {
+pub(crate) struct RequestCost {
     /// Bytes that are worked on.
     pub bytes: usize,
     /// Objects that are processed.
@@ -35,12 +35,12 @@ pub(crate) struct Cost {
 
 impl Registry {
     /// What a request costs.
-    pub(crate) fn cost(&self, ask: &Ask, verb: Verb) -> Cost {
+    pub(crate) fn cost(&self, ask: &RequestContext, verb: Verb) -> RequestCost {
         estimate(ask, verb, &Resource::of(ask.target.kind.clone(), &self.caches))
     }
 }
 
-fn estimate(ask: &Ask, verb: Verb, resource: &Resource) -> Cost {
+fn estimate(ask: &RequestContext, verb: Verb, resource: &Resource) -> RequestCost {
     let weight = if resource.custom.is_some() { CUSTOM } else { 1 };
     match verb {
         Verb::List | Verb::Watch | Verb::DeleteCollection => {
@@ -55,12 +55,12 @@ fn estimate(ask: &Ask, verb: Verb, resource: &Resource) -> Cost {
                 Verb::List if is_streamed => STREAMED,
                 _ => CONVERTED,
             };
-            Cost {
+            RequestCost {
                 bytes: objects * each + ask.body.len(),
                 objects,
             }
         }
-        Verb::Get => Cost {
+        Verb::Get => RequestCost {
             bytes: if is_written_as_stored(ask.accepted) && !resource.converts() {
                 0
             } else {
@@ -68,7 +68,7 @@ fn estimate(ask: &Ask, verb: Verb, resource: &Resource) -> Cost {
             },
             objects: 1,
         },
-        Verb::Create | Verb::Update | Verb::Patch | Verb::Delete => Cost {
+        Verb::Create | Verb::Update | Verb::Patch | Verb::Delete => RequestCost {
             bytes: (body_bytes(ask) + stored_bytes(ask, resource)) * weight,
             objects: 1,
         },
@@ -78,7 +78,7 @@ fn estimate(ask: &Ask, verb: Verb, resource: &Resource) -> Cost {
 /// How many objects a list processes: all that are stored in its namespace, for selectors look at each; with a limit and no selector, as many as the
 /// limit says.
 // upstream: staging/src/k8s.io/apiserver/pkg/util/flowcontrol/request/list_work_estimator.go seatsBasedOnObjectCount
-fn objects_processed(ask: &Ask, resource: &Resource) -> usize {
+fn objects_processed(ask: &RequestContext, resource: &Resource) -> usize {
     if !ask.target.name.is_empty() || ask.query.text("fieldSelector").starts_with("metadata.name=") {
         return 1;
     }
@@ -97,17 +97,17 @@ fn objects_processed(ask: &Ask, resource: &Resource) -> usize {
 }
 
 /// How many objects there are under a prefix, up to [`MOST_COUNTED`].
-fn count_under(cache: &ResourceCache, prefix: &str) -> usize {
+fn count_under(cache: &WatchCache, prefix: &str) -> usize {
     let snapshot = cache.snapshot(0);
     snapshot.under(prefix, None).take(MOST_COUNTED).count()
 }
 
 /// Whether stored objects are answered with as they are.
-fn is_written_as_stored(accepted: Accepted) -> bool {
-    accepted.form == Form::Whole && accepted.format == Format::Json && !accepted.pretty
+fn is_written_as_stored(accepted: NegotiatedMediaType) -> bool {
+    accepted.form == ObjectForm::Whole && accepted.format == Format::Json && !accepted.pretty
 }
 
-fn body_bytes(ask: &Ask) -> usize {
+fn body_bytes(ask: &RequestContext) -> usize {
     let bytes = ask.body.len();
     if ask.media.starts_with("application/json-patch+json") {
         bytes * JSON_PATCH
@@ -119,7 +119,7 @@ fn body_bytes(ask: &Ask) -> usize {
 }
 
 /// The bytes of the object that a request names, as it is stored.
-fn stored_bytes(ask: &Ask, resource: &Resource) -> usize {
+fn stored_bytes(ask: &RequestContext, resource: &Resource) -> usize {
     if ask.target.name.is_empty() {
         return 0;
     }
@@ -135,12 +135,12 @@ mod tests {
     use k3_storage::{Key, Store, Write, memory::MemoryStore};
 
     use super::*;
-    use crate::{cache::Caches, registry::own_user};
+    use crate::{cache::WatchCaches, registry::own_user};
 
     #[tokio::test]
     async fn a_namespace_is_not_charged_for_the_objects_of_others() {
         let store = MemoryStore::new();
-        let (caches, _feed) = Caches::fill(store.clone(), |_| [].into()).await.unwrap();
+        let (caches, _feed) = WatchCaches::fill(store.clone(), |_| [].into()).await.unwrap();
         for (namespace, count) in [("large", 100), ("small", 3)] {
             for number in 0..count {
                 let key = format!("/registry/core/configmaps/{namespace}/{number}");
@@ -148,11 +148,11 @@ mod tests {
                 store.commit(write).await.unwrap();
             }
         }
-        caches.fresh().await.unwrap();
+        caches.read_index().await.unwrap();
         let kind = builtin().kind("", "v1", "ConfigMap").unwrap();
         let resource = Resource::of(kind, &caches);
         let cost = |namespace, verb| {
-            let ask = Ask::own(kind, namespace, own_user(), Time::from_unix(0, 0));
+            let ask = RequestContext::own(kind, namespace, own_user(), Time::from_unix(0, 0));
             estimate(&ask, verb, &resource)
         };
         assert_eq!(cost("small", Verb::List).objects, 3);

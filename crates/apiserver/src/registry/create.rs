@@ -14,24 +14,24 @@ use ring::rand::{SecureRandom, SystemRandom};
 use serde_json::Value;
 
 use super::{
-    Ask, Registry, Resource,
-    answer::{self, Made},
-    ask::Warnings,
-    body::{self, Expected},
-    commit::{NotCommitted, time_to_live},
-    manage,
-    step::{ADMIT_NEW, VALIDATE_NEW},
-    version,
+    Registry, RequestContext, Resource,
+    admission_metrics::{ADMIT_NEW, VALIDATE_NEW},
+    body::{self, ExpectedKind},
+    commit::{WriteError, time_to_live},
+    managed_fields,
+    request_context::Warnings,
+    response::{self, ResponseObject},
+    storage_version,
 };
 use crate::{
-    admission::{Attributes, Operation},
-    http::Answer,
-    request::{FieldValidation, WriteOptions, Writing},
+    admission::{AdmissionAttributes, Operation},
+    http::HttpResponse,
+    request::{FieldValidation, WriteOptions, WriteVerb},
 };
 
 /// Whether it is still to be recorded who set which field of a new object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Recording {
+pub(super) enum FieldTracking {
     /// It is.
     Needed,
     /// An apply has done so.
@@ -47,11 +47,11 @@ const NAME_TRIES: usize = 8;
 
 impl Registry {
     /// Creates the object in the body.
-    pub(crate) async fn create(&self, ask: &Ask) -> Result<Answer, Status> {
-        let options = WriteOptions::read(&ask.query, Writing::Create, &ask.agent)?;
+    pub(crate) async fn create(&self, ask: &RequestContext) -> Result<HttpResponse, Status> {
+        let options = WriteOptions::read(&ask.query, WriteVerb::Create, &ask.agent)?;
         let mut warnings = Warnings::default();
         let kind = &ask.target.kind;
-        let mut object = body::read(ask, Expected::of(kind), &options, &mut warnings)?;
+        let mut object = body::read(ask, ExpectedKind::of(kind), &options, &mut warnings)?;
         let resource = Resource::of(kind.clone(), &self.caches);
         match_namespace(&mut object, &resource, &ask.target.namespace)?;
         if object.at("metadata").has("resourceVersion")
@@ -66,9 +66,16 @@ impl Registry {
         resource.rules().default(&mut object);
         ask.check_wanted()?;
         let made = self
-            .store_new(ask, &resource, object, Recording::Needed, &options, &mut warnings)
+            .store_new(
+                ask,
+                &resource,
+                object,
+                FieldTracking::Needed,
+                &options,
+                &mut warnings,
+            )
             .await?;
-        answer::object(201, &made, ask, &resource, &warnings)
+        response::object(201, &made, ask, &resource, &warnings)
     }
 
     /// Creates an object of the server's own making.
@@ -81,20 +88,20 @@ impl Registry {
     ) -> Result<(), Status> {
         let resource = Resource::of(kind.clone(), &self.caches);
         let namespace = object.at("metadata").text("namespace").to_owned();
-        let ask = Ask::own(kind.clone(), &namespace, user, self.now());
+        let ask = RequestContext::own(kind.clone(), &namespace, user, self.now());
         let options = WriteOptions {
             dry_run: false,
             manager: manager.to_owned(),
             validation: FieldValidation::Ignore,
             force: false,
         };
-        object = answer::normal(&object, &kind.ty);
+        object = response::normal(&object, &kind.ty);
         resource.rules().default(&mut object);
         self.store_new(
             &ask,
             &resource,
             object,
-            Recording::Needed,
+            FieldTracking::Needed,
             &options,
             &mut Warnings::default(),
         )
@@ -105,13 +112,13 @@ impl Registry {
     /// Takes a defaulted object through admission and rules, and stores it. A made-up name that is taken is made up again.
     pub(super) async fn store_new(
         &self,
-        ask: &Ask,
+        ask: &RequestContext,
         resource: &Resource,
         object: Value,
-        recording: Recording,
+        recording: FieldTracking,
         options: &WriteOptions,
         warnings: &mut Warnings,
-    ) -> Result<Made, Status> {
+    ) -> Result<ResponseObject, Status> {
         let is_generated = object.at("metadata").text("name").is_empty()
             && !object.at("metadata").text("generateName").is_empty();
         if !is_generated {
@@ -136,13 +143,13 @@ impl Registry {
 
     async fn try_store_new(
         &self,
-        ask: &Ask,
+        ask: &RequestContext,
         resource: &Resource,
         mut object: Value,
-        recording: Recording,
+        recording: FieldTracking,
         options: &WriteOptions,
         warnings: &mut Warnings,
-    ) -> Result<Made, Status> {
+    ) -> Result<ResponseObject, Status> {
         let kind = &resource.kind;
         let metadata = object.make("metadata");
         for system in [
@@ -160,14 +167,14 @@ impl Registry {
             return Err(Status::forbidden(resource.grouped(), name, why));
         }
         // Updates by those who do not apply are tracked before admission: what it adds belongs to nobody by itself.
-        if recording == Recording::Needed {
+        if recording == FieldTracking::Needed {
             let custom = self.custom(resource);
-            manage::with_subject(kind, resource.rules(), ask.target.part(), custom, |subject| {
+            managed_fields::with_subject(kind, resource.rules(), ask.target.part(), custom, |subject| {
                 subject.track(None, &mut object, &options.manager, ask.now);
             });
             ask.check_wanted()?;
         }
-        let mut attributes = Attributes {
+        let mut attributes = AdmissionAttributes {
             operation: Operation::Create,
             resource,
             subresource: ask.target.part(),
@@ -189,8 +196,8 @@ impl Registry {
         }
         metadata.set("uid", random_uid());
         metadata.set("creationTimestamp", ask.now.truncated().to_string());
-        let judged = version::judged(kind);
-        let mut object = version::convert(object, kind, judged);
+        let judged = storage_version::judged(kind);
+        let mut object = storage_version::convert(object, kind, judged);
         let reservation = self
             .allocation
             .reserve(&mut object, None, resource, ask.now, options.dry_run)
@@ -214,7 +221,7 @@ impl Registry {
         if options.dry_run {
             return match resource.cache.get(&key) {
                 Some(_) => Err(Self::already_exists(resource, &key, &name)),
-                None => Ok(Made::Dry(object)),
+                None => Ok(ResponseObject::Dry(object)),
             };
         }
         let mut write = Write::create(key.clone(), bytes.clone());
@@ -224,30 +231,30 @@ impl Registry {
         match self.commit(write).await {
             Ok(revision) => {
                 reservation.keep().await;
-                Ok(Made::Stored {
+                Ok(ResponseObject::Stored {
                     bytes,
                     revision,
                     object,
                 })
             }
-            Err(NotCommitted::Conflict(_)) => {
+            Err(WriteError::Conflict(_)) => {
                 reservation.give_back().await;
                 Err(Self::already_exists(resource, &key, &name))
             }
-            Err(NotCommitted::Failed(status)) => Err(status),
+            Err(WriteError::Failed(status)) => Err(status),
         }
     }
 
     /// Takes a new object through its rules and the plugins that refuse. Gives the key it is to be stored under.
     async fn judge_new(
         &self,
-        ask: &Ask,
+        ask: &RequestContext,
         resource: &Resource,
         object: &mut Value,
         options: &WriteOptions,
         warnings: &mut Warnings,
     ) -> Result<Key, Status> {
-        let judged = version::judged(&resource.kind);
+        let judged = storage_version::judged(&resource.kind);
         let at = Circumstances {
             kind: judged,
             now: ask.now,
@@ -255,7 +262,7 @@ impl Registry {
         };
         warnings.0.extend(rules::create(object, &at)?);
         ask.check_wanted()?;
-        let mut attributes = Attributes {
+        let mut attributes = AdmissionAttributes {
             operation: Operation::Create,
             resource,
             subresource: ask.target.part(),

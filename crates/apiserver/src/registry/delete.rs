@@ -14,19 +14,19 @@ use k3_storage::{Revision, Write};
 use serde_json::{Value, json};
 
 use super::{
-    Ask, Registry, Resource,
-    answer::{self, Made},
-    ask::Warnings,
-    commit::NotCommitted,
+    Registry, RequestContext, Resource,
+    commit::WriteError,
     list::Selection,
-    own::own_user,
+    request_context::Warnings,
+    response::{self, ResponseObject},
+    server_objects::own_user,
 };
 use crate::{
-    admission::{Attributes, Operation},
-    cache::Object,
+    admission::{AdmissionAttributes, Operation},
+    cache::CachedObject,
     custom,
-    http::{Answer, Format},
-    request::{DeleteOptions, ListOptions, Propagation, Query},
+    http::{Format, HttpResponse},
+    request::{DeleteOptions, DeletionPropagation, ListOptions, Query},
 };
 
 const TRIES: usize = 10;
@@ -36,15 +36,15 @@ const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 
 /// What became of an object.
-pub(super) enum Deleted {
+pub(super) enum DeleteOutcome {
     /// It is gone; this was its last state.
     Gone(Value),
     /// It is going, or it stays until its finalizers are done.
-    Going(Made),
+    Going(ResponseObject),
 }
 
 /// What to do with an object that is to be deleted.
-enum Plan {
+enum DeletionPlan {
     /// Nothing: it is going already.
     Leave,
     /// Remove it.
@@ -57,11 +57,11 @@ enum Plan {
 
 impl Registry {
     /// Deletes one object.
-    pub(crate) async fn delete(&self, ask: &Ask) -> Result<Answer, Status> {
+    pub(crate) async fn delete(&self, ask: &RequestContext) -> Result<HttpResponse, Status> {
         let body = options_body(ask)?;
         let options = DeleteOptions::read(&ask.query, body.as_ref())?;
         let resource = Resource::of(ask.target.kind.clone(), &self.caches);
-        self.fresh().await?;
+        self.read_index().await?;
         let key = resource.key(&ask.target.namespace, &ask.target.name)?;
         let Some(current) = resource.cache.get(&key) else {
             return Err(resource.not_found(&ask.target.name));
@@ -70,8 +70,10 @@ impl Registry {
         let mut warnings = Warnings::default();
         let deleted = self.delete_object(ask, &resource, current, &options, &mut warnings);
         let mut answer = match deleted.await? {
-            Deleted::Gone(object) if is_shown(&resource.kind) => answer::tree(200, object, ask, &resource)?,
-            Deleted::Gone(object) => {
+            DeleteOutcome::Gone(object) if is_shown(&resource.kind) => {
+                response::tree(200, object, ask, &resource)?
+            }
+            DeleteOutcome::Gone(object) => {
                 let status = Status::success(Details {
                     name: ask.target.name.clone(),
                     group: resource.kind.group.to_string(),
@@ -81,25 +83,25 @@ impl Registry {
                 });
                 crate::http::status(&status, ask.accepted.format, ask.accepted.pretty)
             }
-            Deleted::Going(made) => {
+            DeleteOutcome::Going(made) => {
                 let waits = body.is_some_and(|body| body.at("orphanDependents") == &Value::Bool(false))
                     || ask.query.flag("orphanDependents") == Some(false);
                 let code = if waits { 202 } else { 200 };
-                answer::object(code, &made, ask, &resource, &Warnings::default())?
+                response::object(code, &made, ask, &resource, &Warnings::default())?
             }
         };
-        answer::warn(&mut answer, &warnings.0);
+        response::warn(&mut answer, &warnings.0);
         Ok(answer)
     }
 
     /// Deletes all objects that are selected, and answers with what they were.
-    pub(crate) async fn delete_collection(&self, ask: &Ask) -> Result<Answer, Status> {
+    pub(crate) async fn delete_collection(&self, ask: &RequestContext) -> Result<HttpResponse, Status> {
         let body = options_body(ask)?;
         let options = DeleteOptions::read(&ask.query, body.as_ref())?;
         let listing = ListOptions::read(&ask.query, false)?;
         let resource = Resource::of(ask.target.kind.clone(), &self.caches);
         let selection = Selection::new(&listing, &resource)?;
-        let revision = self.fresh().await?;
+        let revision = self.read_index().await?;
         let prefix = resource.under(&ask.target.namespace);
         let snapshot = resource.cache.snapshot(revision);
         let snapshot = self.readable_snapshot(&resource, snapshot, &prefix).await?;
@@ -131,7 +133,7 @@ impl Registry {
         let items = self.shown_all(items, &resource).await?;
         let metadata = json!({"resourceVersion": snapshot.revision.to_string()});
         let mut answer = super::list::answer_trees(items, &metadata, ask, &resource)?;
-        answer::warn(&mut answer, &warnings.0);
+        response::warn(&mut answer, &warnings.0);
         Ok(answer)
     }
 
@@ -143,7 +145,7 @@ impl Registry {
         resource: &Resource,
         is_due: impl Fn() -> bool,
     ) -> Result<usize, Status> {
-        let revision = self.fresh().await?;
+        let revision = self.read_index().await?;
         let options = DeleteOptions::read(&Query::default(), None)?;
         let mut left = 0;
         let snapshot = resource.cache.snapshot(revision);
@@ -154,7 +156,8 @@ impl Registry {
         let objects: Vec<_> = snapshot.objects.values().collect();
         for some in objects.chunks(AT_ONCE) {
             let deletions = some.iter().map(|object| async {
-                let mut ask = Ask::own(resource.kind.clone(), object.namespace(), own_user(), self.now());
+                let mut ask =
+                    RequestContext::own(resource.kind.clone(), object.namespace(), own_user(), self.now());
                 object.name().clone_into(&mut ask.target.name);
                 let object = Arc::clone(object);
                 self.delete_object(&ask, resource, object, &options, &mut Warnings::default())
@@ -162,8 +165,8 @@ impl Registry {
             });
             for deleted in join_all(deletions).await {
                 match deleted {
-                    Ok(Deleted::Going(_)) => left += 1,
-                    Ok(Deleted::Gone(_)) => {}
+                    Ok(DeleteOutcome::Going(_)) => left += 1,
+                    Ok(DeleteOutcome::Gone(_)) => {}
                     Err(status) if status.code == 404 => {}
                     Err(status) => return Err(status),
                 }
@@ -175,18 +178,18 @@ impl Registry {
     /// Deletes an object, or marks it.
     pub(super) async fn delete_object(
         &self,
-        ask: &Ask,
+        ask: &RequestContext,
         resource: &Resource,
-        mut current: Arc<Object>,
+        mut current: Arc<CachedObject>,
         options: &DeleteOptions,
         warnings: &mut Warnings,
-    ) -> Result<Deleted, Status> {
+    ) -> Result<DeleteOutcome, Status> {
         let told = warnings.0.len();
         for _ in 0..TRIES {
             warnings.0.truncate(told);
             let mut object = self.shown(current.tree(), resource).await?;
             check_preconditions(&object, options, resource)?;
-            let mut attributes = Attributes {
+            let mut attributes = AdmissionAttributes {
                 operation: Operation::Delete,
                 resource,
                 subresource: "",
@@ -203,20 +206,22 @@ impl Registry {
                 self.admission.validate(&mut attributes, &self.caches).await?;
             }
             let again = match plan(&object, resource, options, ask.now) {
-                Plan::Leave if !resource.shows(&current) => return Ok(Deleted::Going(Made::Dry(object))),
-                Plan::Leave => return Ok(Deleted::Going(Made::Kept(current))),
-                _ if options.dry_run => return Ok(Deleted::Gone(object)),
-                Plan::Remove => self.remove(&current, object, resource).await,
-                Plan::Mark { object, then_remove } => {
+                DeletionPlan::Leave if !resource.shows(&current) => {
+                    return Ok(DeleteOutcome::Going(ResponseObject::Dry(object)));
+                }
+                DeletionPlan::Leave => return Ok(DeleteOutcome::Going(ResponseObject::Kept(current))),
+                _ if options.dry_run => return Ok(DeleteOutcome::Gone(object)),
+                DeletionPlan::Remove => self.remove(&current, object, resource).await,
+                DeletionPlan::Mark { object, then_remove } => {
                     self.mark(&current, object, then_remove, resource).await
                 }
             };
             match again {
                 Ok(deleted) => return Ok(deleted),
-                Err(NotCommitted::Failed(status)) => return Err(status),
-                Err(NotCommitted::Conflict(None)) => return Err(resource.not_found(current.name())),
-                Err(NotCommitted::Conflict(Some(entry))) => {
-                    current = Arc::new(Object::new(entry.key, entry.value, entry.revision.get()));
+                Err(WriteError::Failed(status)) => return Err(status),
+                Err(WriteError::Conflict(None)) => return Err(resource.not_found(current.name())),
+                Err(WriteError::Conflict(Some(entry))) => {
+                    current = Arc::new(CachedObject::new(entry.key, entry.value, entry.revision.get()));
                 }
             }
         }
@@ -226,30 +231,30 @@ impl Registry {
 
     async fn remove(
         &self,
-        current: &Object,
+        current: &CachedObject,
         mut object: Value,
         resource: &Resource,
-    ) -> Result<Deleted, NotCommitted> {
+    ) -> Result<DeleteOutcome, WriteError> {
         let write = Write::delete(current.key.clone(), Revision::new(current.revision));
         let revision = self.commit(write).await?;
         self.allocation.release(&object, resource).await;
         object
             .make("metadata")
             .set("resourceVersion", revision.to_string());
-        Ok(Deleted::Gone(object))
+        Ok(DeleteOutcome::Gone(object))
     }
 
     async fn mark(
         &self,
-        current: &Object,
+        current: &CachedObject,
         object: Value,
         then_remove: bool,
         resource: &Resource,
-    ) -> Result<Deleted, NotCommitted> {
+    ) -> Result<DeleteOutcome, WriteError> {
         let bytes = self
             .stored(&object, &resource.kind, resource)
             .await
-            .map_err(NotCommitted::Failed)?;
+            .map_err(WriteError::Failed)?;
         let write = Write::update(
             current.key.clone(),
             Revision::new(current.revision),
@@ -257,17 +262,17 @@ impl Registry {
         );
         let revision = self.commit(write).await?;
         if !then_remove {
-            return Ok(Deleted::Going(Made::Stored {
+            return Ok(DeleteOutcome::Going(ResponseObject::Stored {
                 bytes,
                 revision,
                 object,
             }));
         }
-        let marked = Object::new(current.key.clone(), bytes, revision);
+        let marked = CachedObject::new(current.key.clone(), bytes, revision);
         let tree = self
             .shown(marked.tree(), resource)
             .await
-            .map_err(NotCommitted::Failed)?;
+            .map_err(WriteError::Failed)?;
         self.remove(&marked, tree, resource).await
     }
 }
@@ -279,7 +284,7 @@ fn is_shown(kind: &Kind) -> bool {
 }
 
 /// The options in the body of a delete, if it has one.
-pub(crate) fn options_body(ask: &Ask) -> Result<Option<Value>, Status> {
+pub(crate) fn options_body(ask: &RequestContext) -> Result<Option<Value>, Status> {
     if ask.body.is_empty() {
         return Ok(None);
     }
@@ -362,7 +367,7 @@ fn own_words(kind: &Kind) -> Option<&'static str> {
     }
 }
 
-fn plan(object: &Value, resource: &Resource, options: &DeleteOptions, now: Time) -> Plan {
+fn plan(object: &Value, resource: &Resource, options: &DeleteOptions, now: Time) -> DeletionPlan {
     let metadata = object.at("metadata");
     let mut marked = object.clone();
     let finalizers = finalizers(object, resource, options);
@@ -380,7 +385,7 @@ fn plan(object: &Value, resource: &Resource, options: &DeleteOptions, now: Time)
                     shorten(&mut marked, given, seconds, now);
                     true
                 }
-                _ => return Plan::Leave,
+                _ => return DeletionPlan::Leave,
             },
         }
     } else {
@@ -401,13 +406,13 @@ fn plan(object: &Value, resource: &Resource, options: &DeleteOptions, now: Time)
             .at("metadata")
             .int("deletionGracePeriodSeconds")
             .unwrap_or_default();
-        return Plan::Mark {
+        return DeletionPlan::Mark {
             object: marked,
             then_remove: seconds == 0 && !has_finalizers,
         };
     }
     if !has_finalizers {
-        return Plan::Remove;
+        return DeletionPlan::Remove;
     }
     let is_new = !metadata.has("deletionTimestamp");
     let marked_metadata = marked.make("metadata");
@@ -417,9 +422,9 @@ fn plan(object: &Value, resource: &Resource, options: &DeleteOptions, now: Time)
     }
     marked_metadata.set("deletionGracePeriodSeconds", 0);
     if marked == *object {
-        return Plan::Leave;
+        return DeletionPlan::Leave;
     }
-    Plan::Mark {
+    DeletionPlan::Mark {
         object: marked,
         then_remove: false,
     }
@@ -427,7 +432,7 @@ fn plan(object: &Value, resource: &Resource, options: &DeleteOptions, now: Time)
 
 /// The plan for what goes by steps of its own: a definition when its objects are gone, a namespace when all in it is. `marked`
 /// has the finalizers that the client asks for.
-fn own_plan(object: &Value, marked: &Value, kind: &Kind, now: Time) -> Option<Plan> {
+fn own_plan(object: &Value, marked: &Value, kind: &Kind, now: Time) -> Option<DeletionPlan> {
     let is_new = !object.at("metadata").has("deletionTimestamp");
     let marked = match (&*kind.group, &*kind.kind) {
         ("apiextensions.k8s.io", "CustomResourceDefinition") if is_new => {
@@ -442,10 +447,12 @@ fn own_plan(object: &Value, marked: &Value, kind: &Kind, now: Time) -> Option<Pl
             marked.make("status").set("phase", "Terminating");
             marked
         }
-        ("", "Namespace") if !object.at("spec").items("finalizers").is_empty() => return Some(Plan::Leave),
+        ("", "Namespace") if !object.at("spec").items("finalizers").is_empty() => {
+            return Some(DeletionPlan::Leave);
+        }
         _ => return None,
     };
-    Some(Plan::Mark {
+    Some(DeletionPlan::Mark {
         object: marked,
         then_remove: false,
     })
@@ -484,9 +491,9 @@ fn finalizers(object: &Value, resource: &Resource, options: &DeleteOptions) -> V
             .any(|finalizer| finalizer == name)
     };
     let (orphan, foreground) = match options.propagation {
-        Some(Propagation::Orphan) => (true, false),
-        Some(Propagation::Foreground) => (false, true),
-        Some(Propagation::Background) => (false, false),
+        Some(DeletionPropagation::Orphan) => (true, false),
+        Some(DeletionPropagation::Foreground) => (false, true),
+        Some(DeletionPropagation::Background) => (false, false),
         None if has(ORPHAN) => (true, false),
         None if has(FOREGROUND) => (false, true),
         None => (resource.rules().dependents() == Dependents::Orphan, false),
@@ -527,7 +534,7 @@ mod tests {
             .kind("", "v1", "Namespace")
             .expect("the kind is built in");
         let plan = |object: &Value| own_plan(object, object, kind, Time::from_unix(0, 0));
-        let Some(Plan::Mark {
+        let Some(DeletionPlan::Mark {
             object: marked,
             then_remove: false,
         }) = plan(&json!({"metadata": {"name": "a"}}))
@@ -541,6 +548,6 @@ mod tests {
         );
         assert!(plan(&marked).is_none());
         let held = json!({"metadata": metadata, "spec": {"finalizers": ["kubernetes"]}});
-        assert!(matches!(plan(&held), Some(Plan::Leave)));
+        assert!(matches!(plan(&held), Some(DeletionPlan::Leave)));
     }
 }

@@ -21,27 +21,27 @@
 //! Promises: a write is answered when it is durable and in the cache. A read without a resourceVersion sees every write that was
 //! answered before, by whichever server.
 
-mod admit;
-mod answer;
-mod ask;
+mod admission;
+mod admission_metrics;
 mod body;
-mod change;
 mod commit;
 mod conversion;
 mod cost;
 mod create;
+mod decryption;
 mod delete;
+mod freshness;
 mod list;
-mod manage;
-mod own;
+mod managed_fields;
 mod patch;
-mod readable;
-mod recent;
+mod request_context;
 mod resource;
-mod step;
+mod response;
+mod server_objects;
+mod storage_version;
 mod subresource;
 mod table;
-mod version;
+mod update;
 mod watch;
 
 use std::sync::Arc;
@@ -50,33 +50,34 @@ use k3_api::time::Time;
 use k3_storage::Clock;
 
 pub(crate) use self::{
-    answer::warn,
-    ask::{Ask, Cancellation, Notes},
     commit::{not_committed, unavailable},
     create::{random_bytes, random_number, random_uid},
     delete::options_body as delete_body,
-    own::{own_change, own_object, own_user},
+    request_context::{AuditAnnotations, Cancellation, RequestContext},
     resource::{Resource, selectable},
-    version::{convert, others},
+    response::warn,
+    server_objects::{own_change, own_object, own_user},
+    storage_version::{convert, others},
 };
 use crate::{
-    admission::Admission, allocation::Allocation, authn::Authenticator, authz::Authorizer, cache::Caches,
-    clock, custom::Converter, metrics::Metrics, outgoing::Nodes,
+    admission::AdmissionChain, allocation::ServiceAllocator, authn::Authenticator, authz::Authorizer,
+    cache::WatchCaches, clock, custom::CustomResourceConverter, metrics::Metrics,
+    outgoing::NodeConnectionInfoGetter,
 };
 
 /// What is behind the verbs.
 pub(crate) struct Registry {
-    pub caches: Arc<Caches>,
+    pub caches: Arc<WatchCaches>,
     pub authorizer: Arc<Authorizer>,
-    pub admission: Admission,
-    pub allocation: Arc<Allocation>,
+    pub admission: AdmissionChain,
+    pub allocation: Arc<ServiceAllocator>,
     pub clock: Arc<dyn Clock>,
     pub authenticator: Authenticator,
     /// Whether a PUT of an object may change its status too.
     pub unrestricted_update: bool,
     pub metrics: Arc<Metrics>,
-    pub converter: Arc<Converter>,
-    pub nodes: Arc<Nodes>,
+    pub converter: Arc<CustomResourceConverter>,
+    pub nodes: Arc<NodeConnectionInfoGetter>,
 }
 
 // --- Registry ---

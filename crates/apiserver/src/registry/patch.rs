@@ -10,8 +10,10 @@ use k3_api::{
 };
 use serde_json::Value;
 
-use super::{Ask, Registry, Resource, ask::Warnings, body::Expected, manage};
-use crate::request::{FieldValidation, WriteOptions, Writing};
+use super::{
+    Registry, RequestContext, Resource, body::ExpectedKind, managed_fields, request_context::Warnings,
+};
+use crate::request::{FieldValidation, WriteOptions, WriteVerb};
 
 /// A patch.
 pub(super) enum Patch {
@@ -50,19 +52,23 @@ fn media_type(media: &str) -> &str {
 
 impl Patch {
     /// Which options the patch in the body takes, by its media type.
-    pub(super) fn writing(ask: &Ask) -> Result<Writing, Status> {
+    pub(super) fn writing(ask: &RequestContext) -> Result<WriteVerb, Status> {
         let kind = &ask.target.kind;
         match media_type(&ask.media) {
-            JSON | MERGE => Ok(Writing::Patch),
+            JSON | MERGE => Ok(WriteVerb::Patch),
             // A strategic merge needs to know more of a type than a definition tells.
-            STRATEGIC if kind.rules.is_none() => Ok(Writing::Patch),
-            APPLY => Ok(Writing::Apply),
+            STRATEGIC if kind.rules.is_none() => Ok(WriteVerb::Patch),
+            APPLY => Ok(WriteVerb::Apply),
             _ => Err(not_a_patch(kind)),
         }
     }
 
     /// Reads the patch in the body.
-    pub(super) fn read(ask: &Ask, options: &WriteOptions, warnings: &mut Warnings) -> Result<Self, Status> {
+    pub(super) fn read(
+        ask: &RequestContext,
+        options: &WriteOptions,
+        warnings: &mut Warnings,
+    ) -> Result<Self, Status> {
         let media = media_type(&ask.media);
         if media == APPLY {
             let decoded = decode::yaml_to_json(&ask.body)
@@ -104,7 +110,7 @@ impl Patch {
         &self,
         old: Option<&Value>,
         resource: &Resource,
-        ask: &Ask,
+        ask: &RequestContext,
         options: &WriteOptions,
         warnings: &mut Warnings,
         registry: &Registry,
@@ -113,7 +119,7 @@ impl Patch {
             Patch::Apply(configuration) => {
                 let force = if options.force { Force::Yes } else { Force::No };
                 let custom = registry.custom(resource);
-                manage::with_subject(
+                managed_fields::with_subject(
                     &resource.kind,
                     resource.rules(),
                     ask.target.part(),
@@ -186,7 +192,7 @@ fn decode_as(
     options: &WriteOptions,
     warnings: &mut Warnings,
 ) -> Result<Value, Status> {
-    if let Some(why) = Expected::of(kind).mismatch(patched) {
+    if let Some(why) = ExpectedKind::of(kind).mismatch(patched) {
         return Err(not_decoded(patched, &why));
     }
     let text = serde_json::to_vec(patched).unwrap_or_default();

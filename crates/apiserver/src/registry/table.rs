@@ -9,8 +9,8 @@ use k3_api::{
 };
 use serde_json::{Value, json};
 
-use super::{Ask, Resource, answer};
-use crate::{cache::Object, openapi::column_description};
+use super::{RequestContext, Resource, response};
+use crate::{cache::CachedObject, openapi::column_description};
 
 /// What a row has of its object.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(super) struct Rows {
 pub(super) fn of_list(
     objects: impl IntoIterator<Item = Value>,
     metadata: &Value,
-    ask: &Ask,
+    ask: &RequestContext,
     resource: &Resource,
 ) -> Result<Value, Status> {
     let rules = resource.rules();
@@ -51,7 +51,7 @@ pub(super) fn of_list(
 }
 
 /// A table of one object.
-pub(super) fn of_one(object: Value, ask: &Ask, resource: &Resource) -> Result<Value, Status> {
+pub(super) fn of_one(object: Value, ask: &RequestContext, resource: &Resource) -> Result<Value, Status> {
     let metadata = json!({"resourceVersion": object.at("metadata").text("resourceVersion")});
     let row = resource.rules().row(&object, ask.now);
     of_rows(vec![(object, row)], &metadata, ask, resource)
@@ -60,7 +60,7 @@ pub(super) fn of_one(object: Value, ask: &Ask, resource: &Resource) -> Result<Va
 fn of_rows(
     rows: Vec<(Value, Row)>,
     metadata: &Value,
-    ask: &Ask,
+    ask: &RequestContext,
     resource: &Resource,
 ) -> Result<Value, Status> {
     let include = Include::of(ask)?;
@@ -130,7 +130,7 @@ fn row(object: Value, shown: Row, include: Include, version: &str) -> Value {
     row["object"] = match include {
         Include::Object => object,
         Include::Nothing => Value::Null,
-        Include::Metadata => answer::metadata_of(&object, version),
+        Include::Metadata => response::metadata_of(&object, version),
     };
     row
 }
@@ -138,7 +138,7 @@ fn row(object: Value, shown: Row, include: Include, version: &str) -> Value {
 // --- Include ---
 
 impl Include {
-    fn of(ask: &Ask) -> Result<Self, Status> {
+    fn of(ask: &RequestContext) -> Result<Self, Status> {
         let include = ask.query.text("includeObject");
         Self::read(include).ok_or_else(|| {
             let error = k3_api::field::Error::invalid(
@@ -164,7 +164,7 @@ impl Include {
 
 impl Rows {
     /// How rows are written; `None` if that takes all of them, or is not to be at all.
-    pub(super) fn of(ask: &Ask, resource: &Resource) -> Option<Self> {
+    pub(super) fn of(ask: &RequestContext, resource: &Resource) -> Option<Self> {
         if resource.rules().is_arranged() {
             return None;
         }
@@ -188,7 +188,7 @@ impl Rows {
     }
 
     /// Appends the row of an object.
-    pub(super) fn write(&self, out: &mut Vec<u8>, object: &Object) {
+    pub(super) fn write(&self, out: &mut Vec<u8>, object: &CachedObject) {
         let rules = rules::of(&self.kind);
         // The columns of custom kinds may lead anywhere.
         let tree = match self.kind.rules {
@@ -204,7 +204,7 @@ impl Rows {
         }
         out.extend_from_slice(b",\"object\":");
         match self.include {
-            Include::Metadata => answer::write_metadata(out, object, object.revision, self.version),
+            Include::Metadata => response::write_metadata(out, object, object.revision, self.version),
             Include::Object => object.write(out),
             Include::Nothing => out.extend_from_slice(b"null"),
         }
@@ -219,9 +219,9 @@ mod tests {
 
     use super::*;
 
-    fn stored(tree: &Value) -> Object {
+    fn stored(tree: &Value) -> CachedObject {
         let bytes = encode::encode_stored(tree.as_object().unwrap());
-        Object::new(
+        CachedObject::new(
             Key::try_new("/registry/core/pods/shop/till").unwrap(),
             bytes.into(),
             7,

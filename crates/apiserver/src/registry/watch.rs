@@ -15,14 +15,17 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, Sleep};
 
 use super::{
-    Ask, Registry, Resource, answer,
+    Registry, RequestContext, Resource, decryption,
     list::{Selection, parse_version},
-    readable, table, version,
+    response, storage_version, table,
 };
 use crate::{
-    cache::{Caches, Delivery, EventType, Interest, Object, Since, TooOld, Watcher, Wire, frame},
-    custom::{Converter, NotConverted},
-    http::{self as web, Answer, Body, Form, Format, Pieces},
+    cache::{
+        CacheWatcher, CachedObject, EventDelivery, EventType, FrameFormat, TooOldResourceVersion,
+        WatchCaches, WatchFilter, WatchStart, frame,
+    },
+    custom::{ConversionError, CustomResourceConverter},
+    http::{self as web, BodyStream, Format, HttpResponse, ObjectForm, ResponseBody},
     metrics::WatchSeries,
     request::ListOptions,
 };
@@ -37,18 +40,18 @@ const PIECE: usize = 64 * 1024;
 /// A running watch, as the body of an answer.
 struct WatchBody {
     /// Events from the cache; `None` when the watch has ended.
-    watcher: Option<Watcher>,
+    watcher: Option<CacheWatcher>,
     /// Objects to begin with.
-    initial: VecDeque<Arc<Object>>,
+    initial: VecDeque<Arc<CachedObject>>,
     /// What ends the initial objects: a bookmark, if one was asked for.
     initial_end: Option<u64>,
     selection: Selection,
     resource: Resource,
-    converter: Arc<Converter>,
+    converter: Arc<CustomResourceConverter>,
     /// An event that a webhook is converting; nothing overtakes it.
     converting: Option<Converting>,
     form: WatchForm,
-    caches: Arc<Caches>,
+    caches: Arc<WatchCaches>,
     bookmarks: Option<Pin<Box<Sleep>>>,
     end: Pin<Box<Sleep>>,
     /// The revision up to which everything was sent.
@@ -58,12 +61,12 @@ struct WatchBody {
 }
 
 /// The word of an event, and its object in the version of the watch.
-type Converting = Pin<Box<dyn Future<Output = (&'static str, Result<Value, NotConverted>)> + Send>>;
+type Converting = Pin<Box<dyn Future<Output = (&'static str, Result<Value, ConversionError>)> + Send>>;
 
 /// How events are written.
 struct WatchForm {
     format: Format,
-    form: Form,
+    form: ObjectForm,
     version: &'static str,
     include: String,
     now: Time,
@@ -75,7 +78,11 @@ struct WatchForm {
 
 impl Registry {
     /// Answers with a watch.
-    pub(crate) async fn watch(&self, ask: &Ask, options: &ListOptions) -> Result<Answer, Status> {
+    pub(crate) async fn watch(
+        &self,
+        ask: &RequestContext,
+        options: &ListOptions,
+    ) -> Result<HttpResponse, Status> {
         let resource = Resource::of(ask.target.kind.clone(), &self.caches);
         if ask.accepted.format == Format::Yaml {
             return Err(Status::not_acceptable(
@@ -92,7 +99,7 @@ impl Registry {
             text => parse_version(text).map_err(Status::unknown)?,
         };
         if options.resource_version.is_empty() {
-            self.fresh().await?;
+            self.read_index().await?;
         } else if options.initial_events == Some(true)
             && let Err(status) = self.wait_for(revision).await
         {
@@ -109,15 +116,17 @@ impl Registry {
             let applied = self.caches.applied();
             // Version 0, or none, begins with what is there; unless the client wants no more than what comes.
             let since = match (revision, options.initial_events) {
-                (_, Some(true)) | (0, None) => Since::Now,
-                (0, Some(false)) => Since::Revision(applied),
-                (revision, _) => Since::Revision(revision),
+                (_, Some(true)) | (0, None) => WatchStart::Now,
+                (0, Some(false)) => WatchStart::Revision(applied),
+                (revision, _) => WatchStart::Revision(revision),
             };
             match resource.cache.watch(&interest, since, applied) {
                 Ok(begun) => break begun,
                 // The cache was loaded again in this moment; the client did not ask for what was before.
                 Err(_) if revision == 0 => {}
-                Err(TooOld { oldest }) => return Ok(one_error(&too_old(revision, oldest), ask)),
+                Err(TooOldResourceVersion { oldest }) => {
+                    return Ok(one_error(&too_old(revision, oldest), ask));
+                }
             }
         };
         let prefix = resource.under(&ask.target.namespace);
@@ -156,7 +165,7 @@ impl Registry {
         Ok(web::answer(
             200,
             media(ask.accepted.format),
-            Body::Pieces(Box::new(body)),
+            ResponseBody::Stream(Box::new(body)),
         ))
     }
 }
@@ -169,7 +178,7 @@ fn media(format: Format) -> &'static str {
 }
 
 /// The answer to a watch that cannot begin: a watch of one event, which says why.
-fn one_error(status: &Status, ask: &Ask) -> Answer {
+fn one_error(status: &Status, ask: &RequestContext) -> HttpResponse {
     let frame = error_frame(status, ask.accepted.format);
     web::answer(200, media(ask.accepted.format), frame)
 }
@@ -182,7 +191,7 @@ fn too_old(revision: u64, oldest: u64) -> Status {
 
 fn error_frame(status: &Status, format: Format) -> Vec<u8> {
     if format == Format::Protobuf {
-        let ty = answer::meta_type("Status").table();
+        let ty = response::meta_type("Status").table();
         let message = ty
             .and_then(|ty| protobuf::encode(&status.to_value(), ty).ok())
             .unwrap_or_default();
@@ -192,19 +201,19 @@ fn error_frame(status: &Status, format: Format) -> Vec<u8> {
 }
 
 /// Which events the cache is to send.
-fn interest(selection: &Selection, resource: &Resource, namespace: &str) -> Interest {
+fn interest(selection: &Selection, resource: &Resource, namespace: &str) -> WatchFilter {
     if let Some(name) = selection.name()
         && (!namespace.is_empty() || !resource.kind.is_namespaced())
     {
-        return Interest::Key(format!("{}{name}", resource.under(namespace)));
+        return WatchFilter::Key(format!("{}{name}", resource.under(namespace)));
     }
     if let Some((position, value)) = selection.field() {
-        return Interest::Field(position, value.to_owned());
+        return WatchFilter::Field(position, value.to_owned());
     }
     if namespace.is_empty() {
-        Interest::Everything
+        WatchFilter::Everything
     } else {
-        Interest::Under(resource.under(namespace))
+        WatchFilter::Under(resource.under(namespace))
     }
 }
 
@@ -212,9 +221,9 @@ fn interest(selection: &Selection, resource: &Resource, namespace: &str) -> Inte
 
 impl WatchBody {
     /// What an event is to this watcher, if it is anything.
-    fn as_type(&self, delivery: &Delivery) -> Option<EventType> {
+    fn as_type(&self, delivery: &EventDelivery) -> Option<EventType> {
         let event = &delivery.event;
-        let matches = |object: &Option<Arc<Object>>| {
+        let matches = |object: &Option<Arc<CachedObject>>| {
             object
                 .as_ref()
                 .is_some_and(|object| self.selection.matches(object, &self.resource))
@@ -278,10 +287,10 @@ impl WatchBody {
 
     /// The error that ends the watch, if an event has an object that could not be decrypted: what it is to this watcher cannot
     /// be known.
-    fn undecrypted(&self, delivery: &Delivery) -> Option<Status> {
+    fn undecrypted(&self, delivery: &EventDelivery) -> Option<Status> {
         let object = delivery.event.object();
         let reason = object.undecrypted()?;
-        Some(readable::not_decrypted(&self.resource, object, &reason))
+        Some(decryption::not_decrypted(&self.resource, object, &reason))
     }
 
     /// Writes an error, and ends the watch.
@@ -293,11 +302,11 @@ impl WatchBody {
     }
 
     /// Whether its frames are those of all watchers.
-    fn is_shared(&self, object: &Object) -> bool {
+    fn is_shared(&self, object: &CachedObject) -> bool {
         self.form.is_plain() && self.resource.shows(object)
     }
 
-    fn write(&mut self, out: &mut BytesMut, delivery: &Delivery, as_type: EventType) {
+    fn write(&mut self, out: &mut BytesMut, delivery: &EventDelivery, as_type: EventType) {
         self.sent = delivery.event.revision;
         if self.is_shared(delivery.event.shown(as_type)) {
             out.extend_from_slice(&delivery.frame(as_type, self.form.wire(), &self.resource.kind));
@@ -307,7 +316,7 @@ impl WatchBody {
         self.write_object(out, as_type.word(), &object, delivery.event.revision);
     }
 
-    fn write_initial(&mut self, out: &mut BytesMut, object: &Object) {
+    fn write_initial(&mut self, out: &mut BytesMut, object: &CachedObject) {
         if self.is_shared(object) {
             let frame = frame(
                 EventType::Added,
@@ -323,14 +332,14 @@ impl WatchBody {
     }
 
     /// Writes an event with an object in a form of its own.
-    fn write_object(&mut self, out: &mut BytesMut, word: &'static str, object: &Object, revision: u64) {
-        let of_metadata = matches!(self.form.form, Form::Metadata | Form::MetadataList);
+    fn write_object(&mut self, out: &mut BytesMut, word: &'static str, object: &CachedObject, revision: u64) {
+        let of_metadata = matches!(self.form.form, ObjectForm::Metadata | ObjectForm::MetadataList);
         if of_metadata
             && self.form.format != Format::Protobuf
-            && answer::shows_metadata(&self.resource, object)
+            && response::shows_metadata(&self.resource, object)
         {
             let mut text = format!("{{\"type\":\"{word}\",\"object\":").into_bytes();
-            answer::write_metadata(&mut text, object, revision, self.form.version);
+            response::write_metadata(&mut text, object, revision, self.form.version);
             text.extend_from_slice(b"}\n");
             out.extend_from_slice(&text);
             return;
@@ -340,7 +349,7 @@ impl WatchBody {
 
     fn write_tree(&mut self, out: &mut BytesMut, word: &'static str, tree: Value) {
         let Some(served) = &self.resource.custom else {
-            let tree = version::convert(tree, &self.resource.stored, &self.resource.kind);
+            let tree = storage_version::convert(tree, &self.resource.stored, &self.resource.kind);
             return self.write_shown(out, word, tree);
         };
         let (served, version) = (Arc::clone(served), self.resource.kind.version.clone());
@@ -362,7 +371,7 @@ impl WatchBody {
     }
 
     /// Writes an event that was converted. One that cannot be ends the watch.
-    fn write_converted(&mut self, out: &mut BytesMut, word: &str, converted: Result<Value, NotConverted>) {
+    fn write_converted(&mut self, out: &mut BytesMut, word: &str, converted: Result<Value, ConversionError>) {
         match converted {
             Ok(tree) => self.write_shown(out, word, tree),
             Err(error) => {
@@ -375,12 +384,12 @@ impl WatchBody {
     /// Writes an event with an object in the version of the watch.
     fn write_shown(&mut self, out: &mut BytesMut, word: &str, tree: Value) {
         let (shown, ty) = match self.form.form {
-            Form::Whole => (tree, self.resource.kind.ty.clone()),
-            Form::Metadata | Form::MetadataList => (
-                answer::metadata_of(&tree, self.form.version),
-                answer::meta_type("PartialObjectMetadata"),
+            ObjectForm::Whole => (tree, self.resource.kind.ty.clone()),
+            ObjectForm::Metadata | ObjectForm::MetadataList => (
+                response::metadata_of(&tree, self.form.version),
+                response::meta_type("PartialObjectMetadata"),
             ),
-            Form::Table => {
+            ObjectForm::Table => {
                 let with_columns = !std::mem::replace(&mut self.form.has_columns, true);
                 let form = &self.form;
                 let table = table::event(
@@ -409,13 +418,13 @@ impl WatchBody {
         }
         self.sent = revision;
         match self.form.form {
-            Form::Whole => self.form.write(out, "BOOKMARK", &tree, &kind.ty),
+            ObjectForm::Whole => self.form.write(out, "BOOKMARK", &tree, &kind.ty),
             _ => self.write_shown(out, "BOOKMARK", tree),
         }
     }
 }
 
-impl Pieces for WatchBody {
+impl BodyStream for WatchBody {
     fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
         let mut out = BytesMut::new();
         loop {
@@ -483,14 +492,14 @@ impl Pieces for WatchBody {
 
 impl WatchForm {
     fn is_plain(&self) -> bool {
-        self.form == Form::Whole
+        self.form == ObjectForm::Whole
     }
 
-    fn wire(&self) -> Wire {
+    fn wire(&self) -> FrameFormat {
         if self.format == Format::Protobuf {
-            Wire::Protobuf
+            FrameFormat::Protobuf
         } else {
-            Wire::Json
+            FrameFormat::Json
         }
     }
 

@@ -25,10 +25,10 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 use super::{
     handler::Handler,
-    pulse::{Felt, Pulse},
+    idle_timeout::{IdleTimeout, IdleTimeoutStream},
 };
 use crate::{
-    authn::{Peer, ShownCertificate},
+    authn::{ClientCertificate, Peer},
     http::sent,
     outgoing::{Stream, Tunnel},
 };
@@ -151,7 +151,15 @@ impl Connections {
             // Small answers must not wait for more to come.
             let _ = stream.set_nodelay(true);
             let Some(acceptor) = acceptor else {
-                return run(Box::new(stream), Pulse::new(true), peer, handler, &server, ends).await;
+                return run(
+                    Box::new(stream),
+                    IdleTimeout::new(true),
+                    peer,
+                    handler,
+                    &server,
+                    ends,
+                )
+                .await;
             };
             let mut stopping = ends.clone();
             let stopped = async move {
@@ -164,8 +172,8 @@ impl Connections {
             };
             if let Some(stream) = stream {
                 let session = stream.get_ref().1;
-                let pulse = Pulse::new(session.alpn_protocol() != Some(b"h2"));
-                peer.certificate = session.peer_certificates().and_then(ShownCertificate::new);
+                let pulse = IdleTimeout::new(session.alpn_protocol() != Some(b"h2"));
+                peer.certificate = session.peer_certificates().and_then(ClientCertificate::new);
                 run(Box::new(stream), pulse, peer, handler, &server, ends).await;
             }
         });
@@ -239,7 +247,7 @@ fn has_ended(ends: &watch::Receiver<()>) -> bool {
 
 async fn run(
     stream: Box<dyn Stream>,
-    pulse: Arc<Pulse>,
+    pulse: Arc<IdleTimeout>,
     peer: Peer,
     handler: Arc<Handler>,
     server: &auto::Builder<TokioExecutor>,
@@ -247,7 +255,7 @@ async fn run(
 ) {
     let peer = Arc::new(peer);
     let end = Arc::new(Notify::new());
-    let io = TokioIo::new(Felt::new(stream, &pulse));
+    let io = TokioIo::new(IdleTimeoutStream::new(stream, &pulse));
     let (told, felt) = (Arc::clone(&end), Arc::clone(&pulse));
     let next: Arc<Mutex<Option<Tunnel>>> = Arc::default();
     let following = Arc::clone(&next);
@@ -263,7 +271,7 @@ async fn run(
         let ending = ending.clone();
         pulse.begin();
         // Made at once: also a request that is given up before it is looked at has ended.
-        let busy = pulse.answer(crate::http::Body::Empty);
+        let busy = pulse.answer(crate::http::ResponseBody::Empty);
         async move {
             let is_http2 = request.version() == Version::HTTP_2;
             let mut answer = handler.handle(request.map(sent), &peer, &end).await;

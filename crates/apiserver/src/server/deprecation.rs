@@ -2,10 +2,10 @@
 
 use k3_api::kinds::Kind;
 
-use crate::custom::Definitions;
+use crate::custom::DefinitionRegistry;
 
 /// What is told about a kind, if anything.
-pub(super) fn of(kind: &Kind, definitions: &Definitions) -> Option<String> {
+pub(super) fn of(kind: &Kind, definitions: &DefinitionRegistry) -> Option<String> {
     if kind.rules.is_some() {
         let served = definitions.find(&kind.group, &kind.plural)?;
         return served.definition.version(&kind.version)?.deprecation.clone();

@@ -19,34 +19,34 @@ use k3_api::{
 use tokio::{sync::Notify, time};
 
 use super::{
-    annex::{Annex, Setting},
-    asked,
-    body::{BodyMemory, Unread},
+    audit_attributes,
+    body::{BodyMemory, UnreadBody},
     deprecation,
-    exchange::{Exchange, is_connection},
+    extra_endpoints::{ExtraEndpoints, Setting},
     health,
-    inflight::{self, Permit, Pools},
+    inflight::{self, InflightLimits, InflightPermit},
     issuer,
     request_id::RequestIds,
+    request_observer::{RequestObserver, is_connection},
     time_limit,
     verb::{self, Verb},
-    watchers::Watchers,
+    watch_limits::WatchLimits,
     work_pool::{self, WorkPermit, WorkPool},
-    writers::Writers,
+    write_tasks::WriteTasks,
 };
 use crate::{
     Config, NodeClient,
     audit::Auditor,
     authn::{BadSigningKey, Credentials, Peer, PublicKey, is_kubectl_refusal},
-    authz::Identity,
+    authz::RequestIdentity,
     custom::PREFIX,
     discovery::{self, Discovery, Group},
-    http::{self as web, Accepted, Answer, Format, Offer, Sent},
+    http::{self as web, Format, HttpResponse, MediaTypeOffer, NegotiatedMediaType, RequestBody},
     openapi::OpenApi,
-    outgoing::Passed,
-    registry::{Ask, Cancellation, Registry, warn},
-    request::{Info, ListOptions, Query, Route, Target, route},
-    usage::{Asked, Usage},
+    outgoing::ProxyRequest,
+    registry::{Cancellation, Registry, RequestContext, warn},
+    request::{ListOptions, Query, RequestInfo, Route, Target, route},
+    usage::{Usage, UsageRequest},
 };
 
 /// Paths that are neither resources nor discovery.
@@ -68,21 +68,21 @@ pub(super) struct Handler {
     discovery: Mutex<(u64, Arc<Discovery>)>,
     openapi: Mutex<(u64, Arc<OpenApi>)>,
     ids: RequestIds,
-    pools: Pools,
+    pools: InflightLimits,
     body_memory: BodyMemory,
     work_pool: WorkPool,
-    watchers: Arc<Watchers>,
-    writers: Writers,
+    watchers: Arc<WatchLimits>,
+    writers: WriteTasks,
     auditor: Option<Arc<Auditor>>,
-    pub(super) annex: Annex,
+    pub(super) annex: ExtraEndpoints,
     /// `None` if what nodes and pods use is not shown.
     usage: Option<Usage>,
 }
 
 /// What a request says of itself, beside its body.
-pub(super) struct Head {
+pub(super) struct RequestHead {
     /// What it wants, as authorization sees it.
-    pub info: Info,
+    pub info: RequestInfo,
     pub method: Method,
     pub path: String,
     /// Path and query, as they were sent.
@@ -113,13 +113,13 @@ impl Handler {
             discovery,
             openapi: Mutex::new((0, Arc::new(OpenApi::new()))),
             ids: RequestIds::new(),
-            pools: Pools::new(limits.reads, limits.writes, Arc::clone(&registry.metrics)),
+            pools: InflightLimits::new(limits.reads, limits.writes, Arc::clone(&registry.metrics)),
             body_memory: BodyMemory::new(),
             work_pool: WorkPool::new(),
-            watchers: Watchers::new(limits.watches_per_user),
-            writers: Writers::default(),
+            watchers: WatchLimits::new(limits.watches_per_user),
+            writers: WriteTasks::default(),
             auditor,
-            annex: Annex::default(),
+            annex: ExtraEndpoints::default(),
             usage,
             registry,
         }
@@ -156,19 +156,20 @@ impl Handler {
     /// Answers a request, whatever it is. When its connection is not to be used again, that is told to `end`.
     pub(super) async fn handle(
         self: &Arc<Self>,
-        request: Request<Sent>,
+        request: Request<RequestBody>,
         peer: &Peer,
         end: &Notify,
-    ) -> Answer {
+    ) -> HttpResponse {
         let (mut parts, body) = request.into_parts();
-        let mut head = Head::read(&parts);
+        let mut head = RequestHead::read(&parts);
         head.peer = peer.address.map(|address| address.ip());
         head.upgrade = Mutex::new(parts.extensions.remove());
         // First of all: what a path leads to depends on what is stored.
         let recent = self.registry.ensure_recent(&head.path).await;
         let place = route(&head.path, self.registry.caches.definitions());
-        let mut exchange = Exchange::begin(self.ids.of(&head.headers), &head, &place, &self.registry.metrics);
-        let unread = Unread::default();
+        let mut exchange =
+            RequestObserver::begin(self.ids.of(&head.headers), &head, &place, &self.registry.metrics);
+        let unread = UnreadBody::default();
         let body = unread.keep(body);
         let answered = match recent {
             Ok(()) => self.limited(&head, place, body, peer, &mut exchange).await,
@@ -194,12 +195,12 @@ impl Handler {
     /// Answers a request in the time that it has, and if need be that it failed.
     async fn limited(
         self: &Arc<Self>,
-        head: &Head,
+        head: &RequestHead,
         place: Route,
-        body: Sent,
+        body: RequestBody,
         peer: &Peer,
-        exchange: &mut Exchange,
-    ) -> Result<Answer, Status> {
+        exchange: &mut RequestObserver,
+    ) -> Result<HttpResponse, Status> {
         let end = if exchange.is_long {
             None
         } else {
@@ -230,12 +231,12 @@ impl Handler {
 
     async fn answer(
         self: &Arc<Self>,
-        head: &Head,
+        head: &RequestHead,
         place: Route,
-        body: Sent,
+        body: RequestBody,
         peer: &Peer,
-        exchange: &mut Exchange,
-    ) -> Result<Answer, Status> {
+        exchange: &mut RequestObserver,
+    ) -> Result<HttpResponse, Status> {
         let credentials = Credentials {
             headers: &head.headers,
             path: &head.path,
@@ -246,7 +247,13 @@ impl Handler {
         let known = self.registry.authenticator.authenticate(&credentials).await;
         let known = known.inspect_err(|status| {
             exchange.asked_by_nobody();
-            self.refused(head, peer, exchange, status.code, &asked::attempts(head, peer));
+            self.refused(
+                head,
+                peer,
+                exchange,
+                status.code,
+                &audit_attributes::attempts(head, peer),
+            );
         })?;
         let mut answer = self
             .answer_to(head, place, body, (peer, known.user), exchange)
@@ -259,12 +266,12 @@ impl Handler {
 
     async fn answer_to(
         self: &Arc<Self>,
-        head: &Head,
+        head: &RequestHead,
         place: Route,
-        body: Sent,
+        body: RequestBody,
         (peer, user): (&Peer, User),
-        exchange: &mut Exchange,
-    ) -> Result<Answer, Status> {
+        exchange: &mut RequestObserver,
+    ) -> Result<HttpResponse, Status> {
         exchange.asked_by(&user);
         self.write_down(head, peer, &user, exchange);
         if !exchange.is_long && !health::is_asked_for(&head.path) {
@@ -286,7 +293,7 @@ impl Handler {
                 let resource = Grouped::new(&kind.group, &kind.plural);
                 Err(Status::not_found(resource, &name))
             }
-            Route::Nowhere => match (&self.usage, Asked::read(&head.path)) {
+            Route::Nowhere => match (&self.usage, UsageRequest::read(&head.path)) {
                 (Some(usage), Some(asked)) => self.usage(head, usage, &asked).await,
                 _ => self.nowhere(head),
             },
@@ -303,7 +310,12 @@ impl Handler {
     }
 
     /// Shows a setting of the process, or changes it.
-    async fn setting(&self, head: &Head, setting: &Setting, body: Sent) -> Result<Answer, Status> {
+    async fn setting(
+        &self,
+        head: &RequestHead,
+        setting: &Setting,
+        body: RequestBody,
+    ) -> Result<HttpResponse, Status> {
         match head.method {
             Method::GET | Method::HEAD => Ok(web::text(200, format!("{}\n", (setting.get)()))),
             Method::PUT => {
@@ -322,7 +334,12 @@ impl Handler {
     }
 
     /// What nodes and pods use.
-    async fn usage(&self, head: &Head, usage: &Usage, asked: &Asked<'_>) -> Result<Answer, Status> {
+    async fn usage(
+        &self,
+        head: &RequestHead,
+        usage: &Usage,
+        asked: &UsageRequest<'_>,
+    ) -> Result<HttpResponse, Status> {
         let watches = head.query.flag("watch").unwrap_or_default();
         if !matches!(head.method, Method::GET | Method::HEAD) || watches {
             return Err(verb::not_allowed());
@@ -336,11 +353,11 @@ impl Handler {
     }
 
     /// Begins to write a request down, if it is to be.
-    fn write_down(&self, head: &Head, peer: &Peer, user: &User, exchange: &mut Exchange) {
+    fn write_down(&self, head: &RequestHead, peer: &Peer, user: &User, exchange: &mut RequestObserver) {
         if let Some(auditor) = &self.auditor {
             let id = exchange.id.to_str().unwrap_or_default();
             let now = self.registry.now();
-            exchange.record = auditor.begin(asked::asked(head, peer, id, Some(user), now));
+            exchange.record = auditor.begin(audit_attributes::asked(head, peer, id, Some(user), now));
         }
         if let Some(record) = &mut exchange.record {
             record.note(&exchange.notes);
@@ -348,22 +365,22 @@ impl Handler {
     }
 
     /// Writes down a request that got no further than the door.
-    fn refused(&self, head: &Head, peer: &Peer, exchange: &Exchange, code: u16, why: &str) {
+    fn refused(&self, head: &RequestHead, peer: &Peer, exchange: &RequestObserver, code: u16, why: &str) {
         if let Some(auditor) = &self.auditor {
             let id = exchange.id.to_str().unwrap_or_default();
-            let asked = asked::asked(head, peer, id, None, self.registry.now());
+            let asked = audit_attributes::asked(head, peer, id, None, self.registry.now());
             auditor.refused(asked, code, why.to_owned());
         }
     }
 
     async fn resource(
         self: &Arc<Self>,
-        head: &Head,
+        head: &RequestHead,
         target: Target,
-        identity: Identity,
-        body: Sent,
-        exchange: &mut Exchange,
-    ) -> Result<Answer, Status> {
+        identity: RequestIdentity,
+        body: RequestBody,
+        exchange: &mut RequestObserver,
+    ) -> Result<HttpResponse, Status> {
         let is_custom = target.kind.rules.is_some();
         let everywhere = target.kind.is_namespaced() && target.namespace.is_empty();
         if is_custom && everywhere && !matches!(head.method, Method::GET | Method::HEAD) {
@@ -376,15 +393,15 @@ impl Handler {
             return Err(verb::not_allowed());
         }
         let offer = match verb {
-            Verb::List | Verb::Watch if is_custom => Offer::CustomCollection,
-            Verb::List | Verb::Watch => Offer::Collection,
+            Verb::List | Verb::Watch if is_custom => MediaTypeOffer::CustomCollection,
+            Verb::List | Verb::Watch => MediaTypeOffer::Collection,
             // A scale is no custom object.
-            _ if is_custom && target.part() != "scale" => Offer::CustomObject,
-            _ => Offer::Object,
+            _ if is_custom && target.part() != "scale" => MediaTypeOffer::CustomObject,
+            _ => MediaTypeOffer::Object,
         };
         let accepted = match head.accepted(offer) {
             // What is passed on looks as others like.
-            Err(_) if is_connection(target.part()) => Accepted::default(),
+            Err(_) if is_connection(target.part()) => NegotiatedMediaType::default(),
             accepted => accepted?,
         };
         if verb == Verb::Watch {
@@ -401,7 +418,7 @@ impl Handler {
         if let Some(record) = &mut exchange.record {
             record.sent(&body, &media);
         }
-        let ask = Ask {
+        let ask = RequestContext {
             target,
             query: head.query.clone(),
             user: identity.user,
@@ -446,11 +463,11 @@ impl Handler {
     /// never cut off half way. It keeps its seats.
     async fn write(
         self: &Arc<Self>,
-        ask: Ask,
+        ask: RequestContext,
         verb: Verb,
         work: Option<WorkPermit>,
-        permit: Option<Permit>,
-    ) -> Result<Answer, Status> {
+        permit: Option<InflightPermit>,
+    ) -> Result<HttpResponse, Status> {
         let handler = Arc::clone(self);
         let write = Box::pin(async move { handler.run(&ask, verb).await });
         let done = self.writers.begin(async move {
@@ -473,7 +490,7 @@ impl Handler {
         }
     }
 
-    async fn run(&self, ask: &Ask, verb: Verb) -> Result<Answer, Status> {
+    async fn run(&self, ask: &RequestContext, verb: Verb) -> Result<HttpResponse, Status> {
         if let Some(answer) = self.registry.special(ask, verb).await {
             return answer;
         }
@@ -523,7 +540,7 @@ impl Handler {
     }
 
     /// What the server says of itself.
-    async fn document(&self, head: &Head) -> Result<Answer, Status> {
+    async fn document(&self, head: &RequestHead) -> Result<HttpResponse, Status> {
         let caches = &self.registry.caches;
         let metrics = &self.registry.metrics;
         if let Some(answer) = health::answer(&head.path, &head.query, caches, metrics).await {
@@ -574,7 +591,7 @@ impl Handler {
 
     /// The answer to a path that leads to nothing: within a group that is there a `Status`, else a text. A group that has
     /// nothing but custom kinds is not there for paths that lead to none of them.
-    fn nowhere(&self, head: &Head) -> Result<Answer, Status> {
+    fn nowhere(&self, head: &RequestHead) -> Result<HttpResponse, Status> {
         let path: Vec<_> = head.path.split('/').take(3).collect();
         let is_served = head.path.starts_with("/api/") || self.discovery().legacy(&path.join("/")).is_some();
         if is_served && !self.is_custom(path.last().unwrap_or(&"")) {
@@ -593,12 +610,12 @@ impl Handler {
 }
 
 /// The answer to a path that leads to nothing the server knows of.
-fn no_page() -> Answer {
+fn no_page() -> HttpResponse {
     web::text(404, "404 page not found\n")
 }
 
 /// The answer when too many requests are being served.
-fn too_many(exchange: &Exchange) -> Answer {
+fn too_many(exchange: &RequestObserver) -> HttpResponse {
     exchange.refused();
     let mut answer = web::text(429, "Too many requests, please try again later.\n");
     web::set(&mut answer, header::RETRY_AFTER, HeaderValue::from_static("1"));
@@ -617,7 +634,7 @@ fn discover(config: &Config, registry: &Registry) -> Discovery {
 }
 
 /// What every answer carries.
-fn finish(mut answer: Answer, head: &Head) -> Answer {
+fn finish(mut answer: HttpResponse, head: &RequestHead) -> HttpResponse {
     let headers = answer.headers_mut();
     if !headers.contains_key(header::CACHE_CONTROL) {
         headers.insert(
@@ -626,14 +643,14 @@ fn finish(mut answer: Answer, head: &Head) -> Answer {
         );
     }
     if head.method == Method::HEAD {
-        *answer.body_mut() = web::Body::Empty;
+        *answer.body_mut() = web::ResponseBody::Empty;
     }
     web::compress(answer, &head.headers)
 }
 
-// --- Head ---
+// --- RequestHead ---
 
-impl Head {
+impl RequestHead {
     fn read(parts: &http::request::Parts) -> Self {
         let query = Query::parse(parts.uri.query().unwrap_or_default());
         let text = |name| {
@@ -648,8 +665,8 @@ impl Head {
             "" => is_read_by_people,
             said => matches!(said, "1" | "t" | "T" | "true" | "TRUE" | "True"),
         };
-        Head {
-            info: Info::read(&parts.method, parts.uri.path(), &query),
+        RequestHead {
+            info: RequestInfo::read(&parts.method, parts.uri.path(), &query),
             method: parts.method.clone(),
             path: parts.uri.path().to_owned(),
             host: parts.uri.authority().map_or_else(
@@ -671,8 +688,8 @@ impl Head {
     }
 
     /// All of it, to be passed on.
-    fn passed(&self, body: Sent) -> Passed {
-        Passed {
+    fn passed(&self, body: RequestBody) -> ProxyRequest {
+        ProxyRequest {
             method: self.method.clone(),
             headers: self.headers.clone(),
             path: self.path.clone(),
@@ -696,13 +713,13 @@ impl Head {
             .unwrap_or_default()
     }
 
-    fn accepted(&self, offer: Offer) -> Result<Accepted, Status> {
+    fn accepted(&self, offer: MediaTypeOffer) -> Result<NegotiatedMediaType, Status> {
         web::negotiate(self.text(&header::ACCEPT), offer, self.pretty)
     }
 
     /// The format of an answer that something went wrong: the one that was asked for, if that can be told.
     fn error_format(&self) -> Format {
-        self.accepted(Offer::Object)
+        self.accepted(MediaTypeOffer::Object)
             .map_or(Format::Json, |accepted| accepted.format)
     }
 }

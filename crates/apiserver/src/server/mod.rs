@@ -21,24 +21,24 @@
 //! deprecation  what users of old kinds are told
 //! ```
 
-mod annex;
-mod asked;
+mod audit_attributes;
 mod body;
 mod connection;
 mod deprecation;
-mod exchange;
+mod extra_endpoints;
 mod handler;
 mod health;
+mod idle_timeout;
+mod in_process;
 mod inflight;
-mod inside;
 mod issuer;
-mod pulse;
 mod request_id;
+mod request_observer;
 mod time_limit;
 mod verb;
-mod watchers;
+mod watch_limits;
 mod work_pool;
-mod writers;
+mod write_tasks;
 
 use std::{future::Future, io, net::SocketAddr, sync::Arc};
 
@@ -46,21 +46,21 @@ use futures_util::future::BoxFuture;
 use k3_storage::{Clock, ReadError, Store, SystemClock};
 use tokio::net::TcpListener;
 
-pub use self::inside::{Inside, InsideBody};
+pub use self::in_process::{InProcessBody, InProcessTransport};
 pub(crate) use self::verb::Verb;
-use self::{annex::Setting, handler::Handler};
+use self::{extra_endpoints::Setting, handler::Handler};
 use crate::{
     Config, NodeClient, PodAccounts,
-    admission::Admission,
-    allocation::{Allocation, Keeper},
+    admission::AdmissionChain,
+    allocation::{RepairTask, ServiceAllocator},
     audit::Auditor,
     authn::{Authenticator, BadSigningKey, PublicKey, Signer},
     authz::Authorizer,
-    cache::{Caches, Feed},
-    custom::{self, Converter},
+    cache::{StoreReflector, WatchCaches},
+    custom::{self, CustomResourceConverter},
+    endpoint_reconciler,
     metrics::Metrics,
-    outgoing::{Dialer, Nodes, Outgoing},
-    presence,
+    outgoing::{Dialer, NodeConnectionInfoGetter, WebhookClientManager},
     registry::{self, Registry},
     service_range::kubernetes_address,
 };
@@ -71,10 +71,10 @@ pub struct Server {
     /// Must not be made to dial this server.
     dialer: Arc<Dialer>,
     /// Ends with the server.
-    _feed: Feed,
-    _keeper: Keeper,
-    _definitions: custom::Keeper,
-    presence: presence::Keeper,
+    _feed: StoreReflector,
+    _keeper: RepairTask,
+    _definitions: custom::CustomResourceDefinitionController,
+    presence: endpoint_reconciler::EndpointReconciler,
 }
 
 /// Why a server did not start.
@@ -123,8 +123,9 @@ impl Server {
             ),
             None => None,
         };
-        let (caches, feed) = Caches::fill(store, registry::selectable).await?;
-        let allocation = Allocation::new(Arc::clone(&caches), Arc::clone(&clock), &config.service_range);
+        let (caches, feed) = WatchCaches::fill(store, registry::selectable).await?;
+        let allocation =
+            ServiceAllocator::new(Arc::clone(&caches), Arc::clone(&clock), &config.service_range);
         let keeper = allocation.keep_true().await.map_err(ReadError::from)?;
         let authorizer = Arc::new(Authorizer::new(Arc::clone(&caches)));
         let (ip, port) = config.advertise;
@@ -133,17 +134,21 @@ impl Server {
             kubernetes_address(&config.service_range),
             config.service_range,
         ));
-        let outgoing = Arc::new(Outgoing::new(Arc::clone(&caches), Arc::clone(&dialer)));
-        let mut admission = Admission::new(&authorizer, &outgoing);
+        let outgoing = Arc::new(WebhookClientManager::new(
+            Arc::clone(&caches),
+            Arc::clone(&dialer),
+        ));
+        let mut admission = AdmissionChain::new(&authorizer, &outgoing);
         if config.guard_owners {
             admission.guard_owners(&authorizer);
         }
         if config.pod_accounts == PodAccounts::Free {
             admission.leave_out("ServiceAccount");
         }
-        let nodes = Nodes::new(Arc::clone(&caches), config.nodes.as_ref(), Arc::clone(&dialer))
-            .map_err(StartError::NodeClient)?;
-        let converter = Arc::new(Converter::new(outgoing));
+        let nodes =
+            NodeConnectionInfoGetter::new(Arc::clone(&caches), config.nodes.as_ref(), Arc::clone(&dialer))
+                .map_err(StartError::NodeClient)?;
+        let converter = Arc::new(CustomResourceConverter::new(outgoing));
         let signer = Signer::new(config.issuer.clone(), &config.signing_key)?;
         let authentication = std::mem::take(&mut config.authentication);
         let authenticator = Authenticator::new(authentication, signer, Arc::clone(&caches));
@@ -162,8 +167,8 @@ impl Server {
         let registry = Arc::new(registry);
         crate::bootstrap::run(&registry, &config).await?;
         Ok(Server {
-            presence: presence::Keeper::start(Arc::clone(&registry), &config).await,
-            _definitions: custom::Keeper::start(Arc::clone(&registry)),
+            presence: endpoint_reconciler::EndpointReconciler::start(Arc::clone(&registry), &config).await,
+            _definitions: custom::CustomResourceDefinitionController::start(Arc::clone(&registry)),
             handler: Arc::new(Handler::new(config, registry, auditor)),
             dialer,
             _feed: feed,
@@ -178,8 +183,8 @@ impl Server {
 
     /// Shows further figures with its own at `/metrics`, in the text that Prometheus reads. They are asked for when somebody
     /// looks.
-    pub fn add_figures(&self, figures: impl Fn() -> String + Send + Sync + 'static) {
-        self.handler.annex.add_figures(figures);
+    pub fn add_metrics(&self, figures: impl Fn() -> String + Send + Sync + 'static) {
+        self.handler.annex.add_metrics(figures);
     }
 
     /// Shows a document at a path that leads to nothing else, to those who may `get` it.

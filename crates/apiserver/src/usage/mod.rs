@@ -9,8 +9,8 @@
 //! Promises: nodes are asked when somebody wants to know, and not again for some seconds; a node that does not answer delays
 //! nobody for long, and is left out, with its pods.
 
+mod node_metrics;
 mod path;
-mod shown;
 mod summary;
 
 use std::{
@@ -30,9 +30,9 @@ use k3_api::{
 use serde_json::{Value, json};
 use tokio::time::{self, Instant};
 
-pub(crate) use self::path::{Asked, GROUP, VERSION};
+pub(crate) use self::path::{GROUP, UsageRequest, VERSION};
 use self::summary::Summary;
-use crate::{cache::Caches, outgoing::Nodes, registry::Resource, request::Query};
+use crate::{cache::WatchCaches, outgoing::NodeConnectionInfoGetter, registry::Resource, request::Query};
 
 /// For so long what a node told is good enough.
 const FRESH: Duration = Duration::from_secs(15);
@@ -42,16 +42,16 @@ const LONGEST: usize = 16 << 20;
 
 /// Asks nodes what they use, and remembers it for a while.
 pub(crate) struct Usage {
-    caches: Arc<Caches>,
-    nodes: Arc<Nodes>,
+    caches: Arc<WatchCaches>,
+    nodes: Arc<NodeConnectionInfoGetter>,
     /// What each node told last. Who asks for one that is being asked waits for that answer.
-    told: Mutex<HashMap<String, Arc<Told>>>,
+    told: Mutex<HashMap<String, Arc<NodeSummarySlot>>>,
 }
 
-type Told = tokio::sync::Mutex<Option<(Instant, Option<Arc<Summary>>)>>;
+type NodeSummarySlot = tokio::sync::Mutex<Option<(Instant, Option<Arc<Summary>>)>>;
 
 /// Which objects are wanted.
-struct Wanted {
+struct UsageSelector {
     labels: label::Selector,
     fields: field::Selector,
 }
@@ -59,7 +59,7 @@ struct Wanted {
 // --- Usage ---
 
 impl Usage {
-    pub(crate) fn new(caches: Arc<Caches>, nodes: Arc<Nodes>) -> Self {
+    pub(crate) fn new(caches: Arc<WatchCaches>, nodes: Arc<NodeConnectionInfoGetter>) -> Self {
         Usage {
             caches,
             nodes,
@@ -68,32 +68,37 @@ impl Usage {
     }
 
     /// Answers with an object or a list.
-    pub(crate) async fn answer(&self, asked: &Asked<'_>, query: &Query, now: Time) -> Result<Value, Status> {
-        let wanted = Wanted::read(query)?;
+    pub(crate) async fn answer(
+        &self,
+        asked: &UsageRequest<'_>,
+        query: &Query,
+        now: Time,
+    ) -> Result<Value, Status> {
+        let wanted = UsageSelector::read(query)?;
         match asked {
-            Asked::Nodes => {
+            UsageRequest::Nodes => {
                 let nodes = self.find("Node", "", &wanted);
                 let told = self.ask(names(&nodes)).await;
-                let items = nodes
-                    .iter()
-                    .filter_map(|node| shown::node(node, told.get(node.at("metadata").text("name"))?, now));
+                let items = nodes.iter().filter_map(|node| {
+                    node_metrics::node(node, told.get(node.at("metadata").text("name"))?, now)
+                });
                 Ok(list("NodeMetricsList", items))
             }
-            Asked::Node(name) => {
+            UsageRequest::Node(name) => {
                 let absent = || Status::not_found(Grouped::new(GROUP, "nodes"), name);
                 let node = self.get("Node", "", name).ok_or_else(absent)?;
                 let told = self.ask([(*name).to_owned()].into()).await;
                 told.get(*name)
-                    .and_then(|told| shown::node(&node, told, now))
+                    .and_then(|told| node_metrics::node(&node, told, now))
                     .ok_or_else(absent)
             }
-            Asked::Pods(namespace) => {
+            UsageRequest::Pods(namespace) => {
                 let pods = self.find("Pod", namespace, &wanted);
                 let told = self.ask(nodes_of(&pods)).await;
                 let items = pods.iter().filter_map(|pod| shown_pod(pod, &told, now));
                 Ok(list("PodMetricsList", items))
             }
-            Asked::Pod(namespace, name) => {
+            UsageRequest::Pod(namespace, name) => {
                 let absent =
                     || Status::not_found(Grouped::new(GROUP, "pods"), &format!("{namespace}/{name}"));
                 let pod = self.get("Pod", namespace, name).ok_or_else(absent)?;
@@ -110,7 +115,7 @@ impl Usage {
         )
     }
 
-    fn find(&self, kind: &str, namespace: &str, wanted: &Wanted) -> Vec<Value> {
+    fn find(&self, kind: &str, namespace: &str, wanted: &UsageSelector) -> Vec<Value> {
         let resource = self.resource(kind);
         let snapshot = resource.cache.snapshot(0);
         let prefix = resource.under(namespace);
@@ -182,7 +187,7 @@ impl Usage {
 }
 
 fn shown_pod(pod: &Value, told: &HashMap<String, Arc<Summary>>, now: Time) -> Option<Value> {
-    shown::pod(pod, told.get(pod.at("spec").text("nodeName"))?, now)
+    node_metrics::pod(pod, told.get(pod.at("spec").text("nodeName"))?, now)
 }
 
 fn names(objects: &[Value]) -> BTreeSet<String> {
@@ -207,12 +212,12 @@ fn list(kind: &str, items: impl Iterator<Item = Value>) -> Value {
     })
 }
 
-// --- Wanted ---
+// --- UsageSelector ---
 
-impl Wanted {
+impl UsageSelector {
     fn read(query: &Query) -> Result<Self, Status> {
         let bad = |error: String| Status::bad_request(error);
-        Ok(Wanted {
+        Ok(UsageSelector {
             labels: label::Selector::parse(query.text("labelSelector"))
                 .map_err(|error| bad(error.to_string()))?,
             fields: field::Selector::parse(query.text("fieldSelector"))

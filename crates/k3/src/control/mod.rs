@@ -235,7 +235,7 @@ impl Control {
     /// Lets a server tell what runs beside it.
     pub(crate) fn tell(&self, server: &Server) {
         let context = (*self.manager).clone();
-        server.add_figures(move || metrics::text(&context.registry()));
+        server.add_metrics(move || metrics::text(&context.registry()));
         let context = (*self.manager).clone();
         server.add_document(CONTROLLERS_PATH, move || report::of(&context));
     }

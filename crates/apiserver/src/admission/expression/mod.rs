@@ -9,9 +9,9 @@
 //! Promises: an expression is compiled once. One that does not compile is an error of every request that needs it, not of the
 //! server. No request costs more than its budget.
 
-mod authority;
-mod conditions;
-mod scene;
+mod activation;
+mod cel_authorizer;
+mod match_conditions;
 
 use std::rc::Rc;
 
@@ -19,8 +19,8 @@ use k3_api::admission::{Reach, environment};
 use k3_cel::{Bindings, Decl, Environment, ObjectDecl, PER_CALL_LIMIT, Program, Shape, Value, Variables};
 
 pub(super) use self::{
-    conditions::Conditions,
-    scene::{Scene, Sight},
+    activation::{EvaluationActivation, OptionalVariables},
+    match_conditions::MatchConditions,
 };
 
 /// What is said when all expressions together cost too much.
@@ -36,14 +36,14 @@ pub(super) struct Expression {
 
 /// Named expressions that others may use, each of which may use those before it.
 #[derive(Debug)]
-pub(super) struct Composition {
+pub(super) struct CompositionEnv {
     variables: Vec<(String, Expression)>,
     declared: Decl,
 }
 
 /// Why an expression has no result.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(super) enum ExpressionError {
     /// It failed; others may still be asked.
     Failed(String),
     /// There is nothing left to spend.
@@ -92,35 +92,35 @@ impl Expression {
         bindings: &Bindings<'a>,
         variables: &Rc<Variables<'a>>,
         budget: &mut u64,
-    ) -> Result<Value<'a>, Fault> {
+    ) -> Result<Value<'a>, ExpressionError> {
         let program = self
             .program
             .as_ref()
-            .map_err(|why| Fault::Failed(format!("compilation error: {why}")))?;
+            .map_err(|why| ExpressionError::Failed(format!("compilation error: {why}")))?;
         let outcome = program.evaluate(bindings, PER_CALL_LIMIT);
         for cost in [variables.take_cost(), outcome.cost] {
-            *budget = budget.checked_sub(cost).ok_or(Fault::Budget)?;
+            *budget = budget.checked_sub(cost).ok_or(ExpressionError::Budget)?;
         }
         outcome.result.map_err(|error| {
-            Fault::Failed(format!("expression '{}' resulted in error: {error}", self.source))
+            ExpressionError::Failed(format!("expression '{}' resulted in error: {error}", self.source))
         })
     }
 }
 
-// --- Fault ---
+// --- ExpressionError ---
 
-impl std::fmt::Display for Fault {
+impl std::fmt::Display for ExpressionError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Fault::Failed(why) => f.write_str(why),
-            Fault::Budget => f.write_str(OUT_OF_BUDGET),
+            ExpressionError::Failed(why) => f.write_str(why),
+            ExpressionError::Budget => f.write_str(OUT_OF_BUDGET),
         }
     }
 }
 
-// --- Composition ---
+// --- CompositionEnv ---
 
-impl Composition {
+impl CompositionEnv {
     /// Compiles variables, which come as names with expressions.
     pub(super) fn compile<'v>(reach: Reach, variables: impl Iterator<Item = (&'v str, &'v str)>) -> Self {
         let mut fields = ObjectDecl::new("kubernetes.variables");
@@ -136,7 +136,7 @@ impl Composition {
             fields = fields.plain(name, decl);
             compiled.push((name.to_owned(), expression));
         }
-        Composition {
+        CompositionEnv {
             variables: compiled,
             declared: declare(&fields),
         }

@@ -3,11 +3,11 @@
 use k3_api::{go, kinds::read_request, rules::Tree, status::Status};
 use serde_json::Value;
 
-use super::{Asked, MIRROR, not_found};
+use super::{MIRROR, NodeRequest, not_found};
 use crate::{
     admission::{Operation, object},
     authz::Authorizer,
-    cache::Caches,
+    cache::WatchCaches,
 };
 
 /// Who signs for nodes.
@@ -17,7 +17,7 @@ const OF_NODES: [&str; 2] = [
 ];
 
 /// A node asks for a certificate of itself alone.
-pub(super) fn of_node(asked: &Asked<'_>) -> Result<(), Status> {
+pub(super) fn of_node(asked: &NodeRequest<'_>) -> Result<(), Status> {
     let spec = asked.object().at("spec");
     if asked.attributes.operation != Operation::Create || !OF_NODES.contains(&spec.text("signerName")) {
         return Ok(());
@@ -31,7 +31,11 @@ pub(super) fn of_node(asked: &Asked<'_>) -> Result<(), Status> {
 }
 
 /// A node asks for certificates of the pods it runs, from those who the pods name.
-pub(super) fn of_pod(asked: &Asked<'_>, authorizer: &Authorizer, caches: &Caches) -> Result<(), Status> {
+pub(super) fn of_pod(
+    asked: &NodeRequest<'_>,
+    authorizer: &Authorizer,
+    caches: &WatchCaches,
+) -> Result<(), Status> {
     if asked.attributes.operation != Operation::Create {
         return asked.refuse(format!("unexpected operation {}", asked.operation()));
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use k3_api::{go, rules::Tree, status::Status};
 use serde_json::{Map, Value};
 
-use super::Asked;
+use super::NodeRequest;
 use crate::admission::Operation;
 
 /// Labels of Kubernetes that nodes set on themselves.
@@ -25,7 +25,7 @@ const OWN: [&str; 11] = [
 /// Namespaces of labels that nodes set on themselves.
 const OWN_NAMESPACES: [&str; 2] = ["kubelet.kubernetes.io", "node.kubernetes.io"];
 
-pub(super) fn admit(asked: &Asked<'_>) -> Result<(), Status> {
+pub(super) fn admit(asked: &NodeRequest<'_>) -> Result<(), Status> {
     let node = asked.quoted();
     if asked.name() != asked.node {
         let other = go::quote(asked.name());

@@ -3,10 +3,10 @@
 use k3_api::{go, rules::Tree, status::Status};
 use serde_json::Value;
 
-use super::{Asked, MIRROR, not_found};
+use super::{MIRROR, NodeRequest, not_found};
 use crate::{
     admission::{Operation, object},
-    cache::Caches,
+    cache::WatchCaches,
 };
 
 /// Volumes that need nothing of the API.
@@ -64,7 +64,7 @@ const SECRETS: [(&str, &str); 8] = [
     ("csi", "nodePublishSecretRef"),
 ];
 
-pub(super) fn admit(asked: &Asked<'_>, caches: &Caches) -> Result<(), Status> {
+pub(super) fn admit(asked: &NodeRequest<'_>, caches: &WatchCaches) -> Result<(), Status> {
     let operation = asked.operation();
     let (node, word) = (asked.quoted(), go::quote(operation));
     match (asked.part(), asked.attributes.operation) {
@@ -92,7 +92,7 @@ pub(super) fn admit(asked: &Asked<'_>, caches: &Caches) -> Result<(), Status> {
 }
 
 /// A node makes mirror pods of its own alone, which need nothing of the API.
-fn create(asked: &Asked<'_>, caches: &Caches) -> Result<(), Status> {
+fn create(asked: &NodeRequest<'_>, caches: &WatchCaches) -> Result<(), Status> {
     let node = asked.quoted();
     let pod = asked.object();
     if !pod.at("metadata").entries("annotations").contains_key(MIRROR) {
@@ -216,7 +216,7 @@ fn names_secret(spec: &Value) -> bool {
 }
 
 /// A node tells how its pods do, and no more.
-fn status(asked: &Asked<'_>) -> Result<(), Status> {
+fn status(asked: &NodeRequest<'_>) -> Result<(), Status> {
     let Some(old) = asked.attributes.old else {
         return Ok(());
     };
@@ -245,7 +245,7 @@ fn status(asked: &Asked<'_>) -> Result<(), Status> {
     Ok(())
 }
 
-fn evict(asked: &Asked<'_>, caches: &Caches) -> Result<(), Status> {
+fn evict(asked: &NodeRequest<'_>, caches: &WatchCaches) -> Result<(), Status> {
     if asked.name().is_empty() {
         return asked.refuse("could not determine pod from request data");
     }

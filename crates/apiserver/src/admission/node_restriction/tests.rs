@@ -1,15 +1,15 @@
 use k3_api::rules::{TreeMut, User};
 use serde_json::json;
 
-use super::{super::testing::World, *};
+use super::{super::testing::TestCluster, *};
 
 /// What node `bird` is told.
-fn say(world: &World, operation: Operation, part: &str, object: Value, old: Option<&Value>) -> String {
+fn say(world: &TestCluster, operation: Operation, part: &str, object: Value, old: Option<&Value>) -> String {
     say_to(world, "system:node:bird", operation, part, object, old)
 }
 
 fn say_to(
-    world: &World,
+    world: &TestCluster,
     name: &str,
     operation: Operation,
     part: &str,
@@ -59,8 +59,8 @@ fn mirror() -> Value {
     pod
 }
 
-async fn world() -> World {
-    let world = World::new().await;
+async fn world() -> TestCluster {
+    let world = TestCluster::new().await;
     world.put(named("Node", "", "bird")).await;
     world.put(on("bird", "mine")).await;
     world.put(on("fish", "other")).await;

@@ -3,11 +3,11 @@
 use k3_api::{go, rules::Tree, status::Status};
 use serde_json::Value;
 
-use super::{Asked, not_found};
+use super::{NodeRequest, not_found};
 use crate::{
     admission::{Operation, object},
     authz::Authorizer,
-    cache::Caches,
+    cache::WatchCaches,
 };
 
 /// Volumes from before there were drivers, and the drivers that serve them now.
@@ -21,7 +21,11 @@ const DRIVERS: [(&str, &str); 7] = [
     ("portworxVolume", "pxd.portworx.com"),
 ];
 
-pub(super) fn admit(asked: &Asked<'_>, authorizer: &Authorizer, caches: &Caches) -> Result<(), Status> {
+pub(super) fn admit(
+    asked: &NodeRequest<'_>,
+    authorizer: &Authorizer,
+    caches: &WatchCaches,
+) -> Result<(), Status> {
     if asked.attributes.operation != Operation::Create || asked.part() != "token" {
         return Ok(());
     }
@@ -67,7 +71,7 @@ pub(super) fn admit(asked: &Asked<'_>, authorizer: &Authorizer, caches: &Caches)
 }
 
 /// Whether a pod has a volume with a token for somebody, or one whose driver needs such a token.
-fn speaks_to(pod: &Value, audience: &str, caches: &Caches) -> Result<bool, String> {
+fn speaks_to(pod: &Value, audience: &str, caches: &WatchCaches) -> Result<bool, String> {
     let mut faults = Vec::new();
     for volume in pod.at("spec").items("volumes") {
         let mut sources = volume.at("projected").items("sources").iter();
@@ -91,7 +95,7 @@ fn speaks_to(pod: &Value, audience: &str, caches: &Caches) -> Result<bool, Strin
 }
 
 /// The driver of a volume; empty if it has none.
-fn driver(pod: &Value, volume: &Value, caches: &Caches) -> Result<String, Status> {
+fn driver(pod: &Value, volume: &Value, caches: &WatchCaches) -> Result<String, Status> {
     let namespace = pod.at("metadata").text("namespace");
     if volume.at("ephemeral").has("volumeClaimTemplate") {
         let name = format!("{}-{}", pod.at("metadata").text("name"), volume.text("name"));
@@ -105,7 +109,7 @@ fn driver(pod: &Value, volume: &Value, caches: &Caches) -> Result<String, Status
 }
 
 /// The driver of the volume that a claim has.
-fn claim_driver(namespace: &str, name: &str, caches: &Caches) -> Result<String, Status> {
+fn claim_driver(namespace: &str, name: &str, caches: &WatchCaches) -> Result<String, Status> {
     let claim = object("", "persistentvolumeclaims", namespace, name, caches)
         .ok_or_else(|| not_found("", "persistentvolumeclaim", name))?;
     let name = claim.at("spec").text("volumeName");
@@ -125,7 +129,7 @@ fn source_driver(source: &Value) -> &str {
 }
 
 /// Whether a driver needs tokens for somebody.
-fn needs(driver: &str, audience: &str, caches: &Caches) -> Result<bool, Status> {
+fn needs(driver: &str, audience: &str, caches: &WatchCaches) -> Result<bool, Status> {
     if driver.is_empty() {
         return Ok(false);
     }

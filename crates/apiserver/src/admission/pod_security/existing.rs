@@ -14,14 +14,14 @@ use super::{
     policy::Standard,
     violation::{self, Pod},
 };
-use crate::{admission::resource, cache::Caches};
+use crate::{admission::resource, cache::WatchCaches};
 
 /// How many pods are looked at, and for how long.
 const MOST: usize = 3000;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What to tell about the pods that would be refused by a standard.
-pub(super) fn warnings(namespace: &str, standard: Standard, caches: &Caches) -> Vec<String> {
+pub(super) fn warnings(namespace: &str, standard: Standard, caches: &WatchCaches) -> Vec<String> {
     let end = Instant::now() + PATIENCE;
     let pods = resource("", "pods", caches);
     let snapshot = pods.cache.snapshot(0);

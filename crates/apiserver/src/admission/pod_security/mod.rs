@@ -29,8 +29,8 @@ use self::{
     policy::{Level, Policy, Standard},
     violation::{Pod, Violation},
 };
-use super::{Attributes, Operation, Plugin, resource};
-use crate::cache::Caches;
+use super::{AdmissionAttributes, AdmissionPlugin, Operation, resource};
+use crate::cache::WatchCaches;
 
 /// What notes begin with.
 const PREFIX: &str = "pod-security.kubernetes.io/";
@@ -62,8 +62,8 @@ const TEMPLATES: [(&str, &str, &str); 8] = [
 /// The plugin.
 pub(super) struct PodSecurity;
 
-impl Plugin for PodSecurity {
-    fn validate(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+impl AdmissionPlugin for PodSecurity {
+    fn validate(&self, attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
         if attributes.operation == Operation::Delete {
             return Ok(());
         }
@@ -84,7 +84,7 @@ impl Plugin for PodSecurity {
 }
 
 /// Refuses labels that nobody understands, and warns of the pods that would be refused from now on.
-fn namespace(attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+fn namespace(attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
     let of = |namespace: &Value| {
         let labels = namespace.at("metadata").entries("labels");
         Policy::read(|label| labels.get(label).and_then(Value::as_str))
@@ -106,7 +106,7 @@ fn namespace(attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Sta
 }
 
 /// Refuses a pod that breaks what its namespace enforces.
-fn pod(attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+fn pod(attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
     let Some((policy, errors)) = of_namespace(attributes.namespace, caches) else {
         let why = format!("failed to lookup namespace {}", go::quote(attributes.namespace));
         return Err(Status::internal_error(why));
@@ -136,7 +136,7 @@ fn pod(attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
 }
 
 /// Warns of a template that makes pods which break what the namespace warns of.
-fn template(attributes: &mut Attributes<'_>, way: &str, caches: &Caches) {
+fn template(attributes: &mut AdmissionAttributes<'_>, way: &str, caches: &WatchCaches) {
     let Some((policy, errors)) = of_namespace(attributes.namespace, caches) else {
         let why = format!(
             "failed to lookup namespace {0}: namespaces {0} not found",
@@ -158,13 +158,13 @@ fn template(attributes: &mut Attributes<'_>, way: &str, caches: &Caches) {
 
 /// What is noted for the audit log, and what the client is warned of.
 #[derive(Default)]
-struct Said {
+struct EvaluationMessages {
     audit: Option<String>,
     warning: Option<String>,
 }
 
 /// What a pod does wrong by the standards that refuse nothing. `enforced` is what it does wrong by the one that does.
-fn judge(policy: &Policy, pod: &Pod<'_>, enforced: Option<&Vec<Violation>>) -> Said {
+fn judge(policy: &Policy, pod: &Pod<'_>, enforced: Option<&Vec<Violation>>) -> EvaluationMessages {
     let say = |standard: Standard| {
         let found = match enforced {
             Some(enforced) if standard == policy.enforce => violation::details(enforced),
@@ -172,7 +172,7 @@ fn judge(policy: &Policy, pod: &Pod<'_>, enforced: Option<&Vec<Violation>>) -> S
         };
         (!found.is_empty()).then(|| format!("would violate PodSecurity \"{standard}\": {found}"))
     };
-    Said {
+    EvaluationMessages {
         audit: say(policy.audit),
         // Who is refused need not be warned.
         warning: match enforced {
@@ -182,7 +182,7 @@ fn judge(policy: &Policy, pod: &Pod<'_>, enforced: Option<&Vec<Violation>>) -> S
     }
 }
 
-fn tell(attributes: &mut Attributes<'_>, errors: &[field::Error], said: Said) {
+fn tell(attributes: &mut AdmissionAttributes<'_>, errors: &[field::Error], said: EvaluationMessages) {
     if let Some(errors) = field::aggregate(errors) {
         note(attributes, "error", format!("Failed to parse policy: {errors}"));
     }
@@ -192,13 +192,13 @@ fn tell(attributes: &mut Attributes<'_>, errors: &[field::Error], said: Said) {
     attributes.warnings.extend(said.warning);
 }
 
-fn note(attributes: &Attributes<'_>, key: &str, text: impl Into<String>) {
+fn note(attributes: &AdmissionAttributes<'_>, key: &str, text: impl Into<String>) {
     attributes.ask.notes.add(&format!("{PREFIX}{key}"), text);
 }
 
 /// What a namespace asks for, and which of its labels are wrong; `None` if it is not there. Labels are read once for each state
 /// of a namespace.
-fn of_namespace(name: &str, caches: &Caches) -> Option<(Policy, Vec<field::Error>)> {
+fn of_namespace(name: &str, caches: &WatchCaches) -> Option<(Policy, Vec<field::Error>)> {
     let namespaces = resource("", "namespaces", caches);
     let namespace = namespaces.cache.get(&namespaces.key("", name).ok()?)?;
     let labels = namespace.labels();

@@ -56,7 +56,7 @@ pub(super) struct Policy {
 }
 
 /// What labels say of one standard.
-struct Said {
+struct StandardLabels {
     level: Option<Result<Level, ()>>,
     version: Option<Version>,
 }
@@ -69,7 +69,7 @@ impl Policy {
         const LEVELS: &str = "must be one of privileged, baseline, restricted";
         const VERSIONS: &str = "must be \"latest\" or \"v1.x\"";
         let mut errors = Vec::new();
-        let [enforce, audit, warn] = LABELS.map(|[level, version]| Said {
+        let [enforce, audit, warn] = LABELS.map(|[level, version]| StandardLabels {
             level: read(level, &label, Level::parse, LEVELS, &mut errors),
             version: read(version, &label, Version::parse, VERSIONS, &mut errors)
                 .map(|version| version.unwrap_or(Version::Latest)),
@@ -114,9 +114,9 @@ fn read<'l, T>(
     Some(value.ok_or(()))
 }
 
-// --- Said ---
+// --- StandardLabels ---
 
-impl Said {
+impl StandardLabels {
     /// The standard, with a level for the case that the label is wrong.
     fn standard(&self, wrong: Level) -> Standard {
         Standard {

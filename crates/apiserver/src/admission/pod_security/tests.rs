@@ -1,7 +1,7 @@
 use k3_api::rules::TreeMut;
 use serde_json::json;
 
-use super::{super::testing::World, policy::Version, *};
+use super::{super::testing::TestCluster, policy::Version, *};
 
 /// A pod that keeps to the strictest standard.
 fn good() -> Value {
@@ -76,13 +76,13 @@ fn wrong(level: Level, version: Version, change: &Value) -> String {
 }
 
 /// A check: from which version on, on which level, what breaks it, and what is said. The newest idea counts.
-type Broken = (Level, i64, Value, &'static str);
+type FailingPod = (Level, i64, Value, &'static str);
 
-fn broken() -> Vec<Broken> {
+fn broken() -> Vec<FailingPod> {
     [broken_baseline(), broken_restricted()].concat()
 }
 
-fn broken_baseline() -> Vec<Broken> {
+fn broken_baseline() -> Vec<FailingPod> {
     use Level::Baseline;
     vec![
         (
@@ -156,7 +156,7 @@ fn broken_baseline() -> Vec<Broken> {
     ]
 }
 
-fn broken_restricted() -> Vec<Broken> {
+fn broken_restricted() -> Vec<FailingPod> {
     use Level::Restricted;
     vec![
         (
@@ -352,7 +352,7 @@ fn labels_say_what_is_asked_for() {
 
 /// What is said to a pod in a namespace: the refusal, the warnings, and the notes.
 async fn judged(pairs: &[(&str, &str)], object: Value) -> (String, Vec<String>, Vec<String>) {
-    let world = World::new().await;
+    let world = TestCluster::new().await;
     world.put(namespace(&labels(pairs))).await;
     let mut question = world.question(Operation::Create, "", object);
     let refused = world.put_to(&PodSecurity, &mut question, None).err();
@@ -407,7 +407,7 @@ async fn templates_are_warned_of_and_never_refused() {
 
 #[tokio::test]
 async fn a_change_is_judged_when_images_or_containers_change() {
-    let world = World::new().await;
+    let world = TestCluster::new().await;
     world.put(namespace(&labels(&[("enforce", "baseline")]))).await;
     let old = with(&json!({"spec": {"hostPID": true}}));
     let update = |part: &str, change: &Value| {
@@ -429,7 +429,7 @@ async fn a_change_is_judged_when_images_or_containers_change() {
 
 #[tokio::test]
 async fn a_namespace_is_told_of_wrong_labels_and_of_pods_that_would_be_refused() {
-    let world = World::new().await;
+    let world = TestCluster::new().await;
     for (name, owner) in [("b", "1"), ("a", "1"), ("c", "")] {
         let mut pod = with(&json!({"spec": {"hostPID": true}}));
         pod["metadata"] =

@@ -22,7 +22,7 @@ pub(super) struct Violation {
 
 /// Who in a pod does something: the pod itself, containers, or both.
 #[derive(Default)]
-pub(super) struct Doers<'p> {
+pub(super) struct Offenders<'p> {
     pub pod: bool,
     pub containers: Vec<&'p str>,
 }
@@ -55,8 +55,8 @@ impl<'p> Pod<'p> {
     }
 
     /// Who sets something in its security context.
-    pub(super) fn doers(&self, mut does: impl FnMut(&'p Value) -> bool) -> Doers<'p> {
-        Doers {
+    pub(super) fn doers(&self, mut does: impl FnMut(&'p Value) -> bool) -> Offenders<'p> {
+        Offenders {
             pod: does(self.spec.at("securityContext")),
             containers: self.containers_that(|container| does(container.at("securityContext"))),
         }
@@ -101,15 +101,15 @@ pub(super) fn details(violations: &[Violation]) -> String {
     details.join(", ")
 }
 
-// --- Doers ---
+// --- Offenders ---
 
-impl Doers<'_> {
+impl Offenders<'_> {
     pub(super) fn is_empty(&self) -> bool {
         !self.pod && self.containers.is_empty()
     }
 }
 
-impl fmt::Display for Doers<'_> {
+impl fmt::Display for Offenders<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.pod {
             f.write_str("pod")?;

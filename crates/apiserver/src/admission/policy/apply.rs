@@ -7,10 +7,10 @@ use k3_api::{
 use k3_cel::Value as Made;
 use serde_json::Value;
 
-use super::super::subject::Form;
+use super::super::versioned_attributes::VersionedResource;
 
 /// The object with what an expression gave, merged as an apply would.
-pub(super) fn apply(object: &Value, made: &Made<'_>, form: &Form) -> Result<Value, String> {
+pub(super) fn apply(object: &Value, made: &Made<'_>, form: &VersionedResource) -> Result<Value, String> {
     check_names(made).map_err(|why| format!("type mismatch: {why}"))?;
     let mut patch = made.to_json().map_err(|error| error.to_string())?;
     for name in ["apiVersion", "kind"] {
@@ -59,7 +59,7 @@ fn find_atomics(value: &Value, typed: &dyn Typed, path: &str, found: &mut Vec<St
     }
 }
 
-/// The names of the types in an expression must be those of the places they stand at: `Object.spec` in `spec`.
+/// The names of the types in an expression must be those of the places they stand at: `CachedObject.spec` in `spec`.
 pub(super) fn check_names(made: &Made<'_>) -> Result<(), String> {
     let mut errors = Vec::new();
     match made {

@@ -13,13 +13,13 @@
 //! look into an index.
 
 mod apply;
+mod decision;
 mod mutating;
 mod params;
-mod source;
+mod policy_source;
 #[cfg(test)]
 mod tests;
 mod validating;
-mod verdict;
 
 use std::sync::Arc;
 
@@ -30,65 +30,69 @@ use k3_api::{
 use serde_json::Value;
 
 use self::{
-    source::{Binding, Policy, Source},
-    validating::{Annotation, Compiled},
-    verdict::Verdict,
+    decision::DecisionCollector,
+    policy_source::{Policy, PolicyBinding, PolicySource},
+    validating::{CompiledValidatingPolicy, PolicyAuditAnnotation},
 };
 use super::{
-    Attributes, Operation,
-    expression::Scene,
+    AdmissionAttributes, Operation,
+    expression::EvaluationActivation,
     object,
-    reinvocation::Round,
-    subject::{Form, Subject, keep_record},
+    reinvocation::ReinvocationContext,
+    versioned_attributes::{VersionedAttributes, VersionedResource, keep_record},
 };
-use crate::{authz::Authorizer, cache::Caches, custom::Converter};
+use crate::{authz::Authorizer, cache::WatchCaches, custom::CustomResourceConverter};
 
 /// All policies.
-pub(super) struct Policies {
+pub(super) struct PolicyDispatcher {
     authorizer: Arc<Authorizer>,
-    converter: Arc<Converter>,
-    validating: Source<Compiled>,
-    mutating: Source<mutating::Compiled>,
+    converter: Arc<CustomResourceConverter>,
+    validating: PolicySource<CompiledValidatingPolicy>,
+    mutating: PolicySource<mutating::CompiledMutatingPolicy>,
 }
 
 /// One run of a policy.
-struct Run<'p, E> {
+struct PolicyInvocation<'p, E> {
     policy: &'p Policy<E>,
-    binding: &'p Binding,
-    form: Form,
+    binding: &'p PolicyBinding,
+    form: VersionedResource,
     params: Option<Value>,
 }
 
 /// Why a policy cannot be run.
-struct Misconfigured<'p> {
+struct PolicyConfigurationError<'p> {
     /// `None` if it is the policy's fault.
-    binding: Option<&'p Binding>,
+    binding: Option<&'p PolicyBinding>,
     why: String,
 }
 
-// --- Policies ---
+// --- PolicyDispatcher ---
 
-impl Policies {
-    pub(super) fn new(authorizer: &Arc<Authorizer>, converter: &Arc<Converter>) -> Self {
-        Policies {
+impl PolicyDispatcher {
+    pub(super) fn new(authorizer: &Arc<Authorizer>, converter: &Arc<CustomResourceConverter>) -> Self {
+        PolicyDispatcher {
             authorizer: Arc::clone(authorizer),
             converter: Arc::clone(converter),
-            validating: Source::new("validatingadmissionpolicies", "validatingadmissionpolicybindings"),
-            mutating: Source::new("mutatingadmissionpolicies", "mutatingadmissionpolicybindings"),
+            validating: PolicySource::new("validatingadmissionpolicies", "validatingadmissionpolicybindings"),
+            mutating: PolicySource::new("mutatingadmissionpolicies", "mutatingadmissionpolicybindings"),
         }
     }
 
     /// Lets policies refuse the object.
-    pub(super) fn validate(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+    pub(super) fn validate(
+        &self,
+        attributes: &mut AdmissionAttributes<'_>,
+        caches: &WatchCaches,
+    ) -> Result<(), Status> {
         let policies = self.validating.of(&attributes.resource.kind.plural, caches);
         if policies.is_empty() || attributes.is_exempt() {
             return Ok(());
         }
-        let subject = Subject::of(attributes, &self.converter);
+        let subject = VersionedAttributes::of(attributes, &self.converter);
         let namespace = namespace(&subject, caches);
         let (new, old) = (attributes.new_state(), attributes.old_state());
-        let mut scenes: Vec<(Form, Scene<'_>)> = Vec::new();
-        let mut verdict = Verdict::default();
+        let mut scenes: Vec<(VersionedResource, EvaluationActivation<'_>)> = Vec::new();
+        let mut verdict = DecisionCollector::default();
         for (policy, bindings) in &policies {
             for run in runs(policy, bindings, &subject, new, old, caches) {
                 let run = match run {
@@ -101,19 +105,23 @@ impl Policies {
                 let namespace = namespace.as_ref().map_err(Clone::clone)?.as_ref();
                 let at = match scenes.iter().position(|(form, _)| *form == run.form) {
                     Some(at) => at,
-                    None => match Scene::new(&subject, &run.form, new, old, &self.authorizer) {
-                        Ok(scene) => {
-                            scenes.push((run.form.clone(), scene));
-                            scenes.len() - 1
+                    None => {
+                        match EvaluationActivation::new(&subject, &run.form, new, old, &self.authorizer) {
+                            Ok(scene) => {
+                                scenes.push((run.form.clone(), scene));
+                                scenes.len() - 1
+                            }
+                            Err(status) => {
+                                verdict.misconfigured(
+                                    policy,
+                                    &PolicyConfigurationError::not_converted(run.binding, &status),
+                                );
+                                continue;
+                            }
                         }
-                        Err(status) => {
-                            verdict
-                                .misconfigured(policy, &Misconfigured::not_converted(run.binding, &status));
-                            continue;
-                        }
-                    },
+                    }
                 };
-                let judgement = policy.compiled(Compiled::compile).judge(
+                let judgement = policy.compiled(CompiledValidatingPolicy::compile).judge(
                     &scenes[at].1,
                     run.params.as_ref(),
                     namespace,
@@ -130,9 +138,9 @@ impl Policies {
     /// Lets policies change the object, one after the other.
     pub(super) fn admit(
         &self,
-        attributes: &mut Attributes<'_>,
-        caches: &Caches,
-        round: &mut Round,
+        attributes: &mut AdmissionAttributes<'_>,
+        caches: &WatchCaches,
+        round: &mut ReinvocationContext,
     ) -> Result<(), Status> {
         // What goes cannot be changed.
         if attributes.operation == Operation::Delete {
@@ -142,8 +150,8 @@ impl Policies {
         if policies.is_empty() || attributes.is_exempt() {
             return Ok(());
         }
-        let subject = Subject::of(attributes, &self.converter);
-        let mut errors = mutating::Errors::default();
+        let subject = VersionedAttributes::of(attributes, &self.converter);
+        let mut errors = mutating::MutationErrors::default();
         let mut all = Vec::new();
         for (policy, bindings) in &policies {
             let (new, old) = (attributes.new_state(), attributes.old_state());
@@ -159,11 +167,11 @@ impl Policies {
             round.begin(attributes.new_state());
             for run in all {
                 let before = attributes.object.clone();
-                let compiled = run.policy.compiled(mutating::Compiled::compile);
+                let compiled = run.policy.compiled(mutating::CompiledMutatingPolicy::compile);
                 let id = run.id();
                 let applies = {
                     let (new, old) = (attributes.new_state(), attributes.old_state());
-                    let scene = Scene::new(&subject, &run.form, new, old, &self.authorizer)?;
+                    let scene = EvaluationActivation::new(&subject, &run.form, new, old, &self.authorizer)?;
                     compiled.applies(&scene, run.params.as_ref())
                 };
                 match applies {
@@ -176,7 +184,7 @@ impl Policies {
                 }
                 for mutation in &compiled.mutations {
                     let (new, old) = (attributes.new_state(), attributes.old_state());
-                    let scene = Scene::new(&subject, &run.form, new, old, &self.authorizer)?;
+                    let scene = EvaluationActivation::new(&subject, &run.form, new, old, &self.authorizer)?;
                     let view = subject.view(attributes.object, &run.form)?;
                     let changed = compiled.change(
                         mutation,
@@ -193,8 +201,10 @@ impl Policies {
                             drop(view);
                             subject.put_back(attributes.object, changed, &run.form)?;
                         }
-                        Err(mutating::Failure::Policy(why)) => errors.failed(run.policy, run.binding, &why),
-                        Err(mutating::Failure::Status(status)) => return Err(*status),
+                        Err(mutating::MutationError::Policy(why)) => {
+                            errors.failed(run.policy, run.binding, &why)
+                        }
+                        Err(mutating::MutationError::Status(status)) => return Err(*status),
                     }
                 }
                 let again = run.policy.spec.text("reinvocationPolicy") == "IfNeeded";
@@ -209,13 +219,13 @@ impl Policies {
 /// The runs of a policy that a request asks for, one after the other.
 fn runs<'p, E>(
     policy: &'p Policy<E>,
-    bindings: &'p [Arc<Binding>],
-    subject: &Subject<'_>,
+    bindings: &'p [Arc<PolicyBinding>],
+    subject: &VersionedAttributes<'_>,
     new: Option<&Value>,
     old: Option<&Value>,
-    caches: &Caches,
-) -> Vec<Result<Run<'p, E>, Misconfigured<'p>>> {
-    let by_policy = |why: String| vec![Err(Misconfigured { binding: None, why })];
+    caches: &WatchCaches,
+) -> Vec<Result<PolicyInvocation<'p, E>, PolicyConfigurationError<'p>>> {
+    let by_policy = |why: String| vec![Err(PolicyConfigurationError { binding: None, why })];
     let form = match policy.criteria.matches(subject, new, old, caches) {
         Ok(Some(form)) => form,
         Ok(None) => return Vec::new(),
@@ -240,14 +250,14 @@ fn runs<'p, E>(
         };
         match collected {
             Ok(found) => runs.extend(found.into_iter().map(|params| {
-                Ok(Run {
+                Ok(PolicyInvocation {
                     policy,
                     binding,
                     form: form.clone(),
                     params,
                 })
             })),
-            Err(why) => runs.push(Err(Misconfigured {
+            Err(why) => runs.push(Err(PolicyConfigurationError {
                 binding: Some(binding),
                 why,
             })),
@@ -257,7 +267,7 @@ fn runs<'p, E>(
 }
 
 /// The namespace of what is written; none of a namespace itself.
-fn namespace(subject: &Subject<'_>, caches: &Caches) -> Result<Option<Value>, Status> {
+fn namespace(subject: &VersionedAttributes<'_>, caches: &WatchCaches) -> Result<Option<Value>, Status> {
     let is_namespace = subject.form.kind() == ("", "v1", "Namespace");
     if subject.namespace.is_empty() || is_namespace {
         return Ok(None);
@@ -271,20 +281,20 @@ fn namespace(subject: &Subject<'_>, caches: &Caches) -> Result<Option<Value>, St
     }
 }
 
-// --- Misconfigured ---
+// --- PolicyConfigurationError ---
 
-impl<'p> Misconfigured<'p> {
-    fn not_converted(binding: &'p Binding, status: &Status) -> Self {
-        Misconfigured {
+impl<'p> PolicyConfigurationError<'p> {
+    fn not_converted(binding: &'p PolicyBinding, status: &Status) -> Self {
+        PolicyConfigurationError {
             binding: Some(binding),
             why: format!("failed to convert object version: {}", status.message),
         }
     }
 }
 
-// --- Run ---
+// --- PolicyInvocation ---
 
-impl<E> Run<'_, E> {
+impl<E> PolicyInvocation<'_, E> {
     /// What tells it apart from other runs.
     fn id(&self) -> String {
         let params = self.params.as_ref().unwrap_or(&Value::Null).at("metadata");

@@ -7,20 +7,20 @@ use k3_api::{
 use serde_json::{Value, json};
 
 use super::super::{
-    Admission, Operation,
-    testing::{Passed, Request, World, widgets},
+    AdmissionChain, Operation,
+    testing::{AdmissionOutcome, TestCluster, TestRequest, widgets},
 };
 
 const VERSION: &str = "admissionregistration.k8s.io/v1";
 
 struct Cluster {
-    world: World,
-    admission: Admission,
+    world: TestCluster,
+    admission: AdmissionChain,
 }
 
 impl Cluster {
     async fn new() -> Self {
-        let world = World::new().await;
+        let world = TestCluster::new().await;
         let admission = world.admission();
         let namespace = json!({"kind": "Namespace", "apiVersion": "v1",
             "metadata": {"name": "n", "labels": {"team": "a"}}, "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}});
@@ -61,12 +61,12 @@ impl Cluster {
         cluster
     }
 
-    async fn pass(&self, request: Request<'_>) -> Result<Passed, Status> {
+    async fn pass(&self, request: TestRequest<'_>) -> Result<AdmissionOutcome, Status> {
         self.world.pass(&self.admission, request).await
     }
 
-    async fn create(&self, data: Value) -> Result<Passed, Status> {
-        self.pass(Request::create(config_map(data))).await
+    async fn create(&self, data: Value) -> Result<AdmissionOutcome, Status> {
+        self.pass(TestRequest::create(config_map(data))).await
     }
 
     /// What a refusal says of a config map with this data, without what all refusals say.
@@ -196,9 +196,9 @@ async fn expressions_see_the_request_and_the_namespace_and_ask_what_is_allowed()
         "!authorizer.serviceAccount('n', 'default').group('').resource('pods').check('create').allowed()",
     ] {
         let cluster = Cluster::validating(rule(expression)).await;
-        let request = Request {
+        let request = TestRequest {
             query: "fieldManager=me",
-            ..Request::create(config_map(json!({})))
+            ..TestRequest::create(config_map(json!({})))
         };
         let passed = cluster.pass(request).await.map_err(|status| status.message);
         assert!(passed.is_ok(), "{expression}: {passed:?}");
@@ -211,16 +211,16 @@ async fn an_update_shows_what_was_and_a_delete_nothing_else() {
         "request.operation == 'DELETE' ? object == null : object.data == oldObject.data",
     ))
     .await;
-    let update = |data: Value| Request {
+    let update = |data: Value| TestRequest {
         operation: Operation::Update,
         old: Some(config_map(json!({"k": "1"}))),
-        ..Request::create(config_map(data))
+        ..TestRequest::create(config_map(data))
     };
     assert!(cluster.pass(update(json!({"k": "1"}))).await.is_ok());
     assert!(cluster.pass(update(json!({"k": "2"}))).await.is_err());
-    let delete = Request {
+    let delete = TestRequest {
         operation: Operation::Delete,
-        ..Request::create(config_map(json!({})))
+        ..TestRequest::create(config_map(json!({})))
     };
     assert!(cluster.pass(delete).await.is_ok());
 }
@@ -359,7 +359,7 @@ async fn a_policy_is_about_what_it_and_its_binding_are_about() {
     assert!(cluster.create(json!({})).await.is_ok());
     let mut other = config_map(json!({}));
     other.make("metadata").set("name", "other");
-    assert!(cluster.pass(Request::create(other)).await.is_err());
+    assert!(cluster.pass(TestRequest::create(other)).await.is_err());
 }
 
 #[tokio::test]
@@ -449,7 +449,7 @@ async fn policies_are_never_judged_by_policies() {
     let cluster = Cluster::validating(with).await;
     let other =
         json!({"kind": "ValidatingAdmissionPolicy", "apiVersion": VERSION, "metadata": {"name": "other"}});
-    assert!(cluster.pass(Request::create(other)).await.is_ok());
+    assert!(cluster.pass(TestRequest::create(other)).await.is_ok());
     assert!(cluster.create(json!({})).await.is_err());
 }
 
@@ -567,7 +567,7 @@ async fn objects_of_a_kind_that_users_define_are_changed_and_judged() {
         json!({"kind": "Widget", "apiVersion": "example.com/v2", "metadata": {"name": "w", "namespace": "n"},
             "spec": {"size": size}})
     };
-    let passed = cluster.pass(Request::create(widget(1))).await.unwrap();
+    let passed = cluster.pass(TestRequest::create(widget(1))).await.unwrap();
     assert_eq!(passed.object, widget(2));
-    assert!(cluster.pass(Request::create(widget(2))).await.is_err());
+    assert!(cluster.pass(TestRequest::create(widget(2))).await.is_err());
 }

@@ -10,11 +10,11 @@
 //! that fails if anybody else wrote meanwhile. So no more is ever stored than the quotas allow, by however many servers. An
 //! object that is not stored after all stays charged until somebody counts anew.
 
-mod account;
-mod demand;
-mod ledger;
+mod evaluator;
+mod quota_state;
 #[cfg(test)]
 mod tests;
+mod usage_delta;
 
 use std::sync::Arc;
 
@@ -25,22 +25,26 @@ use k3_api::{
 };
 
 use self::{
-    demand::{Demand, matters},
-    ledger::{Ledger, Refusal},
+    evaluator::{ChargeError, QuotaEvaluator},
+    usage_delta::{UsageDelta, matters},
 };
-use super::{Attributes, Operation, remembered::Remembered, resource};
-use crate::cache::Caches;
+use super::{AdmissionAttributes, Operation, derived_cache::DerivedCache, resource};
+use crate::cache::WatchCaches;
 
 /// The quotas of all namespaces.
 #[derive(Default)]
-pub(super) struct Quotas {
-    ledger: Ledger,
-    classes: Remembered<Arc<Classes>>,
+pub(super) struct QuotaAdmission {
+    ledger: QuotaEvaluator,
+    classes: DerivedCache<Arc<Classes>>,
 }
 
-impl Quotas {
+impl QuotaAdmission {
     /// Charges what is asked to the quotas of its namespace, or refuses it.
-    pub(super) async fn charge(&self, attributes: &Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+    pub(super) async fn charge(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        caches: &WatchCaches,
+    ) -> Result<(), Status> {
         if attributes.namespace.is_empty() || !is_counted(attributes) {
             return Ok(());
         }
@@ -59,15 +63,15 @@ impl Quotas {
         if !matters(attributes, &meter) {
             return Ok(());
         }
-        let demand = Demand::new(meter, attributes, caches);
+        let demand = UsageDelta::new(meter, attributes, caches);
         let charged = self.ledger.charge(attributes, demand, &quotas, caches).await;
         charged.map_err(|refusal| match refusal {
-            Refusal::Forbidden(why) => attributes.forbidden(why),
-            Refusal::Failed(status) => status,
+            ChargeError::Forbidden(why) => attributes.forbidden(why),
+            ChargeError::Failed(status) => status,
         })
     }
 
-    fn classes(&self, caches: &Caches) -> Arc<Classes> {
+    fn classes(&self, caches: &WatchCaches) -> Arc<Classes> {
         let classes = resource("resource.k8s.io", "deviceclasses", caches);
         self.classes
             .get(&classes, |objects| Arc::new(Classes::read(objects)))
@@ -75,7 +79,7 @@ impl Quotas {
 }
 
 /// Whether it can matter to a quota. Questions are not stored, and events never counted.
-fn is_counted(attributes: &Attributes<'_>) -> bool {
+fn is_counted(attributes: &AdmissionAttributes<'_>) -> bool {
     let kind = &attributes.resource.kind;
     matches!(attributes.operation, Operation::Create | Operation::Update)
         && kind.persistence != Persistence::Virtual

@@ -5,11 +5,11 @@ use k3_storage::StorageConfig;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::{super::testing::World, *};
+use super::{super::testing::TestCluster, *};
 
 /// A cluster with a quota that somebody has counted.
-async fn world(spec: &Value, used: &Value) -> World {
-    let world = World::new().await;
+async fn world(spec: &Value, used: &Value) -> TestCluster {
+    let world = TestCluster::new().await;
     world.put(quota("q", spec, used)).await;
     world
 }
@@ -39,7 +39,7 @@ fn asking(cpu: &str) -> Value {
 
 /// What the quotas say to a request.
 async fn ask(
-    world: &World,
+    world: &TestCluster,
     operation: Operation,
     part: &str,
     object: Value,
@@ -49,18 +49,20 @@ async fn ask(
     let mut question = world.question(operation, part, object);
     question.dry_run = dry_run;
     let attributes = question.attributes(old);
-    let refused = Quotas::default().charge(&attributes, world.caches()).await;
+    let refused = QuotaAdmission::default()
+        .charge(&attributes, world.caches())
+        .await;
     let why = refused.err().map(|status| status.message).unwrap_or_default();
     why.split_once(" is forbidden: ")
         .map_or(why.clone(), |(_, why)| why.to_owned())
 }
 
-async fn create(world: &World, object: Value) -> String {
+async fn create(world: &TestCluster, object: Value) -> String {
     ask(world, Operation::Create, "", object, None, false).await
 }
 
 /// What is used of a quota.
-fn used(world: &World, name: &str) -> Value {
+fn used(world: &TestCluster, name: &str) -> Value {
     let quota = super::super::object("", "resourcequotas", "n", name, world.caches()).unwrap();
     quota.way("status.used").clone()
 }
@@ -153,7 +155,7 @@ async fn a_quota_that_nobody_counted_lets_nothing_through_unless_it_says_nothing
         create(&world, map.clone()).await,
         "status unknown for quota: q, resources: configmaps,count/configmaps"
     );
-    let silent = World::new().await;
+    let silent = TestCluster::new().await;
     let mut fresh = quota("q", &json!({"hard": {"configmaps": "0"}}), &json!({}));
     fresh["status"] = json!({});
     silent.put(fresh).await;
@@ -191,16 +193,16 @@ async fn every_resource_is_counted_by_its_name() {
 
 /// What a new object is charged for.
 async fn measured(object: &Value, extra: &[Value]) -> Value {
-    let world = World::new().await;
+    let world = TestCluster::new().await;
     for object in extra {
         world.put(object.clone()).await;
     }
     let mut question = world.question(Operation::Create, "", object.clone());
-    let quotas = Quotas::default();
+    let quotas = QuotaAdmission::default();
     let attributes = question.attributes(None);
     let kind = &attributes.resource.kind;
     let meter = Meter::of(&kind.group, &kind.plural, || quotas.classes(world.caches()));
-    let around = demand::Around(world.caches());
+    let around = usage_delta::CachedSurroundings(world.caches());
     let usage = meter.measure(attributes.object, Time::from_unix(0, 0), &around);
     assert!(usage.keys().all(|name| meter.tracks(name)), "{usage:?}");
     let usage = usage.into_iter().filter(|(_, amount)| !amount.is_zero());
@@ -446,15 +448,15 @@ async fn a_change_is_charged_for_what_it_uses_more() {
 async fn storm(servers: usize, pods: usize, limit: usize) -> (usize, String) {
     let store = k3_storage::open(StorageConfig::Memory).await.unwrap();
     let hard = json!({"hard": {"pods": limit.to_string()}});
-    World::over(Arc::clone(&store))
+    TestCluster::over(Arc::clone(&store))
         .await
         .put(quota("q", &hard, &json!({"pods": "0"})))
         .await;
     let mut all = Vec::new();
     for _ in 0..servers {
         all.push(Arc::new((
-            World::over(Arc::clone(&store)).await,
-            Quotas::default(),
+            TestCluster::over(Arc::clone(&store)).await,
+            QuotaAdmission::default(),
         )));
     }
     let mut tasks = JoinSet::new();
@@ -482,7 +484,7 @@ async fn storm(servers: usize, pods: usize, limit: usize) -> (usize, String) {
         });
     }
     let answers = tasks.join_all().await;
-    let world = World::over(store).await;
+    let world = TestCluster::over(store).await;
     let pods = resource("", "pods", world.caches())
         .cache
         .snapshot(0)
@@ -505,7 +507,7 @@ async fn servers_that_share_a_store_share_its_quotas() {
 #[tokio::test]
 async fn who_goes_away_while_waiting_does_not_hold_up_the_others() {
     let world = world(&json!({"hard": {"pods": "5"}}), &json!({"pods": "0"})).await;
-    let quotas = Quotas::default();
+    let quotas = QuotaAdmission::default();
     for number in 0..4 {
         let mut question = world.question(Operation::Create, "", pod(&format!("p{number}"), &json!({})));
         let attributes = question.attributes(None);

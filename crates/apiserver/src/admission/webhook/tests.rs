@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use tokio::sync::Barrier;
 
 use super::super::{
-    Admission, Operation,
-    testing::{Passed, Request, World, widgets},
+    AdmissionChain, Operation,
+    testing::{AdmissionOutcome, TestCluster, TestRequest, widgets},
 };
 use crate::outgoing::testing::{Callee, Reply};
 
@@ -19,13 +19,13 @@ const MUTATING: &str = "MutatingWebhookConfiguration";
 const VALIDATING: &str = "ValidatingWebhookConfiguration";
 
 struct Cluster {
-    world: World,
-    admission: Admission,
+    world: TestCluster,
+    admission: AdmissionChain,
 }
 
 impl Cluster {
     async fn new() -> Self {
-        let world = World::new().await;
+        let world = TestCluster::new().await;
         let admission = world.admission();
         let namespace = json!({"kind": "Namespace", "apiVersion": "v1",
             "metadata": {"name": "n", "labels": {"team": "a"}}, "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}});
@@ -61,11 +61,11 @@ impl Cluster {
         self.world.put(configuration).await;
     }
 
-    async fn create(&self, object: Value) -> Result<Passed, String> {
-        self.pass(Request::create(object)).await
+    async fn create(&self, object: Value) -> Result<AdmissionOutcome, String> {
+        self.pass(TestRequest::create(object)).await
     }
 
-    async fn pass(&self, request: Request<'_>) -> Result<Passed, String> {
+    async fn pass(&self, request: TestRequest<'_>) -> Result<AdmissionOutcome, String> {
         let passed = self.world.pass(&self.admission, request).await;
         passed.map_err(|status| status.message)
     }
@@ -116,7 +116,7 @@ async fn a_webhook_denies_and_the_client_is_told_why() {
         cluster
             .configure(kind, "c", &[(&callee, "/deny", json!({}))])
             .await;
-        let request = Request::create(config_map(&json!({})));
+        let request = TestRequest::create(config_map(&json!({})));
         let status = cluster.world.pass(&cluster.admission, request).await.unwrap_err();
         assert_eq!(
             status.to_value(),
@@ -166,21 +166,21 @@ async fn a_review_says_all_there_is_to_know() {
         .await;
     let (new, old) = (config_map(&json!({"k": "new"})), config_map(&json!({"k": "old"})));
     let requests = [
-        Request {
+        TestRequest {
             query: "fieldManager=me&fieldValidation=Strict",
-            ..Request::create(new.clone())
+            ..TestRequest::create(new.clone())
         },
-        Request {
+        TestRequest {
             operation: Operation::Update,
             old: Some(old.clone()),
             query: "dryRun=All",
             dry_run: true,
-            ..Request::create(new.clone())
+            ..TestRequest::create(new.clone())
         },
-        Request {
+        TestRequest {
             operation: Operation::Delete,
             query: "propagationPolicy=Orphan",
-            ..Request::create(old.clone())
+            ..TestRequest::create(old.clone())
         },
     ];
     for request in requests {
@@ -290,9 +290,9 @@ async fn a_patch_that_does_not_apply_fails_the_request_whatever_the_policy() {
         .await;
     let error = cluster.create(config_map(&json!({}))).await.unwrap_err();
     assert!(error.starts_with("Internal error occurred: "), "{error}");
-    let request = Request {
+    let request = TestRequest {
         operation: Operation::Delete,
-        ..Request::create(config_map(&json!({})))
+        ..TestRequest::create(config_map(&json!({})))
     };
     assert_eq!(
         cluster.pass(request).await.unwrap_err(),
@@ -446,9 +446,9 @@ async fn what_is_not_stored_is_not_shown_to_webhooks_with_side_effects() {
         cluster
             .configure(VALIDATING, "c", &[(&callee, "/dry", with)])
             .await;
-        let request = Request {
+        let request = TestRequest {
             dry_run: true,
-            ..Request::create(config_map(&json!({})))
+            ..TestRequest::create(config_map(&json!({})))
         };
         match cluster.pass(request).await {
             Ok(_) => assert!(is_asked, "{effects}"),
@@ -492,11 +492,11 @@ async fn a_scale_is_shown_as_one_and_changed_as_one() {
         json!({"kind": "Deployment", "apiVersion": "apps/v1", "metadata": {"name": "d", "namespace": "n"},
             "spec": {"replicas": replicas, "selector": {"matchLabels": {"a": "b"}}}})
     };
-    let request = Request {
+    let request = TestRequest {
         operation: Operation::Update,
         part: "scale",
         old: Some(deployment(1)),
-        ..Request::create(deployment(2))
+        ..TestRequest::create(deployment(2))
     };
     let passed = cluster.pass(request).await.unwrap();
     assert_eq!(passed.object, deployment(5));

@@ -4,8 +4,8 @@ use k3_api::rules::User;
 use serde_json::{Value, json};
 
 use super::super::{
-    Decision, Object, What,
-    testing::{World, object, user},
+    AuthorizationTarget, Decision, ResourceAttributes,
+    testing::{TestCluster, object, user},
 };
 use k3_api::selector::field::Selector;
 
@@ -19,8 +19,8 @@ fn pod(name: &str, node: &str, spec: &Value) -> Value {
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "a"}, "spec": spec})
 }
 
-fn reason(world: &World, who: &User, verb: &str, what: Object<'_>) -> String {
-    match world.ask(who, verb, What::Object(what)) {
+fn reason(world: &TestCluster, who: &User, verb: &str, what: ResourceAttributes<'_>) -> String {
+    match world.ask(who, verb, AuthorizationTarget::Resource(what)) {
         Decision::NoOpinion(reason) => reason,
         other @ Decision::Allow(_) => panic!("{verb} {what:?}: {other:?}"),
     }
@@ -28,7 +28,7 @@ fn reason(world: &World, who: &User, verb: &str, what: Object<'_>) -> String {
 
 #[tokio::test]
 async fn a_node_reads_what_its_pods_refer_to_and_nothing_else() {
-    let world = World::new().await;
+    let world = TestCluster::new().await;
     let spec = json!({
         "serviceAccountName": "account",
         "imagePullSecrets": [{"name": "pull"}],
@@ -74,7 +74,7 @@ async fn a_node_reads_what_its_pods_refer_to_and_nothing_else() {
 
 #[tokio::test]
 async fn a_mirror_pod_gives_its_node_nothing() {
-    let world = World::new().await;
+    let world = TestCluster::new().await;
     let mut mirror = pod("m", "n1", &json!({"imagePullSecrets": [{"name": "s"}]}));
     mirror["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "x"});
     world.put(&mirror).await;
@@ -84,7 +84,7 @@ async fn a_mirror_pod_gives_its_node_nothing() {
 
 #[tokio::test]
 async fn a_node_reads_the_volumes_of_its_claims_and_their_secrets() {
-    let world = World::new().await;
+    let world = TestCluster::new().await;
     let claim = json!({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]});
     let volume = |claim: &str| {
         json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "v"}, "spec": {
@@ -109,7 +109,7 @@ async fn a_node_reads_the_volumes_of_its_claims_and_their_secrets() {
 
 #[tokio::test]
 async fn a_node_has_what_is_its_own() {
-    let world = World::new().await;
+    let world = TestCluster::new().await;
     for (version, kind) in [
         ("storage.k8s.io/v1", "VolumeAttachment"),
         ("resource.k8s.io/v1", "ResourceSlice"),
@@ -165,7 +165,7 @@ async fn a_node_has_what_is_its_own() {
 
 #[tokio::test]
 async fn a_node_lists_what_it_selects_by_its_own_name() {
-    let world = World::new().await;
+    let world = TestCluster::new().await;
     let who = node("n1");
     for what in [
         "pods",
@@ -176,7 +176,10 @@ async fn a_node_lists_what_it_selects_by_its_own_name() {
             let selector = Selector::parse(text).unwrap();
             let mut object = object(what, "", "");
             object.fields = selector.terms();
-            matches!(world.ask(&who, "list", What::Object(object)), Decision::Allow(_))
+            matches!(
+                world.ask(&who, "list", AuthorizationTarget::Resource(object)),
+                Decision::Allow(_)
+            )
         };
         assert!(may("spec.nodeName=n1") && may("a=b,spec.nodeName=n1"), "{what}");
         assert!(
@@ -189,7 +192,7 @@ async fn a_node_lists_what_it_selects_by_its_own_name() {
 #[tokio::test]
 #[expect(clippy::too_many_lines, reason = "a table of refusals")]
 async fn a_refusal_says_why() {
-    let world = World::new().await;
+    let world = TestCluster::new().await;
     for (verb, what, namespace, name, why) in [
         (
             "create",

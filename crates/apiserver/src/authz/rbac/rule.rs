@@ -6,28 +6,28 @@ use k3_api::{
 };
 use serde_json::{Value, json};
 
-use super::super::{Action, What};
+use super::super::{AuthorizationAttributes, AuthorizationTarget};
 
 /// One rule of a role.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Rule {
-    pub verbs: Words,
-    pub groups: Words,
-    pub resources: Words,
+pub(crate) struct PolicyRule {
+    pub verbs: StringList,
+    pub groups: StringList,
+    pub resources: StringList,
     /// The names of objects; none means all.
-    pub names: Words,
+    pub names: StringList,
     /// Paths that are no resources, perhaps with a `*` at the end.
-    pub paths: Words,
+    pub paths: StringList,
 }
 
 /// A list of words, most of them short.
-pub(crate) type Words = Box<[Box<str>]>;
+pub(crate) type StringList = Box<[Box<str>]>;
 
 const ALL: &str = "*";
 
-// --- Rule ---
+// --- PolicyRule ---
 
-impl Rule {
+impl PolicyRule {
     /// The rules of a role.
     pub(crate) fn all_of(role: &Value) -> Vec<Self> {
         role.items("rules").iter().map(Self::read).collect()
@@ -35,7 +35,7 @@ impl Rule {
 
     fn read(rule: &Value) -> Self {
         let words = |name| rule.texts(name).map(Box::from).collect();
-        Rule {
+        PolicyRule {
             verbs: words("verbs"),
             groups: words("apiGroups"),
             resources: words("resources"),
@@ -46,28 +46,28 @@ impl Rule {
 
     /// A rule that allows everything of its sort: all resources, or all paths.
     pub(crate) fn everything() -> [Self; 2] {
-        let all = || Words::from([Box::from(ALL)]);
-        let resources = Rule {
+        let all = || StringList::from([Box::from(ALL)]);
+        let resources = PolicyRule {
             verbs: all(),
             groups: all(),
             resources: all(),
-            ..Rule::default()
+            ..PolicyRule::default()
         };
-        let paths = Rule {
+        let paths = PolicyRule {
             verbs: all(),
             paths: all(),
-            ..Rule::default()
+            ..PolicyRule::default()
         };
         [resources, paths]
     }
 
     /// Whether it allows something.
-    pub(crate) fn allows(&self, action: &Action<'_>) -> bool {
+    pub(crate) fn allows(&self, action: &AuthorizationAttributes<'_>) -> bool {
         if !has_or_all(&self.verbs, action.verb) {
             return false;
         }
         match &action.what {
-            What::Object(object) => {
+            AuthorizationTarget::Resource(object) => {
                 has_or_all(&self.groups, object.group)
                     && self
                         .resources
@@ -75,13 +75,14 @@ impl Rule {
                         .any(|resource| names(resource, object.resource, object.subresource))
                     && (self.names.is_empty() || has(&self.names, object.name))
             }
-            What::Path(path) => self.paths.iter().any(|own| leads_to(own, path)),
+            AuthorizationTarget::Path(path) => self.paths.iter().any(|own| leads_to(own, path)),
         }
     }
 
     /// Whether it allows all that another one does.
-    pub(crate) fn covers(&self, other: &Rule) -> bool {
-        let all = |own: &Words, others: &Words| has(own, ALL) || others.iter().all(|word| has(own, word));
+    pub(crate) fn covers(&self, other: &PolicyRule) -> bool {
+        let all =
+            |own: &StringList, others: &StringList| has(own, ALL) || others.iter().all(|word| has(own, word));
         let names = if other.names.is_empty() {
             self.names.is_empty()
         } else {
@@ -165,11 +166,11 @@ impl Rule {
     }
 }
 
-fn has(words: &Words, word: &str) -> bool {
+fn has(words: &StringList, word: &str) -> bool {
     words.iter().any(|own| **own == *word)
 }
 
-fn has_or_all(words: &Words, word: &str) -> bool {
+fn has_or_all(words: &StringList, word: &str) -> bool {
     words.iter().any(|own| **own == *ALL || **own == *word)
 }
 

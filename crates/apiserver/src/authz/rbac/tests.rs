@@ -6,12 +6,12 @@ use tokio::time::Instant;
 
 use super::{
     super::{
-        Decision, What,
-        testing::{World, object, user},
+        AuthorizationTarget, Decision,
+        testing::{TestCluster, object, user},
     },
-    Rule,
+    PolicyRule,
 };
-use crate::authz::Action;
+use crate::authz::AuthorizationAttributes;
 
 const VERSION: &str = "rbac.authorization.k8s.io/v1";
 
@@ -61,7 +61,7 @@ fn reading(resources: &[&str]) -> Value {
 
 #[tokio::test]
 async fn a_role_has_at_once_what_the_roles_it_gathers_have() {
-    let world = World::new().await;
+    let world = TestCluster::new().await;
     let gathering = |name: &str, gathers: &str, part_of: &str| {
         let mut role = role("", name, &json!([]));
         role["metadata"]["labels"] = json!({part_of: "true"});
@@ -92,7 +92,7 @@ async fn a_role_has_at_once_what_the_roles_it_gathers_have() {
 
 #[tokio::test]
 async fn a_binding_in_a_namespace_counts_there_and_one_of_the_cluster_everywhere() {
-    let world = World::new().await;
+    let world = TestCluster::new().await;
     world.put(&role("", "reader", &reading(&["pods"]))).await;
     world
         .put(&binding("a", "b", "ClusterRole/reader", &["User/alice"]))
@@ -111,12 +111,16 @@ async fn a_binding_in_a_namespace_counts_there_and_one_of_the_cluster_everywhere
 
 #[tokio::test]
 async fn a_decision_follows_every_change_of_roles_and_bindings() {
-    let world = World::new().await;
+    let world = TestCluster::new().await;
     let alice = user("alice", &[]);
     let bound = binding("a", "b", "Role/r", &["User/alice"]);
     world.put(&bound).await;
     assert_eq!(
-        world.ask(&alice, "get", What::Object(object("pods", "a", ""))),
+        world.ask(
+            &alice,
+            "get",
+            AuthorizationTarget::Resource(object("pods", "a", ""))
+        ),
         Decision::NoOpinion("rbac: RBAC: role.rbac.authorization.k8s.io \"r\" not found".to_owned())
     );
     let may = || world.may(&alice, "get", "pods", "a", "");
@@ -142,7 +146,7 @@ async fn a_decision_follows_every_change_of_roles_and_bindings() {
 
 #[tokio::test]
 async fn service_accounts_are_users_with_a_long_name() {
-    let world = World::new().await;
+    let world = TestCluster::new().await;
     world.put(&role("", "r", &reading(&["pods"]))).await;
     world
         .put(&binding("a", "b", "ClusterRole/r", &["ServiceAccount/x"]))
@@ -164,7 +168,7 @@ async fn service_accounts_are_users_with_a_long_name() {
         world.ask(
             &user("system:serviceaccount:a:x", &[]),
             "get",
-            What::Object(object("pods", "a", "p"))
+            AuthorizationTarget::Resource(object("pods", "a", "p"))
         ),
         Decision::Allow(
             "RBAC: allowed by RoleBinding \"b/a\" of ClusterRole \"r\" to ServiceAccount \"x/a\"".to_owned()
@@ -174,7 +178,7 @@ async fn service_accounts_are_users_with_a_long_name() {
 
 #[tokio::test]
 async fn a_reason_names_the_first_subject_that_the_user_is() {
-    let world = World::new().await;
+    let world = TestCluster::new().await;
     world.put(&role("", "y", &reading(&["pods"]))).await;
     world
         .put(&binding(
@@ -184,7 +188,11 @@ async fn a_reason_names_the_first_subject_that_the_user_is() {
             &["User/bob", "Group/devs", "User/z"],
         ))
         .await;
-    let reason = |who| match world.ask(&who, "get", What::Object(object("pods", "", "p"))) {
+    let reason = |who| match world.ask(
+        &who,
+        "get",
+        AuthorizationTarget::Resource(object("pods", "", "p")),
+    ) {
         Decision::Allow(reason) => reason,
         other @ Decision::NoOpinion(_) => panic!("{other:?}"),
     };
@@ -195,14 +203,17 @@ async fn a_reason_names_the_first_subject_that_the_user_is() {
 
 #[tokio::test]
 async fn what_is_missing_is_told_once_and_masters_need_no_role() {
-    let world = World::new().await;
+    let world = TestCluster::new().await;
     for name in ["a", "b"] {
         world
             .put(&binding("", name, "ClusterRole/gone", &["User/alice"]))
             .await;
     }
     world.put(&binding("n", "c", "Role/gone", &["User/alice"])).await;
-    let (alice, pods) = (user("alice", &[]), What::Object(object("pods", "n", "")));
+    let (alice, pods) = (
+        user("alice", &[]),
+        AuthorizationTarget::Resource(object("pods", "n", "")),
+    );
     let text = "rbac: RBAC: [clusterrole.rbac.authorization.k8s.io \"gone\" not found, role.rbac.authorization.k8s.io \"gone\" \
                 not found]";
     assert_eq!(
@@ -222,14 +233,14 @@ fn a_rule_means_what_it_says() {
     let rule = |verbs: &str, groups: &str, resources: &str, names: &[&str]| {
         let list = |text: &str| -> Vec<String> { text.split(',').map(str::to_owned).collect() };
         let rule = json!({"verbs": list(verbs), "apiGroups": list(groups), "resources": list(resources), "resourceNames": names});
-        Rule::all_of(&json!({"rules": [rule]})).remove(0)
+        PolicyRule::all_of(&json!({"rules": [rule]})).remove(0)
     };
     let who = user("u", &[]);
-    let allows = |rule: &Rule, verb: &str, what: &str, name: &str| {
-        rule.allows(&Action {
+    let allows = |rule: &PolicyRule, verb: &str, what: &str, name: &str| {
+        rule.allows(&AuthorizationAttributes {
             user: &who,
             verb,
-            what: What::Object(object(what, "n", name)),
+            what: AuthorizationTarget::Resource(object(what, "n", name)),
         })
     };
     let scale = rule("update", "*", "*/scale,pods/log", &[]);
@@ -247,13 +258,13 @@ fn a_rule_means_what_it_says() {
     let all = rule("*", "*", "*", &[]);
     assert!(allows(&all, "x", "g:r/s", "") && !allows(&rule("get", "", "pod", &[]), "get", "pods", ""));
     let paths =
-        Rule::all_of(&json!({"rules": [{"verbs": ["get"], "nonResourceURLs": ["/a", "/b/*", "/c*"]}]}))
+        PolicyRule::all_of(&json!({"rules": [{"verbs": ["get"], "nonResourceURLs": ["/a", "/b/*", "/c*"]}]}))
             .remove(0);
     let leads = |path| {
-        paths.allows(&Action {
+        paths.allows(&AuthorizationAttributes {
             user: &who,
             verb: "get",
-            what: What::Path(path),
+            what: AuthorizationTarget::Path(path),
         })
     };
     assert!(leads("/a") && leads("/b/") && leads("/b/x/y") && leads("/c") && leads("/cd"));
@@ -301,14 +312,20 @@ fn step() -> impl Strategy<Value = (Value, bool)> {
 }
 
 /// The state that steps lead to, as a plain list.
-type Plain = Vec<Value>;
+type ObjectList = Vec<Value>;
 
 fn same(a: &Value, b: &Value) -> bool {
     a["kind"] == b["kind"] && a["metadata"] == b["metadata"]
 }
 
 /// What upstream does: look at every binding.
-fn scan(all: &Plain, name: &str, groups: &[&str], action: &Action<'_>, namespace: &str) -> bool {
+fn scan(
+    all: &ObjectList,
+    name: &str,
+    groups: &[&str],
+    action: &AuthorizationAttributes<'_>,
+    namespace: &str,
+) -> bool {
     let of = |value: &Value, field: &str| value[field].as_str().unwrap_or_default().to_owned();
     all.iter().any(|bound| {
         let within = of(&bound["metadata"], "namespace");
@@ -335,7 +352,7 @@ fn scan(all: &Plain, name: &str, groups: &[&str], action: &Action<'_>, namespace
         is_binding
             && is_for
             && counts
-            && role.is_some_and(|role| Rule::all_of(role).iter().any(|rule| rule.allows(action)))
+            && role.is_some_and(|role| PolicyRule::all_of(role).iter().any(|rule| rule.allows(action)))
     })
 }
 
@@ -347,8 +364,8 @@ proptest! {
     fn the_index_says_what_a_scan_says(steps in prop::collection::vec(step(), 1..40), pause in 1..10usize) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let world = World::new().await;
-            let mut plain = Plain::new();
+            let world = TestCluster::new().await;
+            let mut plain = ObjectList::new();
             for (at, (object, stays)) in steps.iter().enumerate() {
                 let known = plain.iter().position(|other| same(other, object));
                 match (known, stays) {
@@ -372,7 +389,7 @@ proptest! {
     }
 }
 
-fn compare(world: &World, plain: &Plain) {
+fn compare(world: &TestCluster, plain: &ObjectList) {
     for (name, groups) in [
         ("alice", &["g"][..]),
         ("bob", &["g", "h"]),
@@ -382,10 +399,10 @@ fn compare(world: &World, plain: &Plain) {
         for namespace in NAMESPACES {
             for what in ["pods", "pods/log", "apps:nodes", "nodes"] {
                 for (verb, target) in [("get", "x"), ("list", ""), ("delete", "y")] {
-                    let action = Action {
+                    let action = AuthorizationAttributes {
                         user: &who,
                         verb,
-                        what: What::Object(object(what, namespace, target)),
+                        what: AuthorizationTarget::Resource(object(what, namespace, target)),
                     };
                     assert_eq!(
                         world.may(&who, verb, what, namespace, target),
@@ -403,7 +420,7 @@ fn compare(world: &World, plain: &Plain) {
 #[ignore = "a figure, not a claim: it is only worth something in a release build"]
 async fn the_cost_of_a_decision_beside_ten_thousand_bindings() {
     const DECISIONS: u32 = 200_000;
-    let world = World::new().await;
+    let world = TestCluster::new().await;
     for role in k3_api::bootstrap::cluster_roles().chain(k3_api::bootstrap::cluster_role_bindings()) {
         world.put(&role).await;
     }

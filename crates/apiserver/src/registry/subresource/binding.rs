@@ -7,18 +7,18 @@ use k3_api::{
 };
 use serde_json::{Value, json};
 
-use super::{Phase, made};
+use super::{AdmissionPhase, made};
 use crate::{
     admission::Operation,
-    http::Answer,
+    http::HttpResponse,
     registry::{
-        Ask, Registry, Resource,
-        ask::Warnings,
-        body::{self, Expected},
-        change::precondition_failed,
+        Registry, RequestContext, Resource,
+        body::{self, ExpectedKind},
         create::match_namespace,
+        request_context::Warnings,
+        update::precondition_failed,
     },
-    request::{WriteOptions, Writing},
+    request::{WriteOptions, WriteVerb},
 };
 use k3_api::kinds::builtin;
 
@@ -26,11 +26,11 @@ use k3_api::kinds::builtin;
 
 impl Registry {
     /// Assigns the pod that the binding in the body names to a node.
-    pub(super) async fn bind(&self, ask: &Ask) -> Result<Answer, Status> {
-        let options = WriteOptions::read(&ask.query, Writing::Create, &ask.agent)?;
+    pub(super) async fn bind(&self, ask: &RequestContext) -> Result<HttpResponse, Status> {
+        let options = WriteOptions::read(&ask.query, WriteVerb::Create, &ask.agent)?;
         let kind = builtin().kind("", "v1", "Binding").expect("the kind is built in");
         let mut warnings = Warnings::default();
-        let mut binding = body::read(ask, Expected::of(kind), &options, &mut warnings)?;
+        let mut binding = body::read(ask, ExpectedKind::of(kind), &options, &mut warnings)?;
         let pods = Resource::of(
             builtin().kind("", "v1", "Pod").expect("the kind is built in"),
             &self.caches,
@@ -41,7 +41,7 @@ impl Registry {
             // Only under a pod does a binding say which one of its name is meant.
             binding.make("metadata").remove("uid");
         }
-        let (phase, dry_run) = ((Operation::Create, Phase::Change), options.dry_run);
+        let (phase, dry_run) = ((Operation::Create, AdmissionPhase::Change), options.dry_run);
         self.admit_as(phase, ask, &mut binding, dry_run, &mut warnings)
             .await?;
         let name = binding.at("metadata").text("name").to_owned();
@@ -60,7 +60,7 @@ impl Registry {
         if let Some(text) = field::aggregate(&errors) {
             return Err(Status::unknown(text));
         }
-        let phase = (Operation::Create, Phase::Judge);
+        let phase = (Operation::Create, AdmissionPhase::Judge);
         self.admit_as(phase, ask, &mut binding, dry_run, &mut warnings)
             .await?;
         if name.is_empty() {
@@ -88,7 +88,7 @@ fn check(pod: &Value, binding: &Value, pods: &Resource) -> Result<(), Status> {
     Ok(())
 }
 
-fn assign(pod: &mut Value, binding: &Value, name: &str, ask: &Ask) -> Result<(), Status> {
+fn assign(pod: &mut Value, binding: &Value, name: &str, ask: &RequestContext) -> Result<(), Status> {
     let conflict = |why: String| Status::conflict(Grouped::new("", "pods/binding"), name, why);
     if pod.at("metadata").has("deletionTimestamp") {
         return Err(conflict(format!(
@@ -121,7 +121,7 @@ fn assign(pod: &mut Value, binding: &Value, name: &str, ask: &Ask) -> Result<(),
 }
 
 /// Sets a condition of a pod; the time changes only with the status.
-pub(super) fn set_condition(pod: &mut Value, kind: &str, with: &Value, ask: &Ask) {
+pub(super) fn set_condition(pod: &mut Value, kind: &str, with: &Value, ask: &RequestContext) {
     let now = ask.now.truncated().to_string();
     let status = pod.make("status");
     status.fill("conditions", json!([]));

@@ -11,18 +11,18 @@ use k3_api::{
 };
 use serde_json::{Value, json};
 
-use super::{Phase, binding::set_condition, judge, made};
+use super::{AdmissionPhase, binding::set_condition, judge, made};
 use crate::{
     admission::Operation,
-    http::Answer,
+    http::HttpResponse,
     registry::{
-        Ask, Registry, Resource,
-        ask::Warnings,
-        body::{self, Expected},
+        Registry, RequestContext, Resource,
+        body::{self, ExpectedKind},
         create::match_namespace,
         delete::check_preconditions,
+        request_context::Warnings,
     },
-    request::{DeleteOptions, Query, WriteOptions, Writing},
+    request::{DeleteOptions, Query, WriteOptions, WriteVerb},
 };
 
 /// After how many seconds to ask again when a budget allows nothing now.
@@ -36,10 +36,10 @@ const MOST_DISRUPTED: usize = 2000;
 
 impl Registry {
     /// Evicts the pod that the eviction in the body names.
-    pub(super) async fn evict(&self, ask: &Ask) -> Result<Answer, Status> {
-        let options = WriteOptions::read(&ask.query, Writing::Create, &ask.agent)?;
+    pub(super) async fn evict(&self, ask: &RequestContext) -> Result<HttpResponse, Status> {
+        let options = WriteOptions::read(&ask.query, WriteVerb::Create, &ask.agent)?;
         let subresource = ask.target.subresource().expect("an eviction is a subresource");
-        let expected = Expected {
+        let expected = ExpectedKind {
             group: "policy",
             version: version(&ask.body),
             kind: "Eviction",
@@ -49,7 +49,7 @@ impl Registry {
         let mut eviction = body::read(ask, expected, &options, &mut warnings)?;
         let pods = Resource::of(ask.target.kind.clone(), &self.caches);
         match_namespace(&mut eviction, &pods, &ask.target.namespace)?;
-        let (phase, dry_run) = ((Operation::Create, Phase::Change), options.dry_run);
+        let (phase, dry_run) = ((Operation::Create, AdmissionPhase::Change), options.dry_run);
         self.admit_as(phase, ask, &mut eviction, dry_run, &mut warnings)
             .await?;
         if eviction.at("metadata").text("name") != ask.target.name {
@@ -66,14 +66,14 @@ impl Registry {
             let told = (Grouped::new("policy", "Eviction"), ask.target.name.as_str());
             judge(rules, &eviction, &at, told)?;
         }
-        let phase = (Operation::Create, Phase::Judge);
+        let phase = (Operation::Create, AdmissionPhase::Judge);
         self.admit_as(phase, ask, &mut eviction, dry_run, &mut warnings)
             .await?;
         let delete = eviction.at("deleteOptions");
         let delete = (!delete.is_null()).then_some(delete);
         let mut delete = DeleteOptions::read(&Query::default(), Some(delete.unwrap_or(&json!({}))))?;
         delete.dry_run |= dry_run;
-        self.fresh().await?;
+        self.read_index().await?;
         let key = pods.key(&ask.target.namespace, &ask.target.name)?;
         let pod = pods
             .cache
@@ -88,7 +88,7 @@ impl Registry {
     }
 
     /// Asks the budget of a pod, and counts the disruption.
-    async fn ask_budget(&self, ask: &Ask, pod: &Value, dry_run: bool) -> Result<(), Status> {
+    async fn ask_budget(&self, ask: &RequestContext, pod: &Value, dry_run: bool) -> Result<(), Status> {
         let kind = builtin()
             .kind("policy", "v1", "PodDisruptionBudget")
             .expect("the kind is built in");
@@ -132,7 +132,7 @@ impl Registry {
     /// Says in the pod's status why it goes, and deletes it.
     async fn mark_and_delete(
         &self,
-        ask: &Ask,
+        ask: &RequestContext,
         pods: &Resource,
         options: &DeleteOptions,
     ) -> Result<(), Status> {
@@ -187,14 +187,14 @@ fn is_ready(pod: &Value) -> bool {
 }
 
 fn covers(budget: &Value, labels: &serde_json::Map<String, Value>) -> bool {
-    struct Map<'m>(&'m serde_json::Map<String, Value>);
-    impl label::Labels for Map<'_> {
+    struct MapLabels<'m>(&'m serde_json::Map<String, Value>);
+    impl label::Labels for MapLabels<'_> {
         fn get(&self, key: &str) -> Option<&str> {
             self.0.get(key)?.as_str()
         }
     }
     label::Selector::from_object(budget.at("spec").get("selector"))
-        .is_ok_and(|selector| selector.matches(&Map(labels)))
+        .is_ok_and(|selector| selector.matches(&MapLabels(labels)))
 }
 
 /// Counts a disruption, if one is allowed.

@@ -13,27 +13,28 @@ use k3_api::{
 use serde_json::{Value, json};
 
 use crate::{
-    authz::{Action, Decision, Object, What},
-    http::Answer,
+    authz::{AuthorizationAttributes, AuthorizationTarget, Decision, ResourceAttributes},
+    http::HttpResponse,
     registry::{
-        Ask, Registry, Resource, answer,
-        ask::Warnings,
-        body::{self, Expected},
+        Registry, RequestContext, Resource,
+        body::{self, ExpectedKind},
         create::match_namespace,
-        manage,
+        managed_fields,
+        request_context::Warnings,
+        response,
     },
-    request::{WriteOptions, Writing},
+    request::{WriteOptions, WriteVerb},
 };
 
 // --- Registry ---
 
 impl Registry {
     /// Answers the question in the body.
-    pub(super) async fn review(&self, ask: &Ask) -> Result<Answer, Status> {
-        let options = WriteOptions::read(&ask.query, Writing::Create, &ask.agent)?;
+    pub(super) async fn review(&self, ask: &RequestContext) -> Result<HttpResponse, Status> {
+        let options = WriteOptions::read(&ask.query, WriteVerb::Create, &ask.agent)?;
         let mut warnings = Warnings::default();
         let kind = &ask.target.kind;
-        let mut object = body::read(ask, Expected::of(kind), &options, &mut warnings)?;
+        let mut object = body::read(ask, ExpectedKind::of(kind), &options, &mut warnings)?;
         let resource = Resource::of(kind.clone(), &self.caches);
         match_namespace(&mut object, &resource, &ask.target.namespace)?;
         resource.rules().default(&mut object);
@@ -42,7 +43,7 @@ impl Registry {
             now: ask.now,
             user: &ask.user,
         };
-        manage::with_subject(kind, resource.rules(), "", None, |subject| {
+        managed_fields::with_subject(kind, resource.rules(), "", None, |subject| {
             subject.track(None, &mut object, &options.manager, ask.now);
         });
         rules::review(&object, &at)?;
@@ -61,31 +62,31 @@ impl Registry {
             "SelfSubjectRulesReview" => object = self.list_rules(&object, ask)?,
             _ => self.judge(&mut object, ask),
         }
-        let object = answer::normal(&object, &kind.ty);
-        let mut answer = answer::tree(201, object, ask, &resource)?;
-        answer::warn(&mut answer, &warnings.0);
+        let object = response::normal(&object, &kind.ty);
+        let mut answer = response::tree(201, object, ask, &resource)?;
+        response::warn(&mut answer, &warnings.0);
         Ok(answer)
     }
 
     /// Says whether somebody may do something.
-    fn judge(&self, object: &mut Value, ask: &Ask) {
+    fn judge(&self, object: &mut Value, ask: &RequestContext) {
         let spec = object.at("spec");
         let is_own = ask.target.kind.kind.starts_with("Self");
         let user = if is_own { ask.user.clone() } else { user_in(spec) };
         let (resource, other) = (spec.at("resourceAttributes"), spec.at("nonResourceAttributes"));
-        let selected = Selected::read(resource);
+        let selected = SelectorAttributes::read(resource);
         let action = if resource.is_null() {
-            Action {
+            AuthorizationAttributes {
                 user: &user,
                 verb: other.text("verb"),
-                what: What::Path(other.text("path")),
+                what: AuthorizationTarget::Path(other.text("path")),
             }
         } else {
             let version = resource.text("version");
-            Action {
+            AuthorizationAttributes {
                 user: &user,
                 verb: resource.text("verb"),
-                what: What::Object(Object {
+                what: AuthorizationTarget::Resource(ResourceAttributes {
                     group: resource.text("group"),
                     version: if version.is_empty() { "*" } else { version },
                     resource: resource.text("resource"),
@@ -109,7 +110,7 @@ impl Registry {
     }
 
     /// Says what who asks may do in a namespace. The answer does not repeat the question.
-    fn list_rules(&self, object: &Value, ask: &Ask) -> Result<Value, Status> {
+    fn list_rules(&self, object: &Value, ask: &RequestContext) -> Result<Value, Status> {
         let namespace = object.at("spec").text("namespace");
         if namespace.is_empty() {
             return Err(Status::bad_request("no namespace on request"));
@@ -135,14 +136,14 @@ impl Registry {
 
 /// What the selectors of a question ask for, and what cannot be understood of them.
 #[derive(Default)]
-struct Selected {
+struct SelectorAttributes {
     fields: Vec<Term>,
     faults: Vec<String>,
 }
 
-impl Selected {
+impl SelectorAttributes {
     fn read(attributes: &Value) -> Self {
-        let mut selected = Selected::default();
+        let mut selected = SelectorAttributes::default();
         let (fields, sound) = read_fields(attributes.at("fieldSelector"));
         selected.note("fieldSelector", sound, !fields.is_empty());
         selected.fields = fields;

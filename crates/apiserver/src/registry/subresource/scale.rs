@@ -11,17 +11,18 @@ use serde_json::Value;
 
 use super::judge;
 use crate::{
-    http::Answer,
+    http::HttpResponse,
     registry::{
-        Ask, Registry, Resource, answer,
-        ask::Warnings,
-        body::{self, Expected},
-        change::{Source, match_name},
+        Registry, RequestContext, Resource,
+        body::{self, ExpectedKind},
         create::match_namespace,
-        manage,
+        managed_fields,
         patch::Patch,
+        request_context::Warnings,
+        response,
+        update::{UpdateSource, match_name},
     },
-    request::{WriteOptions, Writing},
+    request::{WriteOptions, WriteVerb},
     server::Verb,
 };
 
@@ -40,10 +41,10 @@ const REPLICAS: &str = "spec.replicas";
 
 impl Registry {
     /// Reads or writes the scale of an object.
-    pub(super) async fn scale(&self, ask: &Ask, verb: Verb) -> Result<Answer, Status> {
+    pub(super) async fn scale(&self, ask: &RequestContext, verb: Verb) -> Result<HttpResponse, Status> {
         let resource = Resource::of(ask.target.kind.clone(), &self.caches);
         if verb == Verb::Get {
-            self.fresh().await?;
+            self.read_index().await?;
             let key = resource.key(&ask.target.namespace, &ask.target.name)?;
             let object = resource
                 .cache
@@ -63,9 +64,9 @@ impl Registry {
                 options,
             )
         } else {
-            let options = WriteOptions::read(&ask.query, Writing::Update, &ask.agent)?;
+            let options = WriteOptions::read(&ask.query, WriteVerb::Update, &ask.agent)?;
             let subresource = ask.target.subresource().expect("a scale is a subresource");
-            let expected = Expected {
+            let expected = ExpectedKind {
                 group: &subresource.group,
                 version: &subresource.version,
                 kind: &subresource.kind,
@@ -77,7 +78,7 @@ impl Registry {
             (NewScale::Put(object), options)
         };
         let (made, _) = self
-            .change(ask, &resource, &Source::Scale(new), &options, &mut warnings)
+            .change(ask, &resource, &UpdateSource::Scale(new), &options, &mut warnings)
             .await?;
         let tree = made.tree(&resource);
         if let Some(custom) = custom_scale(&resource) {
@@ -89,10 +90,10 @@ impl Registry {
 
 fn answer_scale(
     object: &Value,
-    ask: &Ask,
+    ask: &RequestContext,
     resource: &Resource,
     warnings: &[String],
-) -> Result<Answer, Status> {
+) -> Result<HttpResponse, Status> {
     let scale = scale::of(&resource.kind, object).ok_or_else(|| no_scale(resource))?;
     answer_as(&scale, ask, warnings)
 }
@@ -103,10 +104,15 @@ fn custom_scale(resource: &Resource) -> Option<&Scale> {
     served.definition.version(&resource.kind.version)?.scale.as_ref()
 }
 
-fn answer_as(scale: &Value, ask: &Ask, warnings: &[String]) -> Result<Answer, Status> {
+fn answer_as(scale: &Value, ask: &RequestContext, warnings: &[String]) -> Result<HttpResponse, Status> {
     let subresource = ask.target.subresource().expect("a scale is a subresource");
-    let mut answer = answer::value(200, &answer::normal(scale, &subresource.ty), &subresource.ty, ask)?;
-    answer::warn(&mut answer, warnings);
+    let mut answer = response::value(
+        200,
+        &response::normal(scale, &subresource.ty),
+        &subresource.ty,
+        ask,
+    )?;
+    response::warn(&mut answer, warnings);
     Ok(answer)
 }
 
@@ -139,7 +145,7 @@ impl NewScale {
         &self,
         old: &Value,
         resource: &Resource,
-        ask: &Ask,
+        ask: &RequestContext,
         options: &WriteOptions,
         warnings: &mut Warnings,
     ) -> Result<Value, Status> {
@@ -166,11 +172,12 @@ impl NewScale {
             NewScale::Put(scale) => scale.clone(),
             NewScale::Patch(Patch::Apply(configuration)) => {
                 let force = if options.force { Force::Yes } else { Force::No };
-                let applied = manage::with_subject(&kind, resource.rules(), "scale", None, |subject| {
-                    subject.apply(Some(&live), configuration, &options.manager, force, ask.now)
-                });
+                let applied =
+                    managed_fields::with_subject(&kind, resource.rules(), "scale", None, |subject| {
+                        subject.apply(Some(&live), configuration, &options.manager, force, ask.now)
+                    });
                 let applied = applied.map_err(|error| Patch::not_applied(&error))?;
-                answer::normal(&applied, &subresource.ty)
+                response::normal(&applied, &subresource.ty)
             }
             NewScale::Patch(patch) => patch.make_as(&live, &kind, options, warnings)?,
         };
@@ -188,7 +195,7 @@ impl NewScale {
             judge(rules, &new, &at, (grouped, new.at("metadata").text("name")))?;
         }
         if !matches!(self, NewScale::Patch(Patch::Apply(_))) {
-            manage::with_subject(&kind, resource.rules(), "scale", None, |subject| {
+            managed_fields::with_subject(&kind, resource.rules(), "scale", None, |subject| {
                 subject.track(Some(&live), &mut new, &options.manager, ask.now);
             });
         }

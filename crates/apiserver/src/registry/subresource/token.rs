@@ -10,18 +10,19 @@ use k3_api::{
 };
 use serde_json::{Value, json};
 
-use super::{Phase, judge};
+use super::{AdmissionPhase, judge};
 use crate::{
     admission::Operation,
-    http::Answer,
+    http::HttpResponse,
     registry::{
-        Ask, Registry, Resource, answer,
-        ask::Warnings,
-        body::{self, Expected},
+        Registry, RequestContext, Resource,
+        body::{self, ExpectedKind},
         create::{match_namespace, random_uid},
-        manage,
+        managed_fields,
+        request_context::Warnings,
+        response,
     },
-    request::{WriteOptions, Writing},
+    request::{WriteOptions, WriteVerb},
 };
 
 /// What pods' tokens ask for when nobody chose it. They are given a year, for programs that read their token once, and are
@@ -33,12 +34,12 @@ const YEAR_SECONDS: i64 = 365 * 24 * 3600;
 
 impl Registry {
     /// Issues a token of the service account in the path, as the request in the body asks for it.
-    pub(super) async fn issue_token(&self, ask: &Ask) -> Result<Answer, Status> {
-        let options = WriteOptions::read(&ask.query, Writing::Create, &ask.agent)?;
+    pub(super) async fn issue_token(&self, ask: &RequestContext) -> Result<HttpResponse, Status> {
+        let options = WriteOptions::read(&ask.query, WriteVerb::Create, &ask.agent)?;
         let subresource = ask.target.subresource().expect("a token is a subresource");
         let grouped = Grouped::new(&subresource.group, &subresource.kind);
         let rules = k3_api::kinds::rules_of_part(subresource).expect("token requests have rules");
-        let expected = Expected {
+        let expected = ExpectedKind {
             group: &subresource.group,
             version: &subresource.version,
             kind: &subresource.kind,
@@ -49,12 +50,12 @@ impl Registry {
         let accounts = Resource::of(ask.target.kind.clone(), &self.caches);
         match_namespace(&mut request, &accounts, &ask.target.namespace)?;
         rules.default(&mut request);
-        manage::with_part(subresource, |subject| {
+        managed_fields::with_part(subresource, |subject| {
             subject.track(None, &mut request, &options.manager, ask.now);
         });
         // Before an audience is chosen for who names none: nodes may leave it to the server, and name none but those of pods.
         self.admit_as(
-            (Operation::Create, Phase::Change),
+            (Operation::Create, AdmissionPhase::Change),
             ask,
             &mut request,
             options.dry_run,
@@ -71,7 +72,7 @@ impl Registry {
             let error = Error::invalid(&metadata.child("name"), said, why);
             return Err(Status::invalid(grouped, name, &[error]));
         }
-        self.fresh().await?;
+        self.read_index().await?;
         let key = accounts.key(namespace, name)?;
         let account = accounts
             .cache
@@ -103,7 +104,7 @@ impl Registry {
         };
         judge(rules, &request, &at, (grouped, ""))?;
         self.admit_as(
-            (Operation::Create, Phase::Judge),
+            (Operation::Create, AdmissionPhase::Judge),
             ask,
             &mut request,
             options.dry_run,
@@ -122,18 +123,18 @@ impl Registry {
             "status",
             json!({"token": token, "expirationTimestamp": expires.to_string()}),
         );
-        let mut answer = answer::value(
+        let mut answer = response::value(
             201,
-            &answer::normal(&request, &subresource.ty),
+            &response::normal(&request, &subresource.ty),
             &subresource.ty,
             ask,
         )?;
-        answer::warn(&mut answer, &warnings.0);
+        response::warn(&mut answer, &warnings.0);
         Ok(answer)
     }
 
     /// The token, with the claims that are Kubernetes' own and those that all tokens have.
-    fn sign_token(&self, mut own: Value, spec: &Value, ask: &Ask) -> String {
+    fn sign_token(&self, mut own: Value, spec: &Value, ask: &RequestContext) -> String {
         let audiences = spec.items("audiences");
         let is_ours = |audience: &Value| {
             let ours = self.authenticator.audiences();
@@ -164,7 +165,7 @@ impl Registry {
     }
 
     /// Ties a token to an object: it is worth nothing without it.
-    fn bind_token(&self, claims: &mut Value, reference: &Value, ask: &Ask) -> Result<(), Status> {
+    fn bind_token(&self, claims: &mut Value, reference: &Value, ask: &RequestContext) -> Result<(), Status> {
         if reference.is_null() {
             return Ok(());
         }

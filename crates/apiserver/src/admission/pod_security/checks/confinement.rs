@@ -3,7 +3,7 @@
 use k3_api::{go, rules::Tree};
 use serde_json::Value;
 
-use super::super::violation::{Doers, Pod, Values, Violation, containers, plural, quoted};
+use super::super::violation::{Offenders, Pod, Values, Violation, containers, plural, quoted};
 
 /// Where profiles stood before they were fields.
 const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
@@ -170,7 +170,7 @@ pub(super) fn seccomp_set(pod: &Pod<'_>) -> Option<Violation> {
 }
 
 /// Who sets a profile that is neither the usual one nor one of the node's, and which.
-fn profiles<'p>(pod: &Pod<'p>, field: &str) -> (Doers<'p>, Values<'p>) {
+fn profiles<'p>(pod: &Pod<'p>, field: &str) -> (Offenders<'p>, Values<'p>) {
     let mut values = Values::new();
     let doers = pod.doers(|context| {
         let profile = context.at(field).text("type");
