@@ -176,7 +176,7 @@ impl KindPaths {
             if verb.action == "delete" {
                 operation.description = format!("delete {}", article(&kind.kind));
                 operation.body = BodySchema::DeleteOptions;
-                if !kind.is_shown_when_deleted() {
+                if !kind.returns_deleted_object() {
                     operation.answer = ResponseSchema::Meta("Status");
                 }
             }
