@@ -1,8 +1,8 @@
-//! Which servers there are, as those in the cluster know it: the endpoints of the service `kubernetes`.
+//! Reconciles the endpoints of the service `kubernetes` with the running API servers.
 //!
-//! Promises: the endpoints name every server of the store that lives and wants to be known, and no other. A server that ends in
-//! order is gone from them when it has ended; one that dies, within half a minute; one that comes, before it serves. Nothing is
-//! written while nothing changes but the server's own mark in the store, which ends by itself when it is not renewed.
+//! Promises: the endpoints list every advertised server of the store and no other. A server that shuts down is removed before
+//! it ends; one that dies, within half a minute; a new one is added before it serves. While nothing changes, only the server's
+//! own lease in the store is written; it expires unless renewed.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -40,7 +40,7 @@ const NAMESPACE: &str = "default";
 const SERVICE_LABEL: &str = "kubernetes.io/service-name";
 const MANAGER: &str = "kube-apiserver";
 
-/// Whether others are told of a server.
+/// How a server is advertised.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EndpointReconcilerType {
     /// It is the only one of its store: the endpoints name it alone.
@@ -48,23 +48,23 @@ pub enum EndpointReconcilerType {
     Alone,
     /// It is one of several: each keeps a mark in the store, and the endpoints name those that have one.
     Among,
-    /// It is for its own process alone: nobody is told of it.
+    /// For its own process only: not advertised.
     Hidden,
 }
 
 /// What keeps the endpoints true. The task ends with this.
 pub(crate) struct EndpointReconciler {
     task: JoinHandle<()>,
-    /// `None` for a server that nobody is told of.
+    /// `None` for a server that is not advertised.
     own: Option<ServerEndpoint>,
     registry: Arc<Registry>,
 }
 
-/// A server that others are told of.
+/// An advertised server.
 #[derive(Clone, Copy)]
 struct ServerEndpoint {
     address: SocketAddr,
-    presence: EndpointReconcilerType,
+    reconciler_type: EndpointReconcilerType,
 }
 
 /// Why the endpoints could not be kept true.
@@ -85,11 +85,11 @@ impl EndpointReconciler {
     /// serve.
     pub(crate) async fn start(registry: Arc<Registry>, config: &Config) -> Self {
         let (address, port) = config.advertise;
-        let own = match config.presence {
+        let own = match config.reconciler_type {
             EndpointReconcilerType::Hidden => None,
-            presence => Some(ServerEndpoint {
+            reconciler_type => Some(ServerEndpoint {
                 address: SocketAddr::new(address, port),
-                presence,
+                reconciler_type,
             }),
         };
         let mut pause = RENEW;
@@ -99,9 +99,9 @@ impl EndpointReconciler {
         let kept = Arc::clone(&registry);
         #[expect(clippy::disallowed_methods, reason = "the handle is kept, and ends the task")]
         let task = tokio::spawn(async move {
-            // An only server has told all there is to tell, unless it could not.
+            // A single server need not reconcile periodically, unless writing failed.
             while let Some(own) = own
-                && (own.presence == EndpointReconcilerType::Among || pause == RETRY)
+                && (own.reconciler_type == EndpointReconcilerType::Among || pause == RETRY)
             {
                 sleep(pause).await;
                 pause = next(own.keep(&kept).await);
@@ -115,7 +115,7 @@ impl EndpointReconciler {
         self.task.abort();
         let Some(own) = self
             .own
-            .filter(|own| own.presence == EndpointReconcilerType::Among)
+            .filter(|own| own.reconciler_type == EndpointReconcilerType::Among)
         else {
             return;
         };
@@ -147,7 +147,7 @@ fn next(kept: Result<(), EndpointReconcileError>) -> Duration {
 impl ServerEndpoint {
     /// Renews the mark, and brings the endpoints in line with all marks.
     async fn keep(self, registry: &Registry) -> Result<(), EndpointReconcileError> {
-        let servers = match self.presence {
+        let servers = match self.reconciler_type {
             EndpointReconcilerType::Among => {
                 let store = registry.caches.store();
                 mark(store.as_ref(), self.address).await?;
@@ -169,7 +169,7 @@ impl ServerEndpoint {
         let mut others = marked(store.as_ref()).await?;
         others.remove(&self.address);
         if others.is_empty() {
-            // Endpoints that name nobody help nobody.
+            // An empty list of endpoints helps no client.
             return Ok(());
         }
         write(registry, &others)
@@ -182,7 +182,7 @@ fn key(address: SocketAddr) -> Key {
     Key::try_new(format!("{MARKS}{address}")).expect("an address makes a key")
 }
 
-/// Says in the store that a server lives.
+/// Writes the lease of a server.
 async fn mark(store: &dyn Store, address: SocketAddr) -> Result<Revision, CommitError> {
     let write = |found: Option<Revision>| {
         let value = address.to_string();
@@ -192,7 +192,7 @@ async fn mark(store: &dyn Store, address: SocketAddr) -> Result<Revision, Commit
         }
         .expiring(LIFE)
     };
-    // What is there says the conflict. The second one is somebody else's, who says the same.
+    // The conflict returns the current revision. A second conflict is a concurrent renewal of the same lease.
     match store.commit(write(None)).await {
         Err(CommitError::Conflict(Some(found))) => store.commit(write(Some(found.revision))).await,
         done => done,
@@ -214,18 +214,18 @@ async fn marked(store: &dyn Store) -> Result<BTreeSet<SocketAddr>, ReadError> {
 /// Brings the endpoints, and the slices that say the same, in line with the servers there are.
 async fn write(registry: &Registry, servers: &BTreeSet<SocketAddr>) -> Result<(), Status> {
     // An address that means another machine wherever it is read is none to tell, and is refused.
-    let told = || servers.iter().filter(|server| !server.ip().is_loopback());
+    let advertised = || servers.iter().filter(|server| !server.ip().is_loopback());
     let mut by_port = BTreeMap::<u16, Vec<IpAddr>>::new();
-    let mut by_family = BTreeMap::<(bool, u16), Vec<IpAddr>>::new();
-    for server in told() {
+    let mut by_ip_family = BTreeMap::<(bool, u16), Vec<IpAddr>>::new();
+    for server in advertised() {
         by_port.entry(server.port()).or_default().push(server.ip());
-        let family = (server.is_ipv6(), server.port());
-        by_family.entry(family).or_default().push(server.ip());
+        let ip_family = (server.is_ipv6(), server.port());
+        by_ip_family.entry(ip_family).or_default().push(server.ip());
     }
     if by_port.is_empty() {
         return Ok(());
     }
-    let slices: Vec<Value> = by_family.into_iter().enumerate().map(slice).collect();
+    let slices: Vec<Value> = by_ip_family.into_iter().enumerate().map(slice).collect();
     let names: BTreeSet<String> = slices
         .iter()
         .map(|slice| slice.at("metadata").text("name").to_owned())
@@ -252,20 +252,19 @@ fn endpoints(servers: &BTreeMap<u16, Vec<IpAddr>>) -> Value {
     })
 }
 
-/// The slice for the servers of one sort of addresses and one port: a slice has no room for two. The first one has the name
-/// that everybody knows.
-fn slice((place, ((is_v6, port), servers)): (usize, ((bool, u16), Vec<IpAddr>))) -> Value {
-    let family = if is_v6 { "IPv6" } else { "IPv4" };
-    let name = match place {
+/// The slice for one IP family and port: a slice cannot hold two. The first one has the name `kubernetes`.
+fn slice((position, ((is_v6, port), servers)): (usize, ((bool, u16), Vec<IpAddr>))) -> Value {
+    let ip_family = if is_v6 { "IPv6" } else { "IPv4" };
+    let name = match position {
         0 => NAME.to_owned(),
-        _ => format!("{NAME}-{}-{port}", family.to_lowercase()),
+        _ => format!("{NAME}-{}-{port}", ip_family.to_lowercase()),
     };
     let endpoint = |address| json!({"addresses": [address], "conditions": {"ready": true}});
     json!({
         "apiVersion": "discovery.k8s.io/v1",
         "kind": "EndpointSlice",
         "metadata": {"name": name, "namespace": NAMESPACE, "labels": {SERVICE_LABEL: NAME}},
-        "addressType": family,
+        "addressType": ip_family,
         "endpoints": servers.into_iter().map(endpoint).collect::<Vec<_>>(),
         "ports": ports(port),
     })
@@ -316,7 +315,7 @@ async fn put(registry: &Registry, wanted: Value) -> Result<(), Status> {
 async fn remove_slices(registry: &Registry, wanted: &BTreeSet<String>) -> Result<(), Status> {
     let resource = resource(registry, "discovery.k8s.io", "EndpointSlice");
     let snapshot = resource.cache.snapshot(registry.caches.applied());
-    let gone: Vec<String> = snapshot
+    let stale: Vec<String> = snapshot
         .objects
         .values()
         .filter(|slice| slice.labels().get(SERVICE_LABEL) == Some(NAME))
@@ -325,16 +324,16 @@ async fn remove_slices(registry: &Registry, wanted: &BTreeSet<String>) -> Result
         .map(|slice| slice.at("metadata").text("name").to_owned())
         .filter(|name| name.starts_with(NAME) && !wanted.contains(name))
         .collect();
-    for name in gone {
+    for name in stale {
         delete(registry, &resource, &name).await?;
     }
     Ok(())
 }
 
 async fn delete(registry: &Registry, resource: &Resource, name: &str) -> Result<(), Status> {
-    let mut ask = RequestContext::own(resource.kind.clone(), NAMESPACE, own_user(), registry.now());
-    name.clone_into(&mut ask.target.name);
-    match registry.delete(&ask).await.map(drop) {
+    let mut ctx = RequestContext::own(resource.kind.clone(), NAMESPACE, own_user(), registry.now());
+    name.clone_into(&mut ctx.target.name);
+    match registry.delete(&ctx).await.map(drop) {
         Err(status) if status.code != 404 => Err(status),
         _ => Ok(()),
     }

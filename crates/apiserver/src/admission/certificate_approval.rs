@@ -15,12 +15,12 @@ impl AdmissionPlugin for CertificateApproval {
         let concerns = attributes.operation == Operation::Update
             && attributes.subresource == "approval"
             && attributes.is_of("certificates.k8s.io", "certificatesigningrequests");
-        // The signer is the one there is: somebody may try to change it on the way.
+        // The stored signer counts: the request may try to change it.
         let (Some(old), true) = (attributes.old, concerns) else {
             return Ok(());
         };
         let signer = old.at("spec").text("signerName");
-        if self.0.allows_signer(&attributes.ask.user, "approve", signer) {
+        if self.0.allows_signer(&attributes.ctx.user, "approve", signer) {
             return Ok(());
         }
         let signer = quote(signer);
@@ -37,7 +37,7 @@ mod tests {
     use super::{super::testing::TestCluster, *};
 
     #[tokio::test]
-    async fn only_who_may_approve_for_the_signer_or_its_domain_approves() {
+    async fn requires_approve_permission_for_signer_or_domain() {
         let world = TestCluster::new().await;
         let plugin = CertificateApproval(world.authorizer());
         let request = json!({

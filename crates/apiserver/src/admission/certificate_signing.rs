@@ -18,11 +18,12 @@ impl AdmissionPlugin for CertificateSigning {
         let (Some(old), true) = (attributes.old, concerns) else {
             return Ok(());
         };
-        let (before, after) = (old.at("status"), attributes.object.at("status"));
+        let before = old.at("status");
+        let after = attributes.object.at("status");
         let changes = before.text("certificate") != after.text("certificate")
             || before.items("conditions") != after.items("conditions");
         let signer = old.at("spec").text("signerName");
-        if !changes || self.0.allows_signer(&attributes.ask.user, "sign", signer) {
+        if !changes || self.0.allows_signer(&attributes.ctx.user, "sign", signer) {
             return Ok(());
         }
         let signer = quote(signer);
@@ -39,7 +40,7 @@ mod tests {
     use super::{super::testing::TestCluster, *};
 
     #[tokio::test]
-    async fn only_who_may_sign_changes_certificate_or_conditions() {
+    async fn requires_sign_permission_to_change_certificate_or_conditions() {
         let world = TestCluster::new().await;
         let plugin = CertificateSigning(world.authorizer());
         let request = |status: serde_json::Value| {

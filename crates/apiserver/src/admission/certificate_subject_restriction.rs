@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_asks_to_be_a_master() {
+    async fn rejects_system_masters_group() {
         let world = TestCluster::new().await;
         let made = |signer, groups| world.admit(&CertificateSubjectRestriction, request(signer, groups));
         assert_eq!(

@@ -23,7 +23,7 @@ impl AdmissionPlugin for ClusterTrustBundleAttest {
         }
         let signer = attributes.object.at("spec").text("signerName");
         let is_same = attributes.old.is_some_and(|old| is_same(attributes.object, old));
-        if signer.is_empty() || is_same || self.0.allows_signer(&attributes.ask.user, "attest", signer) {
+        if signer.is_empty() || is_same || self.0.allows_signer(&attributes.ctx.user, "attest", signer) {
             return Ok(());
         }
         let signer = quote(signer);
@@ -47,7 +47,7 @@ mod tests {
     use super::{super::testing::TestCluster, *};
 
     #[tokio::test]
-    async fn a_bundle_for_a_signer_is_written_by_who_may_attest() {
+    async fn requires_attest_permission_for_signer() {
         let world = TestCluster::new().await;
         let plugin = ClusterTrustBundleAttest(world.authorizer());
         let bundle = |signer: &str| {

@@ -20,7 +20,7 @@ struct CachedConfiguration<I, A> {
     all: Arc<A>,
 }
 
-/// Things in order, found by the resources they are about.
+/// Entries in order, indexed by the resources they match.
 #[derive(Debug)]
 pub(super) struct ResourceIndex {
     /// Positions of those that are about any resource.
@@ -76,15 +76,15 @@ impl<I, A> ConfigurationCache<I, A> {
 // --- ResourceIndex ---
 
 impl ResourceIndex {
-    /// An index of things by the resources that each names; `None`: any.
-    pub(super) fn new<'n>(things: impl Iterator<Item = Option<Vec<&'n str>>>) -> Self {
-        let things: Vec<_> = things.collect();
-        let names = things.iter().flatten().flatten();
+    /// An index of entries by the resources that each names; `None`: any resource.
+    pub(super) fn new<'n>(entries: impl Iterator<Item = Option<Vec<&'n str>>>) -> Self {
+        let entries: Vec<_> = entries.collect();
+        let names = entries.iter().flatten().flatten();
         let mut named: HashMap<String, Vec<usize>> =
             names.map(|name| ((*name).to_owned(), Vec::new())).collect();
         let mut any = Vec::new();
-        for (position, thing) in things.iter().enumerate() {
-            match thing {
+        for (position, entry) in entries.iter().enumerate() {
+            match entry {
                 None => {
                     any.push(position);
                     for positions in named.values_mut() {
@@ -115,14 +115,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_index_keeps_the_order_and_knows_who_is_about_anything() {
-        let things = [
+    fn index_keeps_order_and_includes_wildcard_entries() {
+        let entries = [
             Some(vec!["pods", "pods"]),
             None,
             Some(vec!["services", "pods"]),
             Some(vec![]),
         ];
-        let index = ResourceIndex::new(things.into_iter());
+        let index = ResourceIndex::new(entries.into_iter());
         assert_eq!(index.of("pods"), [0, 1, 2]);
         assert_eq!(index.of("services"), [1, 2]);
         assert_eq!(index.of("nodes"), [1]);

@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_marked_class_holds() {
+    fn picks_newest_default_class() {
         let classes = [
             class("old", 1, "true"),
             class("b", 2, "true"),

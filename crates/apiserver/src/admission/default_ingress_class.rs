@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_ingress_that_says_nothing_gets_the_default_class() {
+    async fn sets_default_class_on_ingress_without_class() {
         let world = TestCluster::new().await;
         let marked = json!({
             "apiVersion": "networking.k8s.io/v1", "kind": "IngressClass",

@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_claim_that_says_nothing_gets_the_default_class() {
+    async fn sets_default_class_on_claim_without_class() {
         let world = TestCluster::new().await;
         let plugin = DefaultStorageClass::default();
         let class = |claim| {

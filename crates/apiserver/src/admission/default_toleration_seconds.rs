@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{AdmissionAttributes, AdmissionPlugin, Operation};
 use crate::cache::WatchCaches;
 
-/// What nodes in trouble are tainted with.
+/// The taints of nodes that are not ready or unreachable.
 const TAINTS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
 const SECONDS: i64 = 300;
 
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_tolerated_is_tolerated_for_a_while() {
+    fn adds_default_tolerations() {
         let [not_ready, unreachable] = TAINTS;
         assert_eq!(
             keys(&Value::Null),
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_toleration_of_everything_is_enough_and_one_of_another_effect_is_not() {
+    fn keeps_wildcard_toleration_and_ignores_other_effects() {
         assert_eq!(keys(&json!([{"operator": "Exists"}])), [":null"]);
         let other = json!([{"operator": "Exists", "effect": "NoSchedule"}]);
         assert_eq!(keys(&other).len(), 3);

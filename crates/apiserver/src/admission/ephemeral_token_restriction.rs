@@ -1,7 +1,7 @@
-//! Secrets that make users.
+//! Secrets that hold ephemeral tokens.
 //!
-//! Promise: nobody but a member of `system:masters` makes or changes a secret that is a token for somebody. The right to
-//! write secrets in `kube-system` is not the right to be anybody.
+//! Promise: only members of `system:masters` create or change a secret that is an ephemeral token. Permission to write secrets
+//! in `kube-system` must not be permission to become any user.
 
 use super::{AdmissionAttributes, AdmissionPlugin, Operation};
 use crate::{authn::EphemeralToken, cache::WatchCaches};
@@ -16,19 +16,19 @@ impl AdmissionPlugin for EphemeralTokenRestriction {
     fn validate(&self, attributes: &mut AdmissionAttributes<'_>, _: &WatchCaches) -> Result<(), Status> {
         let was_token = attributes.old.is_some_and(EphemeralToken::is);
         let is_token = EphemeralToken::is(attributes.object);
-        // To take one away is nobody's gain.
+        // Deletion is allowed: it only revokes a token.
         if attributes.operation == Operation::Delete
             || !attributes.is_of("", "secrets")
             || !(is_token || was_token)
         {
             return Ok(());
         }
-        if !attributes.ask.user.groups.iter().any(|group| group == MASTERS) {
+        if !attributes.ctx.user.groups.iter().any(|group| group == MASTERS) {
             let why = "tokens for users are made by members of system:masters alone (k3 token create)";
             return Err(attributes.forbidden(why));
         }
         let token = EphemeralToken::read(attributes.object).map_err(|error| attributes.forbidden(error))?;
-        if token.expires <= attributes.ask.now {
+        if token.expires <= attributes.ctx.now {
             return Err(attributes.forbidden("its expiration has passed"));
         }
         Ok(())
@@ -44,7 +44,7 @@ mod tests {
     use super::{super::testing::TestCluster, *};
 
     #[tokio::test]
-    async fn who_may_only_write_secrets_makes_no_tokens() {
+    async fn rejects_ephemeral_token_secret_of_non_master() {
         let world = TestCluster::new().await;
         let token = EphemeralToken::issue("root", &[], Duration::from_mins(1), UNIX_EPOCH).0;
         let secret = token.to_secret();

@@ -1,4 +1,4 @@
-//! Containers get the requests and limits that their namespace gives them, and nothing in it is smaller or larger than it says.
+//! `LimitRanger`: sets the default requests and limits of a namespace, and rejects objects outside its minimum and maximum.
 
 use std::collections::HashSet;
 
@@ -28,7 +28,7 @@ pub(super) struct LimitRanger {
     known: NamespacedDerivedCache<Vec<LimitRange>>,
 }
 
-/// What a limit range says.
+/// A parsed `LimitRange`.
 struct LimitRange {
     limits: Vec<LimitRangeItem>,
     /// What containers get that say nothing themselves, as text.
@@ -36,7 +36,7 @@ struct LimitRange {
     default_limits: Map<String, Value>,
 }
 
-/// The bounds of one type of thing.
+/// The limits of one type: `Container`, `Pod` or `PersistentVolumeClaim`.
 struct LimitRangeItem {
     of: String,
     min: Totals,
@@ -44,7 +44,7 @@ struct LimitRangeItem {
     ratio: Totals,
 }
 
-/// What a thing asks for.
+/// The requests and limits of a container, a pod or a claim.
 #[derive(Default)]
 struct ResourceRequests {
     requests: Totals,
@@ -68,13 +68,13 @@ impl AdmissionPlugin for LimitRanger {
         }
         let ranges = self.ranges(attributes, caches);
         for range in ranges.iter().flat_map(|ranges| ranges.iter()) {
-            let mut faults = Vec::new();
+            let mut errors = Vec::new();
             if attributes.is_of("", "pods") {
-                range.judge_pod(attributes.object.at("spec"), &mut faults);
+                range.validate_pod(attributes.object.at("spec"), &mut errors);
             } else {
-                range.judge_claim(attributes.object.at("spec"), &mut faults);
+                range.validate_claim(attributes.object.at("spec"), &mut errors);
             }
-            if let Some(why) = aggregate(faults) {
+            if let Some(why) = aggregate(errors) {
                 return Err(attributes.forbidden(why));
             }
         }
@@ -82,9 +82,9 @@ impl AdmissionPlugin for LimitRanger {
     }
 }
 
-/// Whether limit ranges hold for what is asked: new pods, pods that are resized, claims. Nothing that is going is held up.
+/// Whether limit ranges apply: to new pods, resized pods and claims. Terminating objects are exempt.
 fn concerns(attributes: &AdmissionAttributes<'_>) -> bool {
-    let is_going = |old: &Value| old.at("metadata").has("deletionTimestamp");
+    let is_terminating = |old: &Value| old.at("metadata").has("deletionTimestamp");
     let is_pod = attributes.is_of("", "pods");
     let is_claim = attributes.is_of("", "persistentvolumeclaims");
     let concerns = match (attributes.operation, attributes.subresource) {
@@ -93,18 +93,18 @@ fn concerns(attributes: &AdmissionAttributes<'_>) -> bool {
         (Operation::Update, "resize") => is_pod,
         _ => false,
     };
-    concerns && !attributes.old.is_some_and(is_going)
+    concerns && !attributes.old.is_some_and(is_terminating)
 }
 
 /// All faults as one text, each once.
-fn aggregate(faults: Vec<String>) -> Option<String> {
+fn aggregate(errors: Vec<String>) -> Option<String> {
     let mut known = HashSet::new();
-    let mut told = faults;
-    told.retain(|fault| known.insert(fault.clone()));
-    match told.as_slice() {
+    let mut unique = errors;
+    unique.retain(|error| known.insert(error.clone()));
+    match unique.as_slice() {
         [] => None,
-        [fault] => Some(fault.clone()),
-        _ => Some(format!("[{}]", told.join(", "))),
+        [error] => Some(error.clone()),
+        _ => Some(format!("[{}]", unique.join(", "))),
     }
 }
 
@@ -174,36 +174,36 @@ impl LimitRange {
         }
     }
 
-    fn judge_pod(&self, spec: &Value, faults: &mut Vec<String>) {
+    fn validate_pod(&self, spec: &Value, errors: &mut Vec<String>) {
         for limit in &self.limits {
             match limit.of.as_str() {
                 "Container" => {
                     for list in ["containers", "initContainers"] {
                         for container in spec.items(list) {
-                            limit.judge(&ResourceRequests::of(container), faults);
+                            limit.validate(&ResourceRequests::of(container), errors);
                         }
                     }
                 }
-                "Pod" => limit.judge(&ResourceRequests::of_pod(spec), faults),
+                "Pod" => limit.validate(&ResourceRequests::of_pod(spec), errors),
                 _ => {}
             }
         }
     }
 
-    fn judge_claim(&self, spec: &Value, faults: &mut Vec<String>) {
+    fn validate_claim(&self, spec: &Value, errors: &mut Vec<String>) {
         let asked = ResourceRequests {
             limits: Totals::new(),
             ..ResourceRequests::of(spec)
         };
         for limit in &self.limits {
             if limit.of == "PersistentVolumeClaim" {
-                faults.extend(
+                errors.extend(
                     limit
                         .min
                         .iter()
                         .filter_map(|(name, least)| limit.below(name, least, &asked)),
                 );
-                faults.extend(
+                errors.extend(
                     limit
                         .max
                         .iter()
@@ -236,18 +236,18 @@ fn fill(container: &mut Value, field: &str, defaults: &Map<String, Value>) -> Ve
 // --- LimitRangeItem ---
 
 impl LimitRangeItem {
-    fn judge(&self, asked: &ResourceRequests, faults: &mut Vec<String>) {
-        faults.extend(
+    fn validate(&self, asked: &ResourceRequests, errors: &mut Vec<String>) {
+        errors.extend(
             self.min
                 .iter()
                 .filter_map(|(name, least)| self.below(name, least, asked)),
         );
-        faults.extend(
+        errors.extend(
             self.max
                 .iter()
                 .filter_map(|(name, most)| self.above(name, most, asked)),
         );
-        faults.extend(
+        errors.extend(
             self.ratio
                 .iter()
                 .filter_map(|(name, most)| self.apart(name, most, asked)),
@@ -338,15 +338,15 @@ fn comparable<const N: usize>(amounts: [Option<&Quantity>; N]) -> [i64; N] {
 
 impl ResourceRequests {
     /// What a container or a claim asks for.
-    fn of(thing: &Value) -> Self {
-        let list = |field: &str| pod_amounts::amounts(thing.at("resources").entries(field));
+    fn of(object: &Value) -> Self {
+        let list = |field: &str| pod_amounts::amounts(object.at("resources").entries(field));
         ResourceRequests {
             requests: list("requests"),
             limits: list("limits"),
         }
     }
 
-    /// What a pod asks for: its containers in all, or itself where it says so.
+    /// The requests and limits of a pod: pod-level resources where set, else the sum of its containers.
     fn of_pod(spec: &Value) -> Self {
         let total = |of: &str| {
             let mut total = pod_amounts::totals(spec, of);
@@ -393,14 +393,14 @@ mod tests {
         json!({"containers": [{"name": "c", "resources": {"requests": requests, "limits": limits}}]})
     }
 
-    fn refusal(world: &TestCluster, spec: &Value) -> String {
+    fn rejection(world: &TestCluster, spec: &Value) -> String {
         let refused = world.admit(&LimitRanger::default(), pod(spec));
         let why = refused.err().unwrap_or_default();
         why.replace("pods \"p\" is forbidden: ", "")
     }
 
     #[tokio::test]
-    async fn containers_get_what_they_leave_out_and_it_is_written_down() {
+    async fn sets_default_requests_and_limits_and_annotates_pod() {
         let world = world(json!([
             {"type": "Container", "default": {"cpu": "1", "memory": "1Gi"}, "defaultRequest": {"cpu": "100m"}},
             {"type": "Pod", "default": {"x": "1"}},
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_container_is_within_bounds() {
+    async fn enforces_container_min_max_and_ratio() {
         let world = world(json!([
             {"type": "Container", "min": {"cpu": "100m"}, "max": {"cpu": "1"}, "maxLimitRequestRatio": {"cpu": "2"}},
         ]))
@@ -472,40 +472,38 @@ mod tests {
                  is 2, but no request is specified or request is 0]",
             ),
         ] {
-            assert_eq!(refusal(&world, &container(&requests, &limits)), why);
+            assert_eq!(rejection(&world, &container(&requests, &limits)), why);
         }
     }
 
     #[tokio::test]
-    async fn a_pod_as_a_whole_is_within_bounds_by_its_containers_or_by_itself() {
+    async fn enforces_pod_limits_from_containers_or_pod_resources() {
         let world = world(json!([{"type": "Pod", "max": {"cpu": "1"}}])).await;
         let limits = |cpu: &str| json!({"resources": {"limits": {"cpu": cpu}}});
         let mut two = json!({"containers": [limits("600m"), limits("600m")]});
         let why = "maximum cpu usage per Pod is 1, but limit is 1200m";
-        assert_eq!(refusal(&world, &two), why);
+        assert_eq!(rejection(&world, &two), why);
         two["resources"] = limits("1").at("resources").clone();
-        assert_eq!(refusal(&world, &two), "");
+        assert_eq!(rejection(&world, &two), "");
     }
 
     #[tokio::test]
-    async fn only_what_changes_the_resources_of_a_pod_is_judged() {
+    async fn validates_only_create_and_resize() {
         let world = world(json!([{"type": "Container", "max": {"cpu": "1"}}])).await;
-        let (old, new) = (
-            pod(&container(&json!({}), &json!({"cpu": "1"}))),
-            pod(&container(&json!({}), &json!({"cpu": "2"}))),
-        );
+        let old = pod(&container(&json!({}), &json!({"cpu": "1"})));
+        let new = pod(&container(&json!({}), &json!({"cpu": "2"})));
         let plugin = LimitRanger::default();
         let update = |part: &str, old: &Value| world.update_part(&plugin, part, new.clone(), old);
         assert!(update("", &old).is_ok());
         assert!(update("status", &old).is_ok());
         assert!(update("resize", &old).is_err());
-        let mut going = old;
-        going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-        assert!(update("resize", &going).is_ok());
+        let mut terminating = old;
+        terminating["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        assert!(update("resize", &terminating).is_ok());
     }
 
     #[tokio::test]
-    async fn what_is_remembered_of_a_namespace_is_not_older_than_its_limit_ranges() {
+    async fn cached_limit_ranges_follow_changes() {
         let world = world(json!([{"type": "Container", "default": {"cpu": "1"}}])).await;
         let plugin = LimitRanger::default();
         let limits = |world: &TestCluster| {
@@ -530,7 +528,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_claim_is_within_bounds() {
+    async fn enforces_claim_storage_limits() {
         let world = world(json!([
             {"type": "PersistentVolumeClaim", "min": {"storage": "1Gi"}, "max": {"storage": "5Gi"}},
         ]))

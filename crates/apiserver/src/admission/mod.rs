@@ -1,20 +1,19 @@
-//! Admission: what is changed in an object, or refused, beyond the rules of its kind. A plugin a file.
+//! Admission: plugins, policies and webhooks that change or reject writes beyond the rules of a kind. One plugin per file.
 //!
 //! ```text
-//! a plugin a file
-//! policy, webhook  what a cluster is configured to change or refuse
-//! matching         which requests a policy or a webhook is about
-//! subject          what is asked about, as they see it
-//! expression       the expressions in their configurations
-//! configured       what is made of configurations, once
-//! unreadable       nothing is admitted without what decides about it
-//! reinvocation     who is asked again, when somebody later changed the object
+//! policy, webhook       what a cluster configures to change or reject writes
+//! matching              which requests a policy or a webhook matches
+//! versioned_attributes  the attributes of a request as webhooks and policies see them
+//! expression            the CEL expressions in their configurations
+//! configuration_cache   parsed configurations
+//! undecryptable         rejects writes while an object that decides about them cannot be decrypted
+//! reinvocation          which webhooks and policies run again after a later change
 //! ```
 //!
-//! Plugins run in the order of [`AdmissionChain::new`]: first each may change the object, then, when the rules of the kind have been
-//! asked, each may refuse it. They read the cluster from the caches, so they never wait. Whoever asks may wait and ask again:
-//! changing an object twice is changing it once. What is configured (policies, webhooks) and what waits comes after them, in
-//! [`AdmissionChain::admit`] and [`AdmissionChain::validate`].
+//! Plugins run in the order of [`AdmissionChain::new`]: first each may change the object (admit), then, after validation by the
+//! kind's rules, each may reject it (validate). They read the cluster from the caches, so they never wait; a caller may retry, so
+//! changes are idempotent. Policies, webhooks and quota, which may wait, follow in [`AdmissionChain::admit`] and
+//! [`AdmissionChain::validate`].
 
 mod certificate_approval;
 mod certificate_signing;
@@ -95,15 +94,15 @@ pub(crate) struct AdmissionAttributes<'a> {
     pub subresource: &'a str,
     /// Empty for cluster-wide objects.
     pub namespace: &'a str,
-    /// The object as it would be stored; of a delete, the object that goes.
+    /// The object as it would be stored; for a delete, the object that is deleted.
     pub object: &'a mut Value,
     /// The object as it is, if it is changed.
     pub old: Option<&'a Value>,
     /// The request: who asks, when, and where notes for the audit log go.
-    pub ask: &'a RequestContext,
+    pub ctx: &'a RequestContext,
     /// Whether nothing is stored in the end.
     pub dry_run: bool,
-    /// What the client is told besides.
+    /// Warnings for the client.
     pub warnings: &'a mut Vec<String>,
 }
 
@@ -146,9 +145,9 @@ impl AdmissionAttributes<'_> {
         self.operation == Operation::Create && self.subresource.is_empty() && self.is_of(group, plural)
     }
 
-    /// The name of the object: as it is asked for, or as it says itself; empty if it is yet to be made up.
+    /// The name of the object, from the request or the object; empty if it will be generated.
     fn name(&self) -> &str {
-        match self.ask.target.name.as_str() {
+        match self.ctx.target.name.as_str() {
             "" => self.object.at("metadata").text("name"),
             name => name,
         }
@@ -187,16 +186,14 @@ impl AdmissionChain {
     /// All plugins that always run, and what a cluster configures.
     pub(crate) fn new(authorizer: &Arc<Authorizer>, outgoing: &Arc<WebhookClientManager>) -> Self {
         let converter = &Arc::new(CustomResourceConverter::new(Arc::clone(outgoing)));
-        let (policies, webhooks) = (
-            PolicyDispatcher::new(authorizer, converter),
-            WebhookDispatcher::new(authorizer, outgoing, converter),
-        );
+        let policies = PolicyDispatcher::new(authorizer, converter);
+        let webhooks = WebhookDispatcher::new(authorizer, outgoing, converter);
         let authorizer = || Arc::clone(authorizer);
         AdmissionChain {
             policies,
             webhooks,
             plugins: vec![
-                // First what the rules of a kind would ask if they knew who may do what.
+                // First the checks that upstream's strategies make with an authorizer.
                 Box::new(pod_certificate_signing::PodCertificateSigning(authorizer())),
                 Box::new(policy_param_authorization::PolicyParamAuthorization(authorizer())),
                 Box::new(resource_claim_status::ResourceClaimStatusAuthorization(
@@ -229,7 +226,7 @@ impl AdmissionChain {
     }
 
     /// Also asks who names an owner whether they may.
-    pub(crate) fn guard_owners(&mut self, authorizer: &Arc<Authorizer>) {
+    pub(crate) fn enforce_owner_reference_permissions(&mut self, authorizer: &Arc<Authorizer>) {
         let plugin = owner_references_permission_enforcement::OwnerReferencesPermissionEnforcement(
             Arc::clone(authorizer),
         );
@@ -237,7 +234,7 @@ impl AdmissionChain {
     }
 
     /// Leaves out the plugin of this name.
-    pub(crate) fn leave_out(&mut self, name: &str) {
+    pub(crate) fn remove_plugin(&mut self, name: &str) {
         self.plugins.retain(|plugin| plugin.name() != name);
     }
 
@@ -266,7 +263,7 @@ impl AdmissionChain {
         attributes: &mut AdmissionAttributes<'_>,
         caches: &WatchCaches,
     ) -> Result<(), Status> {
-        undecryptable::refuse(attributes, caches)?;
+        undecryptable::check_decrypted(attributes, caches)?;
         self.plugins_for(attributes.operation)
             .try_for_each(|plugin| plugin.admit(attributes, caches))
     }
@@ -278,13 +275,14 @@ impl AdmissionChain {
         attributes: &mut AdmissionAttributes<'_>,
         caches: &WatchCaches,
     ) -> Result<(), Status> {
-        let (mut policies, mut webhooks) = (ReinvocationContext::default(), ReinvocationContext::default());
+        let mut policies = ReinvocationContext::default();
+        let mut webhooks = ReinvocationContext::default();
         loop {
             let mut changed = self.policies.admit(attributes, caches, &mut policies);
             if changed.is_ok() {
                 changed = self.webhooks.admit(attributes, caches, &mut webhooks).await;
             }
-            changed.map_err(|status| tell(status, attributes))?;
+            changed.map_err(|status| attach_warnings(status, attributes))?;
             if !ReinvocationContext::go_on([&mut policies, &mut webhooks]) {
                 return Ok(());
             }
@@ -305,27 +303,27 @@ impl AdmissionChain {
         attributes: &mut AdmissionAttributes<'_>,
         caches: &WatchCaches,
     ) -> Result<(), Status> {
-        undecryptable::refuse(attributes, caches)?;
+        undecryptable::check_decrypted(attributes, caches)?;
         self.plugins_for(attributes.operation)
             .try_for_each(|plugin| plugin.validate(attributes, caches))?;
-        let mut judged = self.policies.validate(attributes, caches);
-        if judged.is_ok() {
-            judged = self.webhooks.validate(attributes, caches).await;
+        let mut result = self.policies.validate(attributes, caches);
+        if result.is_ok() {
+            result = self.webhooks.validate(attributes, caches).await;
         }
-        if judged.is_ok() {
+        if result.is_ok() {
             // Something may have come since they were asked.
-            judged = undecryptable::refuse(attributes, caches);
+            result = undecryptable::check_decrypted(attributes, caches);
         }
-        if judged.is_ok() {
+        if result.is_ok() {
             // Last of all: what is charged is to be stored.
-            judged = self.quotas.charge(attributes, caches).await;
+            result = self.quotas.charge(attributes, caches).await;
         }
-        judged.map_err(|status| tell(status, attributes))
+        result.map_err(|status| attach_warnings(status, attributes))
     }
 }
 
-/// A refusal does not swallow what the client was to be told.
-fn tell(mut status: Status, attributes: &mut AdmissionAttributes<'_>) -> Status {
+/// A rejection keeps the warnings collected so far.
+fn attach_warnings(mut status: Status, attributes: &mut AdmissionAttributes<'_>) -> Status {
     status.warnings = std::mem::take(attributes.warnings).into();
     status
 }

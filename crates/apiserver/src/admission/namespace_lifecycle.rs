@@ -1,4 +1,4 @@
-//! Nothing is created in a namespace that is not there, or that is going; and some namespaces stay.
+//! `NamespaceLifecycle`: rejects creation in missing or terminating namespaces, and deletion of the system namespaces.
 
 use k3_api::{
     rules::Tree,
@@ -25,7 +25,7 @@ impl AdmissionPlugin for NamespaceLifecycle {
                 }
                 Ok(())
             }
-            // Whoever asks what is allowed in a namespace is not told whether it is there.
+            // Local access reviews are not checked: they must not reveal whether the namespace exists.
             Operation::Create
                 if !is_namespace
                     && !attributes.namespace.is_empty()
@@ -38,7 +38,7 @@ impl AdmissionPlugin for NamespaceLifecycle {
     }
 }
 
-/// Refuses what would come into a namespace that cannot take it.
+/// Rejects creation in a namespace that is missing or terminating.
 fn check(attributes: &AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
     let namespaces = resource("", "namespaces", caches);
     let name = attributes.namespace;
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_created_needs_a_namespace_that_stays() {
+    async fn rejects_create_in_missing_or_terminating_namespace() {
         let world = TestCluster::new().await;
         world.put(namespace("here", "Active")).await;
         world.put(namespace("going", "Terminating")).await;
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_there_can_be_changed_and_deleted_while_its_namespace_goes() {
+    async fn allows_update_and_delete_in_terminating_namespace() {
         let world = TestCluster::new().await;
         world.put(namespace("going", "Terminating")).await;
         let secret = secret("going");
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_namespaces_of_the_system_stay() {
+    async fn rejects_deletion_of_system_namespaces() {
         let world = TestCluster::new().await;
         for name in IMMORTAL {
             assert_eq!(

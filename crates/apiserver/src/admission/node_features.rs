@@ -26,7 +26,8 @@ impl AdmissionPlugin for NodeFeatures {
         let (Some(old), true) = (attributes.old, concerns) else {
             return Ok(());
         };
-        let (before, spec) = (old.at("spec"), attributes.object.at("spec"));
+        let before = old.at("spec");
+        let spec = attributes.object.at("spec");
         let name = spec.text("nodeName");
         if name.is_empty() {
             return Ok(());
@@ -88,7 +89,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_node_must_know_how_to_do_what_a_change_needs() {
+    async fn rejects_update_that_needs_undeclared_node_feature() {
         let world = TestCluster::new().await;
         let known = ["InPlacePodVerticalScalingInitContainers"];
         for (name, features) in [("new", &known[..]), ("old", &[])] {
@@ -100,7 +101,8 @@ mod tests {
                 .await;
         }
         let change = |node: &str, whole: &str, init: &str| {
-            let (new, old) = (pod(node, whole, init), pod(node, "1", "1"));
+            let new = pod(node, whole, init);
+            let old = pod(node, "1", "1");
             let refused = world.update_part(&NodeFeatures, "resize", new, &old);
             refused
                 .err()
@@ -120,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn sidecars_have_always_been_resized() {
+    fn sidecar_resize_needs_no_feature() {
         let spec = |cpu: &str| json!({"initContainers": [{"restartPolicy": "Always", "resources": {"requests": {"cpu": cpu}}}]});
         assert!(!resizes_init_container(&spec("1"), &spec("2")));
     }

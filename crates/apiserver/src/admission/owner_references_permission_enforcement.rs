@@ -1,6 +1,7 @@
-//! Who names an owner may delete the dependent, and who lets a dependent hold up its owner may set finalizers on the owner.
+//! `OwnerReferencesPermissionEnforcement`: setting an owner requires permission to delete the dependent; setting
+//! `blockOwnerDeletion` requires permission to set finalizers on the owner.
 //!
-//! Not asked unless the server is told to: upstream has it off, too.
+//! Off by default, as upstream.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -80,7 +81,8 @@ impl AdmissionPlugin for OwnerReferencesPermissionEnforcement {
 
 impl OwnerReferencesPermissionEnforcement {
     fn check_owner(&self, attributes: &AdmissionAttributes<'_>, owner: &Value) -> Result<(), Status> {
-        let (version, kind) = (owner.text("apiVersion"), owner.text("kind"));
+        let version = owner.text("apiVersion");
+        let kind = owner.text("kind");
         let (group, number) = version.split_once('/').unwrap_or(("", version));
         let Some(found) = builtin().kind(group, number, kind) else {
             let unknown = format!("no matches for kind \"{kind}\" in version \"{version}\"");
@@ -119,7 +121,7 @@ impl OwnerReferencesPermissionEnforcement {
         object: ResourceAttributes<'_>,
     ) -> Result<(), String> {
         let action = AuthorizationAttributes {
-            user: &attributes.ask.user,
+            user: &attributes.ctx.user,
             verb,
             what: AuthorizationTarget::Resource(object),
         };
@@ -146,10 +148,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_owner_is_named_by_who_may_delete_the_dependent() {
+    async fn setting_owner_requires_delete_permission() {
         let world = TestCluster::new().await;
         let plugin = OwnerReferencesPermissionEnforcement(world.authorizer());
-        let (bare, owned) = (map(&json!([])), map(&json!([owner(false)])));
+        let bare = map(&json!([]));
+        let owned = map(&json!([owner(false)]));
         assert!(world.admit(&plugin, owned.clone()).is_ok());
         assert!(world.update(&plugin, owned.clone(), &owned).is_ok());
         assert_eq!(
@@ -163,7 +166,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_owner_is_held_up_by_who_may_set_its_finalizers() {
+    async fn block_owner_deletion_requires_finalizers_permission() {
         let world = TestCluster::new().await;
         let plugin = OwnerReferencesPermissionEnforcement(world.authorizer());
         let held = map(&json!([owner(true)]));

@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_claim_grows_when_it_is_bound_and_its_class_lets_it() {
+    async fn resizes_only_bound_claims_with_expandable_class() {
         let world = TestCluster::new().await;
         for (name, lets) in [("elastic", true), ("stiff", false)] {
             let class = json!({
@@ -67,7 +67,8 @@ mod tests {
             world.put(class).await;
         }
         let resize = |phase: &str, class: &str, size: &str| {
-            let (new, old) = (claim(phase, class, size), claim(phase, class, "1Gi"));
+            let new = claim(phase, class, size);
+            let old = claim(phase, class, "1Gi");
             world
                 .update(&PersistentVolumeClaimResize, new, &old)
                 .err()

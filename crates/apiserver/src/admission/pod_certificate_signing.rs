@@ -23,7 +23,8 @@ impl AdmissionPlugin for PodCertificateSigning {
         let (Some(old), true) = (attributes.old, concerns) else {
             return Ok(());
         };
-        let (user, signer) = (&attributes.ask.user, old.at("spec").text("signerName"));
+        let user = &attributes.ctx.user;
+        let signer = old.at("spec").text("signerName");
         if old.at("status") == attributes.object.at("status") || self.0.allows_signer(user, "sign", signer) {
             return Ok(());
         }
@@ -50,7 +51,7 @@ mod tests {
     use super::{super::testing::TestCluster, *};
 
     #[tokio::test]
-    async fn only_who_may_sign_changes_the_status() {
+    async fn requires_sign_permission_to_change_status() {
         let world = TestCluster::new().await;
         let plugin = PodCertificateSigning(world.authorizer());
         let request = |status: serde_json::Value| {

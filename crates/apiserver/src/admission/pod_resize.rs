@@ -50,7 +50,8 @@ impl AdmissionPlugin for PodResize {
 fn platform(node: &Value, name: &str) -> Option<String> {
     let system = node.at("metadata").at("labels").at("kubernetes.io/os").as_str()?;
     (system != "linux").then(|| {
-        let (name, system) = (go::quote(name), go::quote(system));
+        let name = go::quote(name);
+        let system = go::quote(system);
         format!("pod resize is only supported on linux nodes, node {name} is {system}")
     })
 }
@@ -66,7 +67,8 @@ fn shortage(pod: &Value, node: &Value) -> Option<String> {
         let there = node.way("status.allocatable").at(name);
         let there = Quantity::from_value(there).unwrap_or_else(|_| Quantity::zero());
         if let Some(wanted) = wanted.get(name).filter(|wanted| **wanted > there) {
-            let (wanted, there) = (shown(wanted), shown(&there));
+            let wanted = shown(wanted);
+            let there = shown(&there);
             short.push(format!("{name}, requested: {wanted}, allocatable: {there}"));
         }
     }
@@ -110,10 +112,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_pod_grows_up_to_its_node() {
+    async fn rejects_resize_beyond_node_allocatable() {
         let world = world().await;
         let resize = |node: &str, generation, cpu: &str| {
-            let (new, old) = (pod(node, generation, cpu), pod(node, 1, "1"));
+            let new = pod(node, generation, cpu);
+            let old = pod(node, 1, "1");
             let refused = world.update_part(&PodResize, "resize", new, &old);
             refused
                 .err()

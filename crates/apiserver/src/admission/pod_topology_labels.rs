@@ -1,4 +1,4 @@
-//! A pod that gets a node gets the labels that tell where the node is.
+//! `PodTopologyLabels`: copies the topology labels of the node to a pod when it is bound.
 
 use k3_api::{
     rules::{Tree, TreeMut},
@@ -49,7 +49,7 @@ mod tests {
     use super::{super::testing::TestCluster, *};
 
     #[tokio::test]
-    async fn a_pod_on_a_node_is_labelled_with_its_place() {
+    async fn copies_topology_labels_from_node() {
         let world = TestCluster::new().await;
         let labels =
             json!({"topology.kubernetes.io/zone": "z", "topology.kubernetes.io/region": "r", "other": "x"});

@@ -1,4 +1,4 @@
-//! Who makes a policy, or binds one, may read its parameters: what a policy says must not tell what its maker may not know.
+//! Creating a policy or binding requires permission to read its params: a policy must not reveal what its author may not read.
 
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ impl PolicyParamAuthorization {
             return None;
         }
         let parameters = ParamResource::of(kind).unwrap_or_else(|known| known);
-        let user = &attributes.ask.user;
+        let user = &attributes.ctx.user;
         if self.allows(user, "get", &parameters, "*", "*") {
             return None;
         }
@@ -95,7 +95,8 @@ impl PolicyParamAuthorization {
         caches: &WatchCaches,
     ) -> Option<(&'static str, String)> {
         let spec = attributes.object.at("spec");
-        let (reference, name) = (spec.at("paramRef"), spec.text("policyName"));
+        let reference = spec.at("paramRef");
+        let name = spec.text("policyName");
         let is_same = attributes.old.is_some_and(|old| {
             let old = old.at("spec");
             old.at("paramRef") == reference && old.text("policyName") == name
@@ -110,7 +111,8 @@ impl PolicyParamAuthorization {
             Some(Err(known)) => (known, kind.is_some_and(Value::is_null)),
             None => (ParamResource::any(), true),
         };
-        let (user, own) = (&attributes.ask.user, reference.text("name"));
+        let user = &attributes.ctx.user;
+        let own = reference.text("name");
         let verb = if own.is_empty() { "list" } else { "get" };
         if self.allows(user, verb, &parameters, reference.text("namespace"), own) {
             return None;
@@ -224,7 +226,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_makes_a_policy_may_read_its_parameters() {
+    async fn policy_author_must_read_params() {
         let world = TestCluster::new().await;
         let plugin = PolicyParamAuthorization(world.authorizer());
         assert_eq!(
@@ -246,7 +248,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_binds_a_policy_may_read_what_it_is_bound_with() {
+    async fn binding_author_must_read_params() {
         let world = TestCluster::new().await;
         let plugin = PolicyParamAuthorization(world.authorizer());
         let named = binding(&json!({"name": "x", "namespace": "a"}));

@@ -26,7 +26,7 @@ struct ResolvedPriorityClass {
     /// Empty: of no class.
     name: String,
     priority: i64,
-    /// Empty: the class says nothing.
+    /// Empty if the class sets none.
     preemption: String,
 }
 
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_pod_gets_the_priority_of_its_class_or_of_the_default_class() {
+    async fn sets_priority_from_class_or_default() {
         let world = TestCluster::new().await;
         let none = world.admit(&Priority::default(), pod(&json!({}))).unwrap();
         assert_eq!(
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_pod_cannot_say_a_priority_of_its_own() {
+    async fn rejects_priority_that_differs_from_class() {
         let world = TestCluster::new().await;
         let refused = |spec| world.admit(&Priority::default(), pod(&spec)).unwrap_err();
         assert_eq!(
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_update_that_leaves_the_priority_out_keeps_it() {
+    async fn update_without_priority_keeps_it() {
         let world = TestCluster::new().await;
         let old = pod(&json!({"priority": 9, "preemptionPolicy": "Never"}));
         assert_eq!(update(&world, pod(&json!({})), &old).unwrap(), old);
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn there_is_one_default_class() {
+    async fn rejects_second_default_class() {
         let world = TestCluster::new().await;
         let first = class("first", 1, true);
         assert!(world.admit(&Priority::default(), first.clone()).is_ok());
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_classes_of_the_system_stay() {
+    async fn rejects_deletion_of_system_classes() {
         let world = TestCluster::new().await;
         let delete = |name| world.delete(&Priority::default(), class(name, 1, true));
         assert_eq!(
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_defaults_the_lower_one_holds() {
+    fn lowest_of_two_defaults_wins() {
         let found = lowest_default(&[class("a", 5, true), class("b", 3, true), class("c", 1, false)]);
         assert_eq!(found.unwrap().name, "b");
     }

@@ -1,7 +1,7 @@
-//! Who is asked again, when somebody later changed the object.
+//! Reinvocation of webhooks and policies after a later change of the object.
 //!
-//! There are two rounds at most. In the second one all plugins run again, and of webhooks and policies those that ask for it and
-//! before whose back the object was changed; none is asked for the first time.
+//! There are at most two rounds. In the second round all plugins run again, and those webhooks and policies with
+//! `reinvocationPolicy: IfNeeded` after which the object was changed; none is invoked there for the first time.
 
 use std::collections::BTreeSet;
 
@@ -39,12 +39,12 @@ impl ReinvocationContext {
         }
     }
 
-    /// Whether somebody is asked in this round.
+    /// Whether a webhook or policy is invoked in this round.
     pub(super) fn includes(&self, id: &str) -> bool {
         !self.again || self.called.contains(id)
     }
 
-    /// Somebody was asked.
+    /// Records an invocation.
     pub(super) fn invoked(&mut self, id: &str, changed: bool, again: bool) {
         if changed {
             self.recall();
@@ -60,7 +60,8 @@ impl ReinvocationContext {
         usize::from(self.again)
     }
 
-    /// Goes on to the second round, for all sorts if one of them wants it. Tells whether there is one: there is no third.
+    /// Starts the second round for all kinds if one of them needs it. Returns whether there is a second round; there is no
+    /// third.
     pub(super) fn go_on<const N: usize>(rounds: [&mut ReinvocationContext; N]) -> bool {
         let wanted = rounds.iter().any(|round| round.wanted && !round.again);
         let is_over = rounds.iter().any(|round| round.again);
@@ -83,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_asks_for_it_is_asked_again_after_a_later_change() {
+    fn reinvokes_after_later_change() {
         let mut round = ReinvocationContext::default();
         round.begin(Some(&json!(0)));
         round.invoked("first", false, true);
@@ -100,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn all_who_ask_for_it_are_asked_again_when_plugins_changed_the_object() {
+    fn reinvokes_all_after_plugin_change() {
         let mut round = ReinvocationContext::default();
         round.begin(Some(&json!(0)));
         round.invoked("a", true, true);
@@ -112,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_change_there_is_one_round() {
+    fn no_reinvocation_without_change() {
         let mut round = ReinvocationContext::default();
         round.invoked("a", false, true);
         assert!(!ReinvocationContext::go_on([&mut round]));

@@ -31,9 +31,10 @@ impl AdmissionPlugin for ResourceClaimStatusAuthorization {
         let (Some(old), true) = (attributes.old, concerns) else {
             return Ok(());
         };
-        let (before, after) = (old.at("status"), attributes.object.at("status"));
+        let before = old.at("status");
+        let after = attributes.object.at("status");
         // Both ways of changing an object are rights of their own.
-        let verb = if attributes.ask.media.contains("patch") {
+        let verb = if attributes.ctx.media.contains("patch") {
             "patch"
         } else {
             "update"
@@ -49,7 +50,7 @@ impl AdmissionPlugin for ResourceClaimStatusAuthorization {
             errors.push(Error::forbidden(&at.child("allocation"), why));
         }
         if after.has("allocation") {
-            let verbs = verbs(&attributes.ask.user, after.at("allocation"), verb);
+            let verbs = verbs(&attributes.ctx.user, after.at("allocation"), verb);
             for driver in changed_drivers(before, after) {
                 let mut tried = verbs
                     .iter()
@@ -99,7 +100,7 @@ impl ResourceClaimStatusAuthorization {
             ..ResourceAttributes::default()
         };
         let action = AuthorizationAttributes {
-            user: &attributes.ask.user,
+            user: &attributes.ctx.user,
             verb,
             what: AuthorizationTarget::Resource(object),
         };
@@ -138,9 +139,10 @@ fn node_of(allocation: &Value) -> &str {
     }
 }
 
-/// The drivers of devices whose state comes, changes or goes.
+/// The drivers of devices whose status was added, changed or removed.
 fn changed_drivers<'v>(before: &'v Value, after: &'v Value) -> BTreeSet<&'v str> {
-    let (before, after) = (before.items("devices"), after.items("devices"));
+    let before = before.items("devices");
+    let after = after.items("devices");
     let missing = |from: &'v [Value], other: &'v [Value]| {
         let other: HashSet<&Value> = other.iter().collect();
         from.iter()
@@ -166,10 +168,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_claim_was_given_is_changed_by_who_may_bind_claims() {
+    async fn allocation_change_requires_binding_permission() {
         let world = TestCluster::new().await;
         let plugin = ResourceClaimStatusAuthorization(world.authorizer());
-        let (new, old) = (claim(true, &json!([])), claim(false, &json!([])));
+        let new = claim(true, &json!([]));
+        let old = claim(false, &json!([]));
         let refused = world
             .update_part(&plugin, "status", new.clone(), &old)
             .unwrap_err();
@@ -190,7 +193,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_state_of_a_device_is_changed_by_who_speaks_for_its_driver() {
+    async fn device_status_change_requires_driver_permission() {
         let world = TestCluster::new().await;
         let plugin = ResourceClaimStatusAuthorization(world.authorizer());
         let old = claim(true, &json!([]));

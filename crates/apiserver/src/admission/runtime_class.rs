@@ -98,7 +98,8 @@ fn select_nodes(attributes: &mut AdmissionAttributes<'_>, scheduling: &Value) ->
     for (key, wanted) in scheduling.entries("nodeSelector") {
         let said = attributes.object.at("spec").at("nodeSelector").at(key);
         if !said.is_null() && said != wanted {
-            let (wanted, said) = (go::plain(wanted), go::plain(said));
+            let wanted = go::plain(wanted);
+            let said = go::plain(said);
             return Err(attributes.forbidden(format!(
                 "conflict: runtimeClass.scheduling.nodeSelector[{key}] = {wanted}; pod.spec.nodeSelector[{key}] = {said}"
             )));
@@ -181,7 +182,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_pod_pays_for_its_class_and_runs_where_it_can() {
+    async fn sets_overhead_and_scheduling_from_class() {
         let world = world().await;
         let wanted = pod(&json!({"runtimeClassName": "box", "nodeSelector": {"a": "b"}}));
         let made = world.admit(&RuntimeClass, wanted).unwrap();
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_pod_cannot_say_otherwise() {
+    async fn rejects_conflicting_overhead_or_node_selector() {
         let world = world().await;
         for (spec, why) in [
             (
@@ -225,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_tolerated_anyway_is_not_said_twice() {
+    fn merges_tolerations_without_duplicates() {
         let narrow = json!({"key": "a", "operator": "Equal", "value": "x", "effect": "NoExecute", "tolerationSeconds": 5});
         let wide = json!({"key": "a", "operator": "Exists"});
         let every = json!({"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 9});

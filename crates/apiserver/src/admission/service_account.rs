@@ -43,8 +43,8 @@ impl AdmissionPlugin for ServiceAccount {
         }
         let account = account(attributes, caches)?;
         let spec = attributes.object.make("spec");
-        let says = |value: &Value| value.at("automountServiceAccountToken").as_bool();
-        if says(spec).or_else(|| says(&account)).unwrap_or(true) {
+        let automount = |value: &Value| value.at("automountServiceAccountToken").as_bool();
+        if automount(spec).or_else(|| automount(&account)).unwrap_or(true) {
             token_volume::mount(spec);
         }
         let pull = account.items("imagePullSecrets");
@@ -87,7 +87,8 @@ impl AdmissionPlugin for ServiceAccount {
 
 /// The account of a pod.
 fn account(attributes: &AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<Value, Status> {
-    let (namespace, pod) = (attributes.namespace, &attributes.object);
+    let namespace = attributes.namespace;
+    let pod = &attributes.object;
     let name = pod.at("spec").text("serviceAccountName");
     if name.is_empty() {
         let pod = pod.at("metadata").text("name");
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_pod_acts_for_an_account_that_is_there() {
+    async fn requires_existing_service_account() {
         let world = TestCluster::new().await;
         assert_eq!(
             world.admit(&ServiceAccount, pod(&json!({}))).unwrap_err(),
@@ -181,7 +182,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_pod_without_a_name_is_called_by_the_beginning_of_its_name() {
+    async fn error_uses_generate_name() {
         let world = TestCluster::new().await;
         let mut pod = pod(&json!({"serviceAccountName": "x"}));
         pod.set("metadata", json!({"generateName": "web-", "namespace": "n"}));
@@ -192,31 +193,31 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_pod_says_before_its_account_whether_it_gets_a_token() {
+    async fn pod_automount_overrides_account() {
         let world = TestCluster::new().await;
         let said = "automountServiceAccountToken";
         world.put(account("yes", &json!({said: true}))).await;
         world.put(account("no", &json!({said: false}))).await;
         world.put(account("silent", &json!({}))).await;
-        for (name, pod_says, mounts) in [
+        for (name, pod_automount, mounts) in [
             ("yes", Value::Null, true),
             ("no", Value::Null, false),
             ("silent", Value::Null, true),
             ("yes", json!(false), false),
             ("no", json!(true), true),
         ] {
-            let spec = json!({"serviceAccountName": name, said: pod_says});
+            let spec = json!({"serviceAccountName": name, said: pod_automount});
             let pod = world.admit(&ServiceAccount, pod(&spec)).unwrap();
             assert_eq!(
                 !pod.at("spec").items("volumes").is_empty(),
                 mounts,
-                "{name} {pod_says}"
+                "{name} {pod_automount}"
             );
         }
     }
 
     #[tokio::test]
-    async fn a_pod_without_secrets_to_pull_with_gets_those_of_its_account() {
+    async fn copies_image_pull_secrets() {
         let world = TestCluster::new().await;
         world
             .put(account(DEFAULT, &json!({"imagePullSecrets": [{"name": "a"}]})))
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_account_can_keep_its_pods_from_the_secrets_of_others() {
+    async fn enforces_mountable_secrets() {
         let world = TestCluster::new().await;
         world.put(account(DEFAULT, &strict())).await;
         let volume = |name: &str| json!({"volumes": [{"name": "v", "secret": {"secretName": name}}]});
@@ -244,7 +245,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_container_that_joins_is_kept_from_them_too() {
+    async fn enforces_mountable_secrets_for_ephemeral_containers() {
         let world = TestCluster::new().await;
         world.put(account(DEFAULT, &strict())).await;
         let new = pod(&json!({
@@ -260,7 +261,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_mirror_of_a_pod_stays_as_it_is() {
+    async fn mirror_pod_is_unchanged() {
         let world = TestCluster::new().await;
         let plain = mirror(&json!({}));
         assert_eq!(world.admit(&ServiceAccount, plain.clone()).unwrap(), plain);

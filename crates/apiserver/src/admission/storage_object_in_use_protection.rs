@@ -1,4 +1,4 @@
-//! Claims, volumes and classes of volume attributes are not gone while somebody uses them: a finalizer holds them.
+//! `StorageObjectInUseProtection`: adds the protection finalizer to claims, volumes and volume attributes classes.
 
 use k3_api::{
     rules::{Tree, TreeMut},
@@ -46,7 +46,7 @@ mod tests {
     use super::{super::testing::TestCluster, *};
 
     #[tokio::test]
-    async fn what_others_use_is_held_once() {
+    async fn adds_protection_finalizer_once() {
         let world = TestCluster::new().await;
         for (version, kind, finalizer) in [
             ("v1", "PersistentVolume", "kubernetes.io/pv-protection"),
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_finalizer_that_was_taken_away_stays_away() {
+    async fn does_not_restore_removed_finalizer() {
         let world = TestCluster::new().await;
         let volume = json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "x"}});
         assert_eq!(

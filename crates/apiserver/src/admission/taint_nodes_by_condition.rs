@@ -1,4 +1,4 @@
-//! A new node takes no pods before somebody has seen that it is ready.
+//! `TaintNodesByCondition`: taints a new node as not ready, so that no pods are scheduled before it is ready.
 
 use k3_api::{
     rules::{Tree, TreeMut},
@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_new_node_is_tainted_once_and_an_old_one_is_not() {
+    async fn taints_new_node_once() {
         let world = TestCluster::new().await;
         let other = json!({"key": NOT_READY, "effect": "NoExecute"});
         let tainted = world

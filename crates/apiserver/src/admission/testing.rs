@@ -32,7 +32,7 @@ pub(super) struct TestRequest<'r> {
     pub dry_run: bool,
 }
 
-/// What came of a write.
+/// The result of an admitted write.
 #[derive(Debug)]
 pub(super) struct AdmissionOutcome {
     pub object: Value,
@@ -67,9 +67,9 @@ pub(super) struct TestAttributes {
     pub subresource: String,
     pub namespace: String,
     pub object: Value,
-    pub ask: RequestContext,
+    pub ctx: RequestContext,
     pub dry_run: bool,
-    /// What the client was told.
+    /// Warnings sent to the client.
     pub warnings: Vec<String>,
     resource: Resource,
 }
@@ -86,7 +86,7 @@ impl TestAttributes {
             namespace: &self.namespace,
             object: &mut self.object,
             old,
-            ask: &self.ask,
+            ctx: &self.ctx,
             dry_run: self.dry_run,
             warnings: &mut self.warnings,
         }
@@ -175,7 +175,7 @@ impl TestCluster {
         self.ask(plugin, Operation::Update, part, new, Some(old))
     }
 
-    /// What a plugin says of an object that goes.
+    /// Runs a plugin on a deleted object.
     pub(super) fn delete(&self, plugin: &dyn AdmissionPlugin, object: Value) -> Result<Value, String> {
         self.ask(plugin, Operation::Delete, "", object, None)
     }
@@ -194,7 +194,7 @@ impl TestCluster {
         Ok(question.object)
     }
 
-    /// A question about an object, by somebody without rights of any kind.
+    /// Attributes of a request about an object, by a user without any permission.
     pub(super) fn question(&self, operation: Operation, subresource: &str, object: Value) -> TestAttributes {
         let resource = self.resource(&object);
         let namespace = object.at("metadata").text("namespace").to_owned();
@@ -205,7 +205,7 @@ impl TestCluster {
         TestAttributes {
             operation,
             subresource: subresource.to_owned(),
-            ask: RequestContext::own(resource.kind.clone(), &namespace, user, Time::from_unix(0, 0)),
+            ctx: RequestContext::own(resource.kind.clone(), &namespace, user, Time::from_unix(0, 0)),
             resource,
             namespace,
             object,
@@ -214,7 +214,7 @@ impl TestCluster {
         }
     }
 
-    /// What a plugin says to a question, first to change the object, then to refuse it.
+    /// Runs a plugin on attributes: first admit, then validate.
     pub(super) fn put_to(
         &self,
         plugin: &dyn AdmissionPlugin,
@@ -255,11 +255,11 @@ impl TestCluster {
             groups: vec!["system:masters".to_owned()],
             ..User::default()
         };
-        let mut ask = RequestContext::own(resource.kind.clone(), &namespace, user, Time::from_unix(0, 0));
+        let mut ctx = RequestContext::own(resource.kind.clone(), &namespace, user, Time::from_unix(0, 0));
         if request.operation != Operation::Create {
-            metadata.text("name").clone_into(&mut ask.target.name);
+            metadata.text("name").clone_into(&mut ctx.target.name);
         }
-        ask.query = Query::parse(request.query);
+        ctx.query = Query::parse(request.query);
         let mut warnings = Vec::new();
         let mut attributes = AdmissionAttributes {
             operation: request.operation,
@@ -268,7 +268,7 @@ impl TestCluster {
             namespace: &namespace,
             object: &mut request.object,
             old: request.old.as_ref(),
-            ask: &ask,
+            ctx: &ctx,
             dry_run: request.dry_run,
             warnings: &mut warnings,
         };
@@ -277,7 +277,7 @@ impl TestCluster {
         Ok(AdmissionOutcome {
             object: request.object,
             warnings,
-            notes: ask.notes.all(),
+            notes: ctx.notes.all(),
         })
     }
 

@@ -30,13 +30,13 @@ const CLASSES: [(&str, &str, &str); 6] = [
 
 /// Refuses a request if something that decides about it is not decrypted: its absence must not admit anything. The caches read
 /// such objects again by themselves.
-pub(super) fn refuse(attributes: &AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
+pub(super) fn check_decrypted(attributes: &AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
     if !caches.may_have_undecrypted() {
         return Ok(());
     }
     if !attributes.is_exempt() {
         for plural in CONFIGURATION {
-            refuse_any("admissionregistration.k8s.io", plural, "", caches)?;
+            check_resource_decrypted("admissionregistration.k8s.io", plural, "", caches)?;
         }
     }
     let namespace = attributes.namespace;
@@ -46,7 +46,7 @@ pub(super) fn refuse(attributes: &AdmissionAttributes<'_>, caches: &WatchCaches)
         if let Some(object) = key.and_then(|key| namespaces.cache.get(&key))
             && object.undecrypted().is_some()
         {
-            return Err(refusal("namespaces", &object));
+            return Err(rejection("namespaces", &object));
         }
     }
     if !matches!(attributes.operation, Operation::Create | Operation::Update) {
@@ -54,30 +54,30 @@ pub(super) fn refuse(attributes: &AdmissionAttributes<'_>, caches: &WatchCaches)
     }
     if !namespace.is_empty() {
         for plural in IN_NAMESPACE {
-            refuse_any("", plural, namespace, caches)?;
+            check_resource_decrypted("", plural, namespace, caches)?;
         }
     }
     let written = &*attributes.resource.kind.plural;
     for (_, group, plural) in CLASSES.iter().filter(|(of, ..)| *of == written) {
-        refuse_any(group, plural, "", caches)?;
+        check_resource_decrypted(group, plural, "", caches)?;
     }
     Ok(())
 }
 
 /// Refuses if any object of a resource, or of it in a namespace, is not decrypted.
-fn refuse_any(group: &str, plural: &str, namespace: &str, caches: &WatchCaches) -> Result<(), Status> {
+fn check_resource_decrypted(group: &str, plural: &str, namespace: &str, caches: &WatchCaches) -> Result<(), Status> {
     let resource = resource(group, plural, caches);
     let snapshot = resource.cache.snapshot(0);
     let prefix = resource.under(namespace);
     let mut objects = snapshot.under(&prefix, None);
     match objects.find(|object| object.undecrypted().is_some()) {
-        Some(object) => Err(refusal(plural, object)),
+        Some(object) => Err(rejection(plural, object)),
         None => Ok(()),
     }
 }
 
 /// The answer. The reason is for those who may read the object, and in the log.
-fn refusal(plural: &str, object: &CachedObject) -> Status {
+fn rejection(plural: &str, object: &CachedObject) -> Status {
     Status::service_unavailable(format!(
         "admission needs {plural} {:?}, which the server cannot decrypt; try again when its encryption configuration is \
          repaired",
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn configuration_that_cannot_be_decrypted_refuses_writes_until_it_is_gone() {
+    async fn undecryptable_configuration_rejects_writes_until_deleted() {
         for plural in super::CONFIGURATION {
             let world = TestCluster::new().await;
             let admission = world.admission();
@@ -131,8 +131,8 @@ mod tests {
             assert_eq!(refused.code, 503, "{plural}");
             assert!(refused.message.contains(plural), "{}", refused.message);
             assert!(refused.message.contains("\"guard\""), "{}", refused.message);
-            let gone = Write::delete(Key::try_new(key).unwrap(), revision);
-            let revision = world.caches().store().commit(gone).await.unwrap();
+            let delete = Write::delete(Key::try_new(key).unwrap(), revision);
+            let revision = world.caches().store().commit(delete).await.unwrap();
             world.caches().wait_until_applied(revision.get()).await;
             assert!(
                 world
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_namespace_or_its_limits_that_cannot_be_decrypted_refuse_writes_in_it_alone() {
+    async fn undecryptable_namespace_or_limits_reject_writes_in_namespace_only() {
         let world = TestCluster::new().await;
         let admission = world.admission();
         world.put(namespace("fine")).await;

@@ -18,7 +18,8 @@ use crate::{
     registry::{self, RequestContext, Resource},
 };
 
-/// The group whose objects say what webhooks and policies do: none of them judges these, or nobody could repair them.
+/// The group of webhook and policy configurations. They are exempt from webhooks and policies; otherwise a broken one could not
+/// be repaired.
 const OWN_GROUP: &str = "admissionregistration.k8s.io";
 /// Questions about users and their rights. A webhook that stood in their way could lock everybody out.
 const QUESTIONS: [(&str, &str); 6] = [
@@ -42,7 +43,7 @@ pub(super) struct VersionedAttributes<'a> {
     /// Empty for cluster-wide objects; of a namespace, its own name.
     pub namespace: String,
     pub dry_run: bool,
-    pub ask: &'a RequestContext,
+    pub ctx: &'a RequestContext,
     resource: &'a Resource,
     converter: &'a CustomResourceConverter,
 }
@@ -72,7 +73,7 @@ impl Operation {
 // --- AdmissionAttributes ---
 
 impl AdmissionAttributes<'_> {
-    /// The object as it would be; `None` if it goes.
+    /// The new object; `None` for a delete.
     pub(super) fn new_state(&self) -> Option<&Value> {
         (self.operation != Operation::Delete).then_some(&*self.object)
     }
@@ -99,7 +100,7 @@ impl<'a> VersionedAttributes<'a> {
     /// What a request is about.
     pub(super) fn of(attributes: &AdmissionAttributes<'a>, converter: &'a CustomResourceConverter) -> Self {
         let kind = &attributes.resource.kind;
-        let target = &attributes.ask.target;
+        let target = &attributes.ctx.target;
         let name = if target.name.is_empty() && attributes.operation == Operation::Create {
             attributes.object.at("metadata").text("name")
         } else {
@@ -113,7 +114,7 @@ impl<'a> VersionedAttributes<'a> {
             name: name.to_owned(),
             namespace: if is_namespace { name } else { attributes.namespace }.to_owned(),
             dry_run: attributes.dry_run,
-            ask: attributes.ask,
+            ctx: attributes.ctx,
             resource: attributes.resource,
             converter,
         }
@@ -217,7 +218,7 @@ impl<'a> VersionedAttributes<'a> {
         served.definition.version(&form.whole.version)?.scale.as_ref()
     }
 
-    /// The kind of the whole that an object says it is of.
+    /// The kind of the whole object that an `apiVersion` names.
     fn find(&self, api_version: &str) -> Option<KindRef> {
         std::iter::once(self.form.whole.clone())
             .chain(self.other_kinds())
@@ -251,7 +252,7 @@ impl<'a> VersionedAttributes<'a> {
 
     /// Who asks, as reviews have it.
     pub(super) fn user(&self) -> Value {
-        user(&self.ask.user)
+        user(&self.ctx.user)
     }
 
     /// The options of the request, as reviews have them; `null` where there are none.
@@ -259,11 +260,11 @@ impl<'a> VersionedAttributes<'a> {
         let kind = match self.operation {
             Operation::Create => "CreateOptions",
             Operation::Update => "UpdateOptions",
-            Operation::Delete => return delete_options(self.ask),
+            Operation::Delete => return delete_options(self.ctx),
             Operation::Connect => return Value::Null,
         };
         let mut options = json!({"kind": kind, "apiVersion": "meta.k8s.io/v1"});
-        let query = &self.ask.query;
+        let query = &self.ctx.query;
         let dry_run: Vec<&str> = query.all("dryRun").collect();
         if !dry_run.is_empty() {
             options.set("dryRun", dry_run);
@@ -313,9 +314,9 @@ fn user(user: &User) -> Value {
 }
 
 /// The options of a delete: from the body if it has one, else from the query.
-fn delete_options(ask: &RequestContext) -> Value {
-    let mut options = registry::delete_body(ask).ok().flatten().unwrap_or_else(|| {
-        let query = &ask.query;
+fn delete_options(ctx: &RequestContext) -> Value {
+    let mut options = registry::delete_body(ctx).ok().flatten().unwrap_or_else(|| {
+        let query = &ctx.query;
         let mut options = json!({});
         if let Ok(Some(seconds)) = query.int("gracePeriodSeconds") {
             options.set("gracePeriodSeconds", seconds);
@@ -406,7 +407,8 @@ impl VersionedResource {
 
 impl PartialEq for VersionedResource {
     fn eq(&self, other: &Self) -> bool {
-        let (one, two) = (&self.whole, &other.whole);
+        let one = &self.whole;
+        let two = &other.whole;
         (&one.group, &one.version, &one.plural, self.part)
             == (&two.group, &two.version, &two.plural, other.part)
     }

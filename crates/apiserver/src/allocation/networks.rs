@@ -39,7 +39,7 @@ pub(super) fn networks(family: Family, caches: &WatchCaches) -> Vec<ServiceNetwo
     networks
 }
 
-/// Whether a range gives addresses: it is not going, and nobody says that it is not ready.
+/// Whether a `ServiceCIDR` allocates addresses: it is not terminating, and its `Ready` condition is not false.
 fn gives(range: &Value) -> bool {
     let conditions = range.at("status").items("conditions");
     let ready = conditions

@@ -79,8 +79,8 @@ impl RecordOwner {
         }
     }
 
-    /// Whether it is the service by which pods reach the API server. Every server makes it at start, so whoever sets its
-    /// address aside does so for all.
+    /// Whether it is the service `kubernetes`. Every server creates it at start, so a server that reserves its address does so
+    /// for all.
     pub(super) fn is_of_servers(&self) -> bool {
         self.namespace == "default" && self.name == "kubernetes"
     }
@@ -111,7 +111,7 @@ impl AllocationRecords {
         Key::try_new(text).expect("addresses and numbers are short and plain")
     }
 
-    /// The record of an item, if somebody has it.
+    /// The record of an item, if it is allocated.
     pub(super) fn find(&self, item: AllocatedItem) -> Option<Arc<CachedObject>> {
         let key = self.key(item);
         match item {

@@ -1,9 +1,9 @@
-//! Records and services are made to agree.
+//! Repairs allocation records so that they agree with the stored services.
 //!
-//! A server that is killed between the record and the service leaves a record that is nobody's. A record may also be lost, if
-//! a user deletes it. A repair finds both. It removes a record only if no stored service has what it stands for, and this
-//! server has seen it so for a minute: until then the service may be on its way, here or at another server. Clocks of servers
-//! differ, so the minute is not counted from what a record says.
+//! A server that is killed between writing the record and the service leaves an orphaned record. A user may also delete a
+//! record. Repair handles both. It removes a record only if no stored service uses the item and this server has seen it
+//! orphaned for a minute: until then the service may still be written, here or by another server. Clocks of servers differ, so
+//! the minute is not counted from a timestamp in the record.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -22,12 +22,12 @@ use crate::clock;
 
 /// How often records and services are compared.
 const PERIOD: Duration = Duration::from_secs(30);
-/// How long a record may be nobody's.
+/// How long a record may be orphaned.
 const GRACE: Duration = Duration::from_mins(1);
 /// How many objects are read before others get their turn.
 const BATCH: usize = 64;
 
-/// Records that are nobody's, as they are stored, and since when.
+/// Orphaned records by key and revision, and when they were first seen.
 pub(super) type OrphanRecords = HashMap<(Key, u64), Instant>;
 
 /// The task that repairs from time to time. Ends with this handle.
@@ -37,7 +37,7 @@ pub(crate) struct RepairTask(JoinHandle<()>);
 
 impl ServiceAllocator {
     /// Repairs once, before anything is given, and then from time to time.
-    pub(crate) async fn keep_true(self: &Arc<Self>) -> Result<RepairTask, StoreError> {
+    pub(crate) async fn start_repair(self: &Arc<Self>) -> Result<RepairTask, StoreError> {
         let mut orphans = OrphanRecords::new();
         self.repair(&mut orphans).await?;
         let allocation = Arc::clone(self);
@@ -55,7 +55,7 @@ impl ServiceAllocator {
         Ok(RepairTask(task))
     }
 
-    /// Makes records that are missing, and removes those that have been nobody's for too long.
+    /// Creates missing records, and removes records that were orphaned for too long.
     pub(super) async fn repair(&self, orphans: &mut OrphanRecords) -> Result<(), StoreError> {
         self.caches.read_index().await?;
         let records = AllocationRecords::of(&self.caches);

@@ -25,7 +25,7 @@ use super::{
 };
 use crate::registry::{not_committed, random_bytes, unavailable};
 
-/// Dry runs show ports from here on, which nobody can have.
+/// Dry runs show ports from here on, which are outside the node port range.
 const FIRST_DRY_PORT: i64 = 32769;
 
 /// The request of one service.
@@ -43,7 +43,7 @@ pub(super) struct AllocationRequest<'a> {
 /// Why something is not given.
 enum AllocationError<F> {
     /// It is not to be had.
-    Fault(F),
+    Invalid(F),
     /// The store failed.
     Failed(Status),
 }
@@ -73,7 +73,7 @@ impl<'a> AllocationRequest<'a> {
         for address in &addresses.take {
             match self.address(address).await {
                 Ok(text) => got.push((address.index, text)),
-                Err(AllocationError::Fault(fault)) => return Err(refused_address(service, address, &fault)),
+                Err(AllocationError::Invalid(error)) => return Err(refused_address(service, address, &error)),
                 Err(AllocationError::Failed(status)) => return Err(status),
             }
         }
@@ -95,8 +95,8 @@ impl<'a> AllocationRequest<'a> {
         for (index, want) in ports.take {
             let number = match want {
                 Want::SameAs(other) => numbers.get(&other).copied().unwrap_or_default(),
-                want => self.port(want).await.map_err(|refusal| match refusal {
-                    AllocationError::Fault(fault) => refused_node_port(service, index, want, &fault),
+                want => self.port(want).await.map_err(|error| match error {
+                    AllocationError::Invalid(error) => refused_node_port(service, index, want, &error),
                     AllocationError::Failed(status) => status,
                 })?,
             };
@@ -104,8 +104,8 @@ impl<'a> AllocationRequest<'a> {
             put_node_port(service, index, number);
         }
         if let Some(want) = ports.health {
-            let number = self.port(want).await.map_err(|refusal| match refusal {
-                AllocationError::Fault(fault) => refused_health_port(want, &fault),
+            let number = self.port(want).await.map_err(|error| match error {
+                AllocationError::Invalid(error) => refused_health_port(want, &error),
                 AllocationError::Failed(status) => status,
             })?;
             put_health_port(service, number);
@@ -119,7 +119,7 @@ impl<'a> AllocationRequest<'a> {
     async fn address(&mut self, address: &Address) -> Result<String, AllocationError<AddressFault>> {
         let networks = networks(address.family, &self.from.caches);
         if let Some(text) = &address.wanted {
-            // That it can be read was judged when the service was settled.
+            // It was parsed when the service was defaulted.
             let wanted = parse_ip_sloppy(text).ok_or(AddressFault::NoSuchNetwork)?;
             let number = number_of(wanted);
             let fits = |network: &super::networks::ServiceNetwork| {
@@ -167,7 +167,7 @@ impl<'a> AllocationRequest<'a> {
 
     async fn port(&mut self, want: Want) -> Result<i64, AllocationError<PortFault>> {
         if self.dry_run {
-            return self.dry_port(want).map_err(AllocationError::Fault);
+            return self.dry_port(want).map_err(AllocationError::Invalid);
         }
         let Want::Number(number) = want else {
             let chosen = self
@@ -233,7 +233,7 @@ impl<'a> AllocationRequest<'a> {
         Ok(None)
     }
 
-    /// Makes the record of an item. `false`: somebody else has.
+    /// Creates the record of an item. `false`: it is already allocated.
     async fn take(&mut self, item: AllocatedItem) -> Result<bool, Status> {
         let owner = self.reservation.owner.as_ref();
         let owner = owner.expect("the request of a service has an owner");
@@ -260,13 +260,13 @@ impl<'a> AllocationRequest<'a> {
 // --- AllocationError ---
 
 impl From<AddressFault> for AllocationError<AddressFault> {
-    fn from(fault: AddressFault) -> Self {
-        AllocationError::Fault(fault)
+    fn from(error: AddressFault) -> Self {
+        AllocationError::Invalid(error)
     }
 }
 
 impl From<PortFault> for AllocationError<PortFault> {
-    fn from(fault: PortFault) -> Self {
-        AllocationError::Fault(fault)
+    fn from(error: PortFault) -> Self {
+        AllocationError::Invalid(error)
     }
 }

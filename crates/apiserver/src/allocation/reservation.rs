@@ -7,10 +7,10 @@ use super::{
     record::{AllocatedItem, AllocationRecords, RecordOwner},
 };
 
-/// What is set aside for an object that is about to be stored, and what it gives up when it is.
+/// Addresses and ports reserved for an object that is about to be stored, and those that it releases then.
 ///
-/// If it is neither kept nor given back, because nobody knows whether the object was stored, then the next repair that finds
-/// nobody who has it gives it back.
+/// If it is neither kept nor released, because it is unknown whether the object was stored, a later repair removes the orphaned
+/// records.
 #[derive(Default)]
 #[must_use = "what was reserved is to be kept or given back"]
 pub(crate) struct Reservation<'a> {
@@ -55,7 +55,7 @@ impl ServiceAllocator {
         self.remove(own).await;
     }
 
-    /// Removes records, each as it was when it was seen. One that cannot be removed now is nobody's, which a repair finds.
+    /// Deletes records at the revision at which they were seen. Repair removes those that cannot be deleted now.
     pub(super) async fn remove(&self, records: Vec<(Key, Revision)>) {
         let mut removed = None;
         for (key, revision) in records {
@@ -66,14 +66,14 @@ impl ServiceAllocator {
                 .await
             {
                 Ok(revision) => removed = Some(revision),
-                // Somebody else removed it.
+                // Deleted concurrently.
                 Err(CommitError::Conflict(_)) => {}
                 Err(error) => {
                     tracing::warn!(%error, %key, "cannot free what a service gave back; the next repair will");
                 }
             }
         }
-        // Whoever is told of the change must find free what was freed.
+        // A client that is notified of the change must be able to allocate what was released.
         if let Some(revision) = removed {
             self.caches.wait_until_applied(revision.get()).await;
         }

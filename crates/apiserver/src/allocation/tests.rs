@@ -50,7 +50,7 @@ impl Cluster {
             issuer: "https://issuer".to_owned(),
             signing_key: key.as_ref().to_vec(),
             advertise: (Ipv4Addr::new(192, 168, 0, 1).into(), 6443),
-            presence: EndpointReconcilerType::default(),
+            endpoint_reconciler: EndpointReconcilerType::default(),
             guard_owners: false,
             pod_accounts: PodAccounts::default(),
             nodes: None,
@@ -89,15 +89,15 @@ impl Cluster {
 
     fn ask(&self, name: &str, query: &str, body: &Value) -> RequestContext {
         let kind = builtin().kind("", "v1", "Service").unwrap();
-        let mut ask = RequestContext::own(kind, "default", User::default(), self.registry.now());
-        name.clone_into(&mut ask.target.name);
-        ask.query = Query::parse(query);
-        ask.agent = "test".to_owned();
-        ask.media = "application/json".to_owned();
+        let mut ctx = RequestContext::own(kind, "default", User::default(), self.registry.now());
+        name.clone_into(&mut ctx.target.name);
+        ctx.query = Query::parse(query);
+        ctx.agent = "test".to_owned();
+        ctx.media = "application/json".to_owned();
         if !body.is_null() {
-            ask.body = body.to_string().into();
+            ctx.body = body.to_string().into();
         }
-        ask
+        ctx
     }
 
     async fn create(&self, name: &str, spec: Value) -> Result<Value, Status> {
@@ -161,7 +161,7 @@ fn message(answer: Result<Value, Status>) -> String {
 }
 
 #[tokio::test]
-async fn services_get_addresses_that_are_recorded() {
+async fn allocated_addresses_have_records() {
     let server = Cluster::start(&MemoryStore::new(), "10.96.0.0/16").await;
     let made = server.create("a", json!({})).await.unwrap();
     let given = address(&made);
@@ -191,7 +191,7 @@ async fn services_get_addresses_that_are_recorded() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn many_at_two_servers_get_different_addresses_and_ports() {
+async fn concurrent_allocations_on_two_servers_are_unique() {
     let store = MemoryStore::new();
     let (one, two) = tokio::join!(
         Cluster::start(&store, "10.96.0.0/24"),
@@ -210,7 +210,7 @@ async fn many_at_two_servers_get_different_addresses_and_ports() {
 }
 
 #[tokio::test]
-async fn a_range_is_given_out_to_the_last_address_and_again_when_it_is_free() {
+async fn allocates_whole_range_and_reuses_released_addresses() {
     let store = MemoryStore::new();
     let server = Cluster::start(&store, "10.0.0.0/29").await;
     let other = Cluster::start(&store, "10.0.0.0/29").await;
@@ -232,7 +232,7 @@ async fn a_range_is_given_out_to_the_last_address_and_again_when_it_is_free() {
 }
 
 #[tokio::test]
-async fn what_somebody_has_or_nobody_can_have_is_refused() {
+async fn rejects_taken_or_out_of_range_address_and_port() {
     let server = Cluster::start(&MemoryStore::new(), "10.96.0.0/16").await;
     let wanted =
         json!({"clusterIP": "10.96.3.3", "type": "NodePort", "ports": [{"port": 1, "nodePort": 30001}]});
@@ -244,10 +244,10 @@ async fn what_somebody_has_or_nobody_can_have_is_refused() {
             .ends_with("failed to allocate IP 10.96.3.3: provided IP is already allocated")
     );
     for outside in ["10.97.0.1", "10.96.0.0", "10.96.255.255"] {
-        let told = refused(json!({"clusterIP": outside})).await;
+        let message = refused(json!({"clusterIP": outside})).await;
         assert!(
-            told.ends_with("the provided network does not match the current range"),
-            "{told}"
+            message.ends_with("the provided network does not match the current range"),
+            "{message}"
         );
     }
     let port = |number: i64| json!({"type": "NodePort", "ports": [{"port": 1, "nodePort": number}]});
@@ -271,7 +271,7 @@ async fn what_somebody_has_or_nobody_can_have_is_refused() {
 }
 
 #[tokio::test]
-async fn a_service_gives_up_what_it_no_longer_needs() {
+async fn update_releases_unused_addresses_and_ports() {
     let server = Cluster::start(&MemoryStore::new(), "10.96.0.0/16").await;
     let balanced = json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local"});
     let made = server.create("a", balanced).await.unwrap();
@@ -297,7 +297,7 @@ async fn a_service_gives_up_what_it_no_longer_needs() {
 }
 
 #[tokio::test]
-async fn a_service_that_waits_for_its_finalizers_keeps_what_it_has() {
+async fn terminating_service_keeps_addresses() {
     let server = Cluster::start(&MemoryStore::new(), "10.96.0.0/16").await;
     let mut body = service("a", json!({}));
     body["metadata"]["finalizers"] = json!(["example.com/wait"]);
@@ -310,7 +310,7 @@ async fn a_service_that_waits_for_its_finalizers_keeps_what_it_has() {
 }
 
 #[tokio::test]
-async fn a_dry_run_sets_nothing_aside() {
+async fn dry_run_allocates_nothing() {
     let server = Cluster::start(&MemoryStore::new(), "10.96.0.0/16").await;
     let ports = json!([{"name": "a", "port": 1}, {"name": "b", "port": 2}]);
     let asked = json!({"type": "NodePort", "ports": ports});
@@ -326,7 +326,7 @@ async fn a_dry_run_sets_nothing_aside() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_killed_server_set_aside_is_freed_after_a_minute() {
+async fn orphaned_record_is_released_after_grace_period() {
     let store = MemoryStore::new();
     let killed = Cluster::start(&store, "10.96.0.0/16").await;
     let mut object = service("a", json!({"clusterIP": "10.96.3.3", "type": "NodePort"}));
@@ -359,7 +359,7 @@ async fn what_a_killed_server_set_aside_is_freed_after_a_minute() {
 }
 
 #[tokio::test]
-async fn what_stored_services_have_is_taken_even_if_the_record_is_lost_or_wrong() {
+async fn repair_restores_lost_or_wrong_records() {
     let store = MemoryStore::new();
     let server = Cluster::start(&store, "10.96.0.0/16").await;
     let spec =
@@ -396,7 +396,7 @@ async fn what_stored_services_have_is_taken_even_if_the_record_is_lost_or_wrong(
 }
 
 #[tokio::test]
-async fn ranges_that_are_added_give_addresses_too() {
+async fn added_service_cidrs_allocate() {
     let server = Cluster::start(&MemoryStore::new(), "10.0.0.0/29").await;
     let range = json!({
         "apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR", "metadata": {"name": "more"},
@@ -418,18 +418,18 @@ async fn ranges_that_are_added_give_addresses_too() {
 }
 
 #[tokio::test]
-async fn a_request_that_nobody_waits_for_any_more_stores_nothing() {
+async fn cancelled_request_stores_nothing() {
     let store = MemoryStore::new();
     let cluster = Cluster::start(&store, "10.0.0.0/24").await;
-    let ask = cluster.ask("", "", &service("left", json!({"ports": [{"port": 80}]})));
-    drop(ask.cancellation.on_drop());
-    let refused = cluster.registry.create(&ask).await.err().unwrap();
+    let ctx = cluster.ask("", "", &service("left", json!({"ports": [{"port": 80}]})));
+    drop(ctx.cancellation.on_drop());
+    let refused = cluster.registry.create(&ctx).await.err().unwrap();
     assert_eq!(refused.code, 504);
     assert!(cluster.recorded().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_freed_while_a_service_cannot_be_decrypted() {
+async fn repair_releases_nothing_while_service_is_undecryptable() {
     let store = MemoryStore::new();
     let server = Cluster::start(&store, "10.96.0.0/16").await;
     server
@@ -439,7 +439,8 @@ async fn nothing_is_freed_while_a_service_cannot_be_decrypted() {
     let services = AllocationRecords::of(&server.registry.caches).services;
     let key = services.key("default", "a").unwrap();
     let stored = services.cache.get(&key).unwrap();
-    let (plain, revision) = (stored.stored().clone(), Revision::new(stored.revision));
+    let plain = stored.stored().clone();
+    let revision = Revision::new(stored.revision);
     let encrypted = Write::update(key.clone(), revision, "k8s:enc:secretbox:v1:lost:bytes");
     let revision = store.commit(encrypted).await.unwrap();
     server.registry.caches.wait_until_applied(revision.get()).await;

@@ -16,7 +16,7 @@ use super::{
     record::{AuditAttributes, ObjectRef},
 };
 
-/// A program that says more of itself is cut off.
+/// Longer user agents are truncated.
 const LONGEST_AGENT: usize = 1024;
 
 /// One stage of one request.
@@ -47,7 +47,7 @@ pub(super) struct RequestFacts {
     pub object: Option<ObjectRef>,
 }
 
-/// What came of a request.
+/// The outcome of a request.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ResponseOutcome {
     /// 0 as long as there is none.
@@ -57,7 +57,7 @@ pub(super) struct ResponseOutcome {
     pub message: String,
 }
 
-/// What went over the wire.
+/// A recorded request or response body.
 #[derive(Clone, Debug)]
 pub(super) struct RecordedBody {
     pub bytes: Bytes,
@@ -70,20 +70,20 @@ struct JsonLine(String);
 // --- RequestFacts ---
 
 impl RequestFacts {
-    pub(super) fn new(asked: AuditAttributes<'_>) -> Self {
-        let agent = match asked.agent.char_indices().find(|(at, _)| *at >= LONGEST_AGENT) {
-            Some((end, _)) => format!("{}...TRUNCATED", &asked.agent[..end]).into(),
-            None => asked.agent.into(),
+    pub(super) fn new(attributes: AuditAttributes<'_>) -> Self {
+        let agent = match attributes.agent.char_indices().find(|(at, _)| *at >= LONGEST_AGENT) {
+            Some((end, _)) => format!("{}...TRUNCATED", &attributes.agent[..end]).into(),
+            None => attributes.agent.into(),
         };
         RequestFacts {
-            id: asked.id.into(),
-            received: asked.received,
-            user: asked.user.cloned(),
-            verb: asked.verb.into(),
-            uri: asked.uri.into(),
+            id: attributes.id.into(),
+            received: attributes.received,
+            user: attributes.user.cloned(),
+            verb: attributes.verb.into(),
+            uri: attributes.uri.into(),
             agent,
-            sources: asked.sources,
-            object: asked.object,
+            sources: attributes.sources,
+            object: attributes.object,
         }
     }
 }
@@ -181,7 +181,7 @@ impl AuditEvent {
             line.value("objectRef", &reference(object, request.as_ref()));
         }
         if let Some(outcome) = &self.outcome {
-            line.value("responseStatus", &outcome.told(response.as_ref()));
+            line.value("responseStatus", &outcome.to_status(response.as_ref()));
         }
         if let Some(request) = request.filter(|_| self.level >= Level::Request) {
             line.raw("requestObject", &encode::encode(&request));
@@ -205,12 +205,12 @@ impl AuditEvent {
 }
 
 fn user(user: &User) -> Value {
-    let mut told = json!({"username": user.name});
+    let mut value = json!({"username": user.name});
     if !user.uid.is_empty() {
-        told.set("uid", user.uid.clone());
+        value.set("uid", user.uid.clone());
     }
     if !user.groups.is_empty() {
-        told.set("groups", user.groups.clone());
+        value.set("groups", user.groups.clone());
     }
     if !user.extra.is_empty() {
         let extra: Map<_, _> = user
@@ -218,12 +218,12 @@ fn user(user: &User) -> Value {
             .iter()
             .map(|(key, values)| (key.clone(), values.clone().into()))
             .collect();
-        told.set("extra", extra);
+        value.set("extra", extra);
     }
-    told
+    value
 }
 
-/// Which object it is about. A new one says its name itself.
+/// The object reference. The name of a new object is taken from the request body.
 fn reference(object: &ObjectRef, request: Option<&Value>) -> Value {
     let said = |field: &str| request.map_or("", |request| request.at("metadata").text(field));
     let first = |known: &str, field: &str| {
@@ -254,25 +254,25 @@ fn reference(object: &ObjectRef, request: Option<&Value>) -> Value {
 // --- ResponseOutcome ---
 
 impl ResponseOutcome {
-    /// As a `Status`: what the answer says, if it is one.
-    fn told(&self, response: Option<&Value>) -> Value {
-        let mut told = json!({"metadata": {}});
+    /// The response status: that of the body, if it is a `Status`.
+    fn to_status(&self, response: Option<&Value>) -> Value {
+        let mut value = json!({"metadata": {}});
         for (field, text) in [
             ("status", self.status),
             ("message", &self.message),
             ("reason", self.reason),
         ] {
             if !text.is_empty() {
-                told.set(field, text);
+                value.set(field, text);
             }
         }
         if let Some(status) = response.filter(|response| response.text("kind") == "Status") {
             for field in ["status", "message", "reason", "details"] {
-                told.copy_from(field, status);
+                value.copy_from(field, status);
             }
         }
-        told.set("code", self.code);
-        told
+        value.set("code", self.code);
+        value
     }
 }
 

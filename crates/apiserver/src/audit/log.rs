@@ -28,8 +28,8 @@ const MOST_EVENTS: usize = 10_000;
 const MOST_BYTES: usize = 64 * 1024 * 1024;
 /// How long the server waits at its end for the log to be written.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Every so many events that are lost, it is told.
-const TELL_EVERY: u64 = 1000;
+/// Lost events are logged once per this number.
+const LOG_EVERY: u64 = 1000;
 
 /// What writes requests down.
 pub(crate) struct Auditor {
@@ -44,7 +44,7 @@ struct AuditQueue {
     events: Option<SyncSender<AuditEvent>>,
     /// What waits, in bytes.
     weight: Arc<AtomicUsize>,
-    /// Tells nothing, and ends when everything is written.
+    /// Closed by the writer thread when everything is written.
     written: Mutex<Receiver<()>>,
 }
 
@@ -61,7 +61,8 @@ impl Auditor {
         let (sender, events) = mpsc::sync_channel(MOST_EVENTS);
         let (done, written) = mpsc::channel();
         let weight = Arc::new(AtomicUsize::new(0));
-        let (held, counted) = (Arc::clone(&weight), Arc::clone(&metrics));
+        let held = Arc::clone(&weight);
+        let counted = Arc::clone(&metrics);
         thread::Builder::new()
             .name("audit".to_owned())
             .stack_size(8 << 20)
@@ -81,35 +82,35 @@ impl Auditor {
         }))
     }
 
-    /// Begins to write a request down, if the policy says so.
-    pub(crate) fn begin(self: &Arc<Self>, asked: AuditAttributes<'_>) -> Option<Box<AuditContext>> {
-        let mut record = self.record(asked)?;
-        record.tell(Stage::RequestReceived);
+    /// Starts auditing a request, if the policy matches.
+    pub(crate) fn begin(self: &Arc<Self>, attributes: AuditAttributes<'_>) -> Option<Box<AuditContext>> {
+        let mut record = self.record(attributes)?;
+        record.emit(Stage::RequestReceived);
         Some(record)
     }
 
-    /// Writes down a request that went no further than the door.
-    pub(crate) fn refused(self: &Arc<Self>, asked: AuditAttributes<'_>, code: u16, message: String) {
-        if let Some(record) = self.record(asked) {
+    /// Audits a request that was rejected before authentication completed.
+    pub(crate) fn refused(self: &Arc<Self>, attributes: AuditAttributes<'_>, code: u16, message: String) {
+        if let Some(record) = self.record(attributes) {
             record.refused(code, message);
         }
     }
 
-    fn record(self: &Arc<Self>, asked: AuditAttributes<'_>) -> Option<Box<AuditContext>> {
-        let verdict = self.policy.verdict(&asked);
-        let level = verdict.map_or(0, |verdict| verdict.level as usize);
+    fn record(self: &Arc<Self>, attributes: AuditAttributes<'_>) -> Option<Box<AuditContext>> {
+        let audit_config = self.policy.evaluate(&attributes);
+        let level = audit_config.map_or(0, |audit_config| audit_config.level as usize);
         self.metrics.audit.levels[level].count();
         Some(Box::new(AuditContext::new(
             Arc::clone(self),
-            RequestFacts::new(asked),
-            verdict?,
+            RequestFacts::new(attributes),
+            audit_config?,
         )))
     }
 
-    /// Queues an event, if there is room.
+    /// Queues an event unless the queue is full.
     pub(super) fn write(&self, event: AuditEvent) {
-        let figures = &self.metrics.audit;
-        figures.events.count();
+        let metrics = &self.metrics.audit;
+        metrics.events.count();
         let weight = event.weight();
         let waiting = self.queue.weight.fetch_add(weight, Ordering::Relaxed);
         let sent = match &self.queue.events {
@@ -138,7 +139,7 @@ fn write(events: &Receiver<AuditEvent>, mut sink: AuditSink, weight: &AtomicUsiz
             weight.fetch_sub(event.weight(), Ordering::Relaxed);
             next = events.try_recv().ok();
         }
-        // Nobody is behind this one: whoever reads along shall see it.
+        // The queue is empty: flush, so that readers of the file see the event.
         if let Err(error) = sink.flush() {
             lost(metrics, &error.to_string());
         }
@@ -147,7 +148,7 @@ fn write(events: &Receiver<AuditEvent>, mut sink: AuditSink, weight: &AtomicUsiz
 
 fn lost(metrics: &Metrics, why: &str) {
     let lost = &metrics.audit.lost;
-    if lost.get().is_multiple_of(TELL_EVERY) {
+    if lost.get().is_multiple_of(LOG_EVERY) {
         tracing::error!(%why, lost = lost.get() + 1, "events are missing from the audit log");
     }
     lost.count();

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::registry::AuditAnnotations;
 
-/// An answer that comes in pieces is written down up to this size. A longer one is left out.
+/// A streamed response is recorded up to this size; a longer one is omitted.
 const LONGEST: usize = 16 * 1024 * 1024;
 
 /// A request, as far as it is known when it is here.
@@ -20,7 +20,7 @@ const LONGEST: usize = 16 * 1024 * 1024;
 pub(crate) struct AuditAttributes<'a> {
     /// The request's own name.
     pub id: &'a str,
-    /// When it came.
+    /// When the request was received.
     pub received: Time,
     /// Who asks; `None` if that is not known.
     pub user: Option<&'a User>,
@@ -30,7 +30,7 @@ pub(crate) struct AuditAttributes<'a> {
     pub path: &'a str,
     /// Path and query, as they were sent.
     pub uri: &'a str,
-    /// The program that asks, as it says.
+    /// The user agent.
     pub agent: &'a str,
     /// Where it comes from: what proxies say, then the other end of the connection.
     pub sources: Vec<IpAddr>,
@@ -54,7 +54,7 @@ pub(crate) struct ObjectRef {
 pub(crate) struct AuditContext {
     auditor: Arc<Auditor>,
     facts: Arc<RequestFacts>,
-    verdict: RequestAuditConfig,
+    audit_config: RequestAuditConfig,
     acts_as: Option<Arc<(User, String)>>,
     request: Option<RecordedBody>,
     response: Option<RecordedBody>,
@@ -67,11 +67,11 @@ pub(crate) struct AuditContext {
 // --- AuditContext ---
 
 impl AuditContext {
-    pub(super) fn new(auditor: Arc<Auditor>, facts: RequestFacts, verdict: RequestAuditConfig) -> Self {
+    pub(super) fn new(auditor: Arc<Auditor>, facts: RequestFacts, audit_config: RequestAuditConfig) -> Self {
         AuditContext {
             auditor,
             facts: Arc::new(facts),
-            verdict,
+            audit_config,
             acts_as: None,
             request: None,
             response: None,
@@ -81,34 +81,35 @@ impl AuditContext {
         }
     }
 
-    /// Notes that are told with it.
+    /// Adds the audit annotations of the request.
     pub(crate) fn note(&mut self, notes: &AuditAnnotations) {
         self.notes = Some(notes.clone());
     }
 
-    /// Somebody else it is done as, and the verb that allows it, if it is one of its own.
+    /// Records impersonation: the user, and the constrained verb if any.
     pub(crate) fn acts_as(&mut self, user: &User, constraint: &str) {
         self.acts_as = Some(Arc::new((user.clone(), constraint.to_owned())));
     }
 
-    /// What was sent with the request. Also where it is not to be shown it tells which object is made.
+    /// Records the request body. It is needed below level `Request` too, for the name of a new object.
     pub(crate) fn sent(&mut self, body: &Bytes, media: &str) {
-        let tells_name = matches!(&*self.facts.verb, "create" | "update") && self.facts.object.is_some();
-        if !body.is_empty() && (self.verdict.level >= Level::Request || tells_name) {
+        let has_object_name = matches!(&*self.facts.verb, "create" | "update") && self.facts.object.is_some();
+        if !body.is_empty() && (self.audit_config.level >= Level::Request || has_object_name) {
             self.request = Some(RecordedBody::new(body.clone(), media));
         }
     }
 
-    /// The code of the answer, and all of it if it is whole. Where the answer is not to be shown it tells what went wrong.
+    /// Records the status code, and the body if it is complete. Below level `RequestResponse` it only provides the error
+    /// message.
     pub(crate) fn answered(&mut self, code: u16, body: Option<&Bytes>, media: &str) {
         self.outcome.code = code;
         let may_be_status = code >= 400 || self.facts.verb.starts_with("delete");
         if let Some(body) = body
-            && (self.verdict.level >= Level::RequestResponse || may_be_status)
+            && (self.audit_config.level >= Level::RequestResponse || may_be_status)
         {
             self.response = Some(RecordedBody::new(body.clone(), media));
         }
-        if body.is_none() && self.verdict.level >= Level::RequestResponse && &*self.facts.verb != "watch" {
+        if body.is_none() && self.audit_config.level >= Level::RequestResponse && &*self.facts.verb != "watch" {
             self.pieces = Some(BytesMut::new());
             self.response = Some(RecordedBody::new(Bytes::new(), media));
         }
@@ -127,10 +128,10 @@ impl AuditContext {
 
     /// The answer has begun and will go on.
     pub(crate) fn started(&mut self) {
-        self.tell(Stage::ResponseStarted);
+        self.emit(Stage::ResponseStarted);
     }
 
-    /// The answer is sent; or nobody is there any more to take it.
+    /// The response was sent, or the client disconnected.
     pub(crate) fn complete(mut self) {
         if let (Some(pieces), Some(response)) = (self.pieces.take(), &mut self.response) {
             response.bytes = pieces.freeze();
@@ -143,7 +144,7 @@ impl AuditContext {
                 ..ResponseOutcome::default()
             };
         }
-        self.tell(Stage::ResponseComplete);
+        self.emit(Stage::ResponseComplete);
     }
 
     /// The server failed at it.
@@ -155,28 +156,28 @@ impl AuditContext {
             reason: "InternalError",
             message: format!("APIServer panic'd: {why}"),
         };
-        self.tell(Stage::Panic);
+        self.emit(Stage::Panic);
     }
 
-    /// It went no further than the door.
+    /// The request was rejected before authentication completed.
     pub(super) fn refused(mut self, code: u16, message: String) {
         self.outcome = ResponseOutcome {
             code,
             message,
             ..ResponseOutcome::default()
         };
-        self.tell(Stage::ResponseStarted);
+        self.emit(Stage::ResponseStarted);
     }
 
-    pub(super) fn tell(&mut self, stage: Stage) {
-        if self.verdict.omit.has(stage) {
+    pub(super) fn emit(&mut self, stage: Stage) {
+        if self.audit_config.omit.has(stage) {
             return;
         }
         let is_last = matches!(stage, Stage::ResponseComplete | Stage::Panic);
         self.auditor.write(AuditEvent {
             facts: Arc::clone(&self.facts),
-            level: self.verdict.level,
-            omit_managed_fields: self.verdict.omit_managed_fields,
+            level: self.audit_config.level,
+            omit_managed_fields: self.audit_config.omit_managed_fields,
             stage,
             at: if stage == Stage::RequestReceived {
                 self.facts.received

@@ -1,7 +1,7 @@
-//! Who is asking: each way of proving it is looked at in turn, until one proves it.
+//! Authenticates requests: each authenticator is tried in turn until one succeeds.
 //!
-//! Promises: a credential that is shown and proves nothing is a refusal, whatever else would be allowed without it; neither
-//! tokens nor parts of them come into answers or the log.
+//! Promises: an invalid credential is rejected, even if an anonymous request would be allowed; tokens never appear in responses
+//! or logs.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -20,7 +20,7 @@ use super::{
 };
 use crate::cache::WatchCaches;
 
-/// Paths that tell how the server is, which those ask who have no credentials.
+/// Health endpoints, which load balancers call without credentials.
 const HEALTH: [&str; 3] = ["/healthz", "/livez", "/readyz"];
 
 /// How users are known.
@@ -30,16 +30,16 @@ pub struct Authentication {
     pub tokens: TokenFile,
     /// What requests without credentials may ask for.
     pub anonymous: Anonymous,
-    /// What decides whether a client certificate is believed; without it, none is.
+    /// Verifies client certificates; without it, none is accepted.
     pub certificates: Option<Arc<dyn ClientCertVerifier>>,
-    /// Further issuers whose service-account tokens are believed, beside the one that this server is.
+    /// Additional issuers whose service-account tokens are trusted.
     pub more_issuers: Vec<String>,
     /// Further keys that such tokens may be signed with, beside the one that this server signs with.
     pub more_keys: Vec<PublicKey>,
     /// The audiences that this server is. None: its issuer.
     pub audiences: Vec<String>,
-    /// Whether requests from this machine without credentials may do everything. Whoever can open a connection from
-    /// here, such as any program of any user, then owns the cluster.
+    /// Whether requests from this machine without credentials are those of an administrator. Any local process then controls
+    /// the cluster.
     pub localhost: bool,
     /// What kubectl may do.
     pub kubectl: KubectlRule,
@@ -63,10 +63,10 @@ pub(crate) struct Peer {
     /// The certificate it showed. It has the key for it; nothing else is known.
     pub certificate: Option<ClientCertificate>,
     /// Who it is, if it is part of this process.
-    pub inside: Option<User>,
+    pub in_process: Option<User>,
 }
 
-/// What an authenticator is told of a request.
+/// What an authenticator sees of a request.
 pub(crate) struct Credentials<'r> {
     pub headers: &'r HeaderMap,
     pub path: &'r str,
@@ -85,11 +85,11 @@ pub(crate) struct AuthenticatedUser {
     /// When the credential ends, in seconds since 1970, if it does.
     pub expires: Option<i64>,
     pub way: AuthenticationMethod,
-    /// What the client is told besides.
+    /// A warning for the client.
     pub warning: Option<&'static str>,
 }
 
-/// How somebody is known.
+/// How a user was authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AuthenticationMethod {
     Certificate,
@@ -97,14 +97,14 @@ pub(crate) enum AuthenticationMethod {
     Localhost,
     Anonymous,
     /// Part of this process.
-    Inside,
+    InProcess,
 }
 
-/// Whose a token is, as a review tells it.
+/// The result of a token review.
 pub(crate) enum TokenReviewResult {
     /// It is this user's.
     Authenticated(AuthenticatedUser),
-    /// It is nobody's; there may be a reason.
+    /// Not authenticated; there may be a reason.
     Unknown(Option<String>),
 }
 
@@ -173,14 +173,14 @@ impl Authenticator {
     pub(crate) async fn authenticate(&self, request: &Credentials<'_>) -> Result<AuthenticatedUser, Status> {
         let agent = bearer::text(request.headers, header::USER_AGENT);
         self.kubectl.check_agent(&agent)?;
-        if let Some(user) = &request.peer.inside {
+        if let Some(user) = &request.peer.in_process {
             return Ok(AuthenticatedUser::by(
-                AuthenticationMethod::Inside,
+                AuthenticationMethod::InProcess,
                 authenticated(user.clone()),
             ));
         }
         let mut reasons = AuthenticationErrors::default();
-        match self.shown(request, &mut reasons).await {
+        match self.authenticate_credentials(request, &mut reasons).await {
             Some(known) => {
                 self.kubectl.check_token(&agent, &known, request.now)?;
                 Ok(AuthenticatedUser {
@@ -188,22 +188,22 @@ impl Authenticator {
                     ..known
                 })
             }
-            None if reasons.is_empty() => self.unshown(request),
+            None if reasons.is_empty() => self.authenticate_anonymous(request),
             None => {
                 tracing::debug!(%reasons, path = request.path, "a request shows credentials that prove nothing");
-                Err(refusal())
+                Err(unauthorized())
             }
         }
     }
 
     /// Who is known by the credentials that are shown.
-    async fn shown(
+    async fn authenticate_credentials(
         &self,
         request: &Credentials<'_>,
         reasons: &mut AuthenticationErrors,
     ) -> Option<AuthenticatedUser> {
-        if let (Some(shown), Some(verifier)) = (&request.peer.certificate, &self.certificates) {
-            match shown.user(verifier.as_ref(), request.now) {
+        if let (Some(authenticate_credentials), Some(verifier)) = (&request.peer.certificate, &self.certificates) {
+            match authenticate_credentials.user(verifier.as_ref(), request.now) {
                 Ok(Some(user)) => {
                     return Some(AuthenticatedUser::by(AuthenticationMethod::Certificate, user));
                 }
@@ -231,7 +231,7 @@ impl Authenticator {
     }
 
     /// Who is meant by a request that shows nothing, or nothing that is looked at.
-    fn unshown(&self, request: &Credentials<'_>) -> Result<AuthenticatedUser, Status> {
+    fn authenticate_anonymous(&self, request: &Credentials<'_>) -> Result<AuthenticatedUser, Status> {
         let shows_nothing =
             !request.headers.contains_key(header::AUTHORIZATION) && request.peer.certificate.is_none();
         if self.localhost
@@ -244,7 +244,7 @@ impl Authenticator {
             ));
         }
         if self.anonymous == Anonymous::Health && !HEALTH.contains(&request.path) {
-            return Err(refusal());
+            return Err(unauthorized());
         }
         let warning = match bearer::bearer(&bearer::text(request.headers, header::AUTHORIZATION)) {
             Bearer::Ignored(warning) => Some(warning),
@@ -293,7 +293,7 @@ impl Authenticator {
         self.keys.signer()
     }
 
-    /// Signs with another key from now on; tokens of these further keys are believed too.
+    /// Signs with another key from now on; tokens signed with these additional keys are trusted too.
     pub(crate) fn replace_keys(&self, pkcs8: &[u8], more: &[PublicKey]) -> Result<(), BadSigningKey> {
         let issuer = self.signer().issuer().to_owned();
         self.keys.replace(Signer::new(issuer, pkcs8)?, more);
@@ -311,6 +311,6 @@ impl Authenticator {
     }
 }
 
-fn refusal() -> Status {
+fn unauthorized() -> Status {
     Status::unauthorized("Unauthorized")
 }

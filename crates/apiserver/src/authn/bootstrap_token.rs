@@ -1,6 +1,6 @@
-//! Tokens by which machines join a cluster: `id.secret`, each kept in a secret of `kube-system`.
+//! Bootstrap tokens, by which nodes join a cluster: `id.secret`, each stored in a secret of `kube-system`.
 //!
-//! Promises: such a token makes nobody but a `system:bootstrap:` user in groups of bootstrappers; secrets are compared in
+//! Promises: such a token authenticates only a `system:bootstrap:` user in groups of bootstrappers; secrets are compared in
 //! constant time.
 
 use k3_api::{
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_has_two_halves_of_small_letters_and_digits() {
+    fn parses_bootstrap_token_format() {
         assert_eq!(
             parse("abc123.0123456789abcdef"),
             Some(("abc123", "0123456789abcdef"))
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_are_those_of_bootstrappers_alone() {
+    fn rejects_groups_outside_bootstrappers() {
         assert_eq!(groups("").unwrap(), [GROUP]);
         let more = "system:bootstrappers:b,system:bootstrappers:a-1:x,system:bootstrappers:b";
         assert_eq!(

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_taken_as_they_stand() {
+    fn keeps_fields_verbatim() {
         assert_eq!(fields("a,b c, d"), [["a", "b c", " d"]]);
         assert_eq!(fields("a,,\n"), [["a", "", ""]]);
         assert_eq!(fields("#a,b\n"), [["#a", "b"]]);
@@ -129,14 +129,14 @@ mod tests {
     }
 
     #[test]
-    fn a_quoted_field_may_hold_anything() {
+    fn quoted_field_may_contain_commas_and_newlines() {
         assert_eq!(fields("\"a,\"\"b\"\"\",c\n"), [["a,\"b\"", "c"]]);
         assert_eq!(fields("\"a\nb\",c"), [["a\nb", "c"]]);
         assert_eq!(fields("a,\"\"\n"), [["a", ""]]);
     }
 
     #[test]
-    fn empty_lines_do_not_count_but_are_counted() {
+    fn skips_empty_lines_but_counts_them() {
         let records = read("\n\na,b\n\n \nc").unwrap();
         let lines: Vec<_> = records.iter().map(|(line, _)| *line).collect();
         assert_eq!(lines, [3, 5, 6]);
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quote_out_of_place_is_refused_with_its_line() {
+    fn rejects_misplaced_quote_with_line() {
         assert_eq!(read("a,b\nc\"d,e"), Err((2, TokenFileProblem::BareQuote)));
         assert_eq!(read("a, \"b\""), Err((1, TokenFileProblem::BareQuote)));
         assert_eq!(read("\"a\"b,c"), Err((1, TokenFileProblem::Quote)));

@@ -10,7 +10,7 @@ use super::{PublicKey, Signer};
 #[derive(Clone)]
 pub(super) struct KeyRing {
     held: Arc<RwLock<SigningKeys>>,
-    /// Keys that are believed whatever else is replaced: those of other issuers.
+    /// Keys that are always trusted: those of other issuers.
     always: Arc<[PublicKey]>,
 }
 
@@ -42,7 +42,7 @@ impl KeyRing {
         self.held().signer
     }
 
-    /// All keys that are believed, the one that signs first.
+    /// All trusted keys, the signing key first.
     pub(super) fn keys(&self) -> Arc<[PublicKey]> {
         self.held().keys
     }
@@ -74,8 +74,10 @@ mod tests {
     use super::{super::keys::tests::signer, *};
 
     #[test]
-    fn a_new_key_signs_and_the_old_one_is_believed_as_long_as_it_is_named() {
-        let (old, new, other) = (signer(), signer(), signer().public().clone());
+    fn rotated_key_signs_and_listed_old_key_verifies() {
+        let old = signer();
+        let new = signer();
+        let other = signer().public().clone();
         let old_key = old.public().clone();
         let ring = KeyRing::new(old, vec![other.clone()]);
         assert_eq!(*ring.keys(), [old_key.clone(), other.clone()]);

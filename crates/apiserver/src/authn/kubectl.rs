@@ -12,12 +12,12 @@ use k3_api::{
 
 use super::{AuthenticatedUser, AuthenticationMethod, lookup::LEEWAY};
 
-/// What kubectl is told where it may do nothing.
+/// The message for kubectl where it is disabled.
 const DISABLED: &str =
     "kubectl disabled: this server does not accept requests of kubectl (--kubectl-disabled)";
 
 /// Whether a request was refused because kubectl sent it.
-pub(crate) fn is_kubectl_refusal(status: &Status) -> bool {
+pub(crate) fn is_kubectl_rejection(status: &Status) -> bool {
     status.code == 403 && status.message == DISABLED
 }
 
@@ -80,7 +80,7 @@ mod tests {
     const KUBECTL: &str = "kubectl/v1.37.0 (linux/amd64) kubernetes/abc";
 
     #[test]
-    fn kubectl_is_refused_where_it_may_do_nothing() {
+    fn rejects_kubectl_when_disabled() {
         let refused = KubectlRule::Nothing.check_agent(KUBECTL).unwrap_err();
         assert_eq!(refused.code, 403);
         assert!(refused.message.starts_with("kubectl disabled"));
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_for_kubectl_must_end_soon() {
+    fn rejects_long_lived_token_of_kubectl() {
         let rule = KubectlRule::ShortTokens(Duration::from_hours(1));
         let check = |agent, expires, way| {
             let known = AuthenticatedUser {

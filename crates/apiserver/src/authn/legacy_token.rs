@@ -50,7 +50,7 @@ pub(super) fn user(
     if !is_named || subject != format!("system:serviceaccount:{namespace}:{account}") {
         return Err("sub claim is invalid".to_owned());
     }
-    let Ok(stored) = lookup.see("secrets", &namespace, &secret, seen) else {
+    let Ok(stored) = lookup.observe("secrets", &namespace, &secret, seen) else {
         return Err(INVALIDATED.to_owned());
     };
     if stored.at("metadata").has("deletionTimestamp") {
@@ -61,7 +61,7 @@ pub(super) fn user(
         return Err("Token does not match server's copy".to_owned());
     }
     let owner = lookup
-        .see("serviceaccounts", &namespace, &account, seen)
+        .observe("serviceaccounts", &namespace, &account, seen)
         .map_err(|status| status.message)?;
     if owner.at("metadata").has("deletionTimestamp") {
         return Err(format!("ServiceAccount {namespace}/{account} has been deleted"));

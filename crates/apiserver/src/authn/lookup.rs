@@ -58,7 +58,7 @@ impl TokenObjectLookup {
     }
 
     /// The same as a tree, with a note of what was seen.
-    pub(super) fn see(
+    pub(super) fn observe(
         &self,
         plural: &'static str,
         namespace: &str,
@@ -91,7 +91,7 @@ impl TokenObjectLookup {
 }
 
 /// Whether an object was deleted so long ago that clocks do not explain it.
-pub(super) fn is_gone(object: &Value, now: Time) -> bool {
+pub(super) fn is_deleted(object: &Value, now: Time) -> bool {
     let metadata = object.at("metadata");
     metadata.has("deletionTimestamp")
         && Time::parse(metadata.text("deletionTimestamp")).map_or(true, |deleted| {

@@ -1,8 +1,7 @@
-//! Tokens of service accounts.
+//! Service-account tokens.
 //!
-//! Promises: a token is believed when a key of ours signed it, for an audience that is asked for, within its time, and as
-//! long as the account and what it is bound to are there and the same as when it was issued. One whose account or pod is
-//! deleted is worthless at once.
+//! Promises: a token is valid if one of our keys signed it, for a requested audience, within its time, and as long as the
+//! service account and the bound object exist with the same UIDs. A token whose account or pod is deleted is invalid at once.
 
 use k3_api::{
     go::quote,
@@ -16,7 +15,7 @@ use super::{
     jwt::Jwt,
     key_ring::KeyRing,
     legacy_token,
-    lookup::{LEEWAY, ObservedObject, TokenObjectLookup, is_gone},
+    lookup::{LEEWAY, ObservedObject, TokenObjectLookup, is_deleted},
     token_cache::{self, TokenCache},
     tokens::TokenResult,
 };
@@ -27,7 +26,7 @@ const INVALIDATED: &str = "service account token has been invalidated";
 
 /// Verifies tokens of service accounts.
 pub(super) struct ServiceAccountTokenAuthenticator {
-    /// Whose tokens are believed, beside [`LEGACY_ISSUER`].
+    /// Trusted issuers, besides [`LEGACY_ISSUER`].
     issuers: Vec<String>,
     keys: KeyRing,
     /// The audiences that this server is; tokens that name none are for these.
@@ -36,7 +35,7 @@ pub(super) struct ServiceAccountTokenAuthenticator {
     remembered: TokenCache,
 }
 
-/// A service account as a token tells of it.
+/// A service account as named by a token's claims.
 #[derive(Debug, Default)]
 pub(super) struct ServiceAccountRef<'c> {
     pub(super) namespace: &'c str,
@@ -77,7 +76,7 @@ impl ServiceAccountTokenAuthenticator {
         }
         let claims = jwt.verify(&self.keys.keys())?;
         let audiences = self.audiences(&claims, audiences)?;
-        let judge = |seen: &mut Vec<ObservedObject>| {
+        let resolve_account = |seen: &mut Vec<ObservedObject>| {
             seen.clear();
             if is_legacy {
                 legacy_token::user(&claims, token, &self.lookup, seen)
@@ -86,12 +85,12 @@ impl ServiceAccountTokenAuthenticator {
             }
         };
         let mut seen = Vec::new();
-        let user = if let Ok(user) = judge(&mut seen) {
+        let user = if let Ok(user) = resolve_account(&mut seen) {
             user
         } else {
             // Another server may just have made what is missing here.
             self.lookup.refresh().await;
-            judge(&mut seen)?
+            resolve_account(&mut seen)?
         };
         let known = AuthenticatedUser {
             expires: seconds(claims.at("exp")),
@@ -148,7 +147,7 @@ fn bound(
     };
     let ServiceAccountRef { namespace, name, uid } = account;
     let stored = lookup
-        .see("serviceaccounts", namespace, name, seen)
+        .observe("serviceaccounts", namespace, name, seen)
         .map_err(|status| status.message)?;
     let there = stored.at("metadata").text("uid");
     if there != uid {
@@ -156,26 +155,27 @@ fn bound(
             "service account UID ({there}) does not match claim ({uid})"
         ));
     }
-    if is_gone(&stored, now) {
+    if is_deleted(&stored, now) {
         return Err(format!("service account {namespace}/{name} has been deleted"));
     }
     let mut check = |plural, word, namespace, reference: &Value| -> Result<(), String> {
         let stored = lookup
-            .see(plural, namespace, reference.text("name"), seen)
+            .observe(plural, namespace, reference.text("name"), seen)
             .map_err(|_| INVALIDATED.to_owned())?;
-        let (there, said) = (stored.at("metadata").text("uid"), reference.text("uid"));
+        let there = stored.at("metadata").text("uid");
+        let said = reference.text("uid");
         if there != said {
             return Err(format!(
                 "{word} UID ({there}) does not match service account {word} ref claim ({said})"
             ));
         }
-        if is_gone(&stored, now) {
+        if is_deleted(&stored, now) {
             return Err(INVALIDATED.to_owned());
         }
         Ok(())
     };
     let mut user = account.user();
-    let mut tell = |key: &str, value: &str| {
+    let mut add_extra = |key: &str, value: &str| {
         if !value.is_empty() {
             let key = format!("authentication.kubernetes.io/{key}");
             user.extra.push((key, vec![value.to_owned()]));
@@ -184,7 +184,8 @@ fn bound(
     if private.has("secret") {
         check("secrets", "secret", namespace, private.at("secret"))?;
     }
-    let (pod, node) = (private.at("pod"), private.at("node"));
+    let pod = private.at("pod");
+    let node = private.at("node");
     if !pod.is_null() {
         check("pods", "pod", namespace, pod)?;
     } else if !node.is_null() {
@@ -199,15 +200,15 @@ fn bound(
     }
     let id = claims.text("jti");
     if !id.is_empty() {
-        tell("credential-id", &format!("JTI={id}"));
+        add_extra("credential-id", &format!("JTI={id}"));
     }
     if !node.text("name").is_empty() {
-        tell("node-name", node.text("name"));
-        tell("node-uid", node.text("uid"));
+        add_extra("node-name", node.text("name"));
+        add_extra("node-uid", node.text("uid"));
     }
     if !pod.text("name").is_empty() && !pod.text("uid").is_empty() {
-        tell("pod-name", pod.text("name"));
-        tell("pod-uid", pod.text("uid"));
+        add_extra("pod-name", pod.text("name"));
+        add_extra("pod-uid", pod.text("uid"));
     }
     Ok(user)
 }

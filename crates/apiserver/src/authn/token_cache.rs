@@ -1,7 +1,7 @@
-//! Tokens that were verified a moment ago.
+//! A cache of recently verified tokens.
 //!
-//! Promises: what is remembered is worth nothing once an object it depends on has changed or gone; it is forgotten after
-//! seconds; there is never more than a bounded number; tokens are known by their hash alone.
+//! Promises: an entry is invalid once an object it depends on has changed or was deleted; entries expire after seconds; their
+//! number is bounded; tokens are stored as hashes only.
 
 use std::{
     collections::HashMap,
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_two_questions_are_alike() {
+    fn hash_depends_on_token_and_audiences() {
         let audiences = |texts: &[&str]| texts.iter().map(ToString::to_string).collect::<Vec<_>>();
         let all = [
             hash("a", &[]),

@@ -9,10 +9,10 @@ use super::{
     lookup::TokenObjectLookup, service_account::ServiceAccountTokenAuthenticator,
 };
 
-/// What one sort of tokens says: whose it is, that it is none of theirs, or why it is worthless.
+/// The result of one token authenticator: the user, not recognized, or why the token is invalid.
 pub(super) type TokenResult = Result<Option<AuthenticatedUser>, String>;
 
-/// What upstream says of a token that nobody knows.
+/// Upstream's message for an unknown token.
 pub(super) const INVALID: &str = "invalid bearer token";
 
 /// All sorts of tokens.
@@ -24,7 +24,7 @@ pub(super) struct TokenAuthenticator {
     own: Vec<String>,
 }
 
-/// Why nobody was found, in the words of everybody who was asked.
+/// The errors of all token authenticators.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct AuthenticationErrors(Vec<String>);
 
@@ -111,13 +111,13 @@ impl AuthenticationErrors {
 impl fmt::Display for AuthenticationErrors {
     /// One reason as it is; several in brackets, each once.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut told: Vec<&str> = Vec::new();
+        let mut unique: Vec<&str> = Vec::new();
         for reason in &self.0 {
-            if !told.contains(&reason.as_str()) {
-                told.push(reason);
+            if !unique.contains(&reason.as_str()) {
+                unique.push(reason);
             }
         }
-        match told.as_slice() {
+        match unique.as_slice() {
             [one] => f.write_str(one),
             several => write!(f, "[{}]", several.join(", ")),
         }
@@ -129,11 +129,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reasons_are_told_once_and_in_brackets_if_there_are_several() {
-        let told = |reasons: &[&str]| {
+    fn aggregates_errors_without_duplicates() {
+        let unique = |reasons: &[&str]| {
             AuthenticationErrors(reasons.iter().map(ToString::to_string).collect()).to_string()
         };
-        assert_eq!(told(&[INVALID, INVALID]), INVALID);
-        assert_eq!(told(&[INVALID, "a", INVALID]), "[invalid bearer token, a]");
+        assert_eq!(unique(&[INVALID, INVALID]), INVALID);
+        assert_eq!(unique(&[INVALID, "a", INVALID]), "[invalid bearer token, a]");
     }
 }

@@ -1,4 +1,4 @@
-//! What somebody wants to do, and what is said to it.
+//! Attributes of an authorization request, and the decision.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use k3_api::{
     status::{Grouped, Status},
 };
 
-/// What somebody wants to do.
+/// The attributes of an authorization request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AuthorizationAttributes<'a> {
     /// Who.
@@ -53,7 +53,7 @@ pub(crate) struct ResourceAttributes<'a> {
 pub(crate) enum Decision {
     /// It may be done, and why.
     Allow(String),
-    /// Nobody said that it may be done; there may be a reason.
+    /// Not allowed; there may be a reason.
     NoOpinion(String),
 }
 
@@ -61,8 +61,8 @@ pub(crate) enum Decision {
 
 impl AuthorizationAttributes<'_> {
     /// The answer that refuses it.
-    pub(crate) fn refused(&self, reason: &str) -> Status {
-        let why = self.refusal(reason);
+    pub(crate) fn forbidden(&self, reason: &str) -> Status {
+        let why = self.denial_message(reason);
         match &self.what {
             AuthorizationTarget::Resource(object) => {
                 Status::forbidden(Grouped::new(object.group, object.resource), object.name, why)
@@ -77,7 +77,7 @@ impl AuthorizationAttributes<'_> {
     }
 
     /// The words that refuse it.
-    fn refusal(&self, reason: &str) -> String {
+    fn denial_message(&self, reason: &str) -> String {
         let mut text = format!("User {} cannot {} ", quote(&self.user.name), self.verb);
         match &self.what {
             AuthorizationTarget::Path(path) => text = format!("{text}path {}", quote(path)),

@@ -11,7 +11,7 @@ use crate::{
     registry::Resource,
 };
 
-/// The objects of a resource as they were when somebody last looked.
+/// The objects of a resource at the version last seen.
 pub(super) struct CacheFollower {
     /// The beginning of their keys.
     prefix: String,

@@ -7,8 +7,8 @@ use std::collections::{HashMap, HashSet};
 
 use super::rbac::{PolicyRule, StringList, leads_to};
 
-/// The most combinations of groups, resources, verbs and names that rules are compared by. No role that people write comes near;
-/// one that is made to keep the server busy does.
+/// The maximum number of combinations of groups, resources, verbs and names that are compared. No role in practice is near it;
+/// one that is made to keep the server busy is.
 const MOST: usize = 100_000;
 /// The most rules that are compared one by one.
 const MOST_COMPARED: usize = 200_000;
@@ -80,11 +80,11 @@ impl<'r> Coverage<'r> {
         };
         let mut rules: Vec<_> = own.into_iter().collect();
         rules.sort_by_key(|rule| rule.combinations());
-        let mut room = 2 * MOST;
+        let mut budget = 2 * MOST;
         for rule in rules {
-            match rule.combinations().and_then(|needed| room.checked_sub(needed)) {
+            match rule.combinations().and_then(|needed| budget.checked_sub(needed)) {
                 Some(rest) => {
-                    room = rest;
+                    budget = rest;
                     coverage.add(rule);
                 }
                 None => coverage.wide.push(rule),
@@ -198,7 +198,7 @@ impl<'r> Coverage<'r> {
 
     fn is_covered_by_wide(&mut self, single: &PolicyRule) -> Option<bool> {
         for own in &self.wide {
-            self.left = self.left.checked_sub(own.words())?;
+            self.left = self.left.checked_sub(own.value_count())?;
             self.compared += 1;
             if own.covers(single) {
                 return Some(true);
@@ -213,22 +213,22 @@ mod tests {
     use super::*;
 
     fn rule(verbs: &str, groups: &str, resources: &str, names: &str, paths: &str) -> PolicyRule {
-        let words = |text: &str| text.split_whitespace().map(Box::from).collect();
+        let word_count = |text: &str| text.split_whitespace().map(Box::from).collect();
         PolicyRule {
-            verbs: words(verbs),
+            verbs: word_count(verbs),
             groups: if groups == "core" {
                 StringList::from([Box::from("")])
             } else {
-                words(groups)
+                word_count(groups)
             },
-            resources: words(resources),
-            names: words(names),
-            paths: words(paths),
+            resources: word_count(resources),
+            names: word_count(names),
+            paths: word_count(paths),
         }
     }
 
     #[test]
-    fn what_is_looked_up_is_what_comparing_each_with_each_finds() {
+    fn coverage_equals_pairwise_comparison() {
         let verbs = ["get", "list", "*", "get list"];
         let groups = ["core", "apps", "*", "apps batch"];
         let resources = ["pods", "pods/log", "*/log", "*", "pods pods/log"];
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn many_rules_are_compared_with_many_in_time_that_is_not_their_product() {
+    fn comparison_cost_is_not_quadratic() {
         const RULES: usize = 20_000;
         let rules = |verbs: &str, prefix: &str| -> Vec<_> {
             (0..RULES)
@@ -280,15 +280,15 @@ mod tests {
     }
 
     fn huge() -> PolicyRule {
-        let words = |prefix: &str| {
-            let words: Vec<_> = (0..400).map(|number| format!("{prefix}{number}")).collect();
-            words.join(" ")
+        let word_count = |prefix: &str| {
+            let word_count: Vec<_> = (0..400).map(|number| format!("{prefix}{number}")).collect();
+            word_count.join(" ")
         };
-        rule(&words("v"), &words("g"), &words("r"), "", "")
+        rule(&word_count("v"), &word_count("g"), &word_count("r"), "", "")
     }
 
     #[test]
-    fn rules_that_are_held_as_they_are_can_be_given_away_however_large() {
+    fn identical_rules_are_covered_regardless_of_size() {
         let pods = rule("get", "core", "pods", "", "");
         let own = [huge(), rule("get list", "core", "pods", "", "")];
         assert!(uncovered(&own, &own).unwrap().is_empty());
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn more_combinations_than_can_be_compared_are_refused() {
+    fn rejects_too_many_combinations() {
         let huge = huge();
         assert!(uncovered(&[], std::slice::from_ref(&huge)).is_none());
         let everything = PolicyRule::everything();

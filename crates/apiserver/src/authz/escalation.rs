@@ -1,7 +1,7 @@
-//! Nobody gives away what they do not have.
+//! RBAC escalation checks.
 //!
-//! Promises: who makes or changes a role has all that its rules allow, or may `escalate` it; who makes or changes a binding has
-//! all that its role allows, or may `bind` it. Roles that collect the rules of others are for who may do everything.
+//! Promises: the author of a role holds all its rules or has `escalate`; the author of a binding holds all rules of its role or
+//! has `bind`. Aggregated roles require all permissions.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -81,7 +81,8 @@ impl Authorizer {
 
     fn check_binding(&self, grant: &Grant<'_>) -> Result<(), Status> {
         let role = grant.object.at("roleRef");
-        let (kind, name) = (role.text("kind"), role.text("name"));
+        let kind = role.text("kind");
+        let name = role.text("name");
         let resource = match kind {
             "ClusterRole" => "clusterroles",
             _ => "roles",
@@ -125,7 +126,7 @@ impl Authorizer {
             quoted(&grant.user.groups),
             missing.join("\n")
         );
-        let unresolved = unresolved.iter().map(|error| grant.told(error)).collect();
+        let unresolved = unresolved.iter().map(|error| grant.describe(error)).collect();
         if let Some(errors) = aggregate(unresolved) {
             why = format!("{why}; resolution errors: [{errors}]");
         }
@@ -153,7 +154,7 @@ impl<'a> Grant<'a> {
     }
 
     /// An error of looking for roles, which calls them by what the request is about.
-    fn told(&self, error: &RoleResolutionError) -> String {
+    fn describe(&self, error: &RoleResolutionError) -> String {
         match error {
             RoleResolutionError::Missing(_, name) => Status::not_found(self.grouped(), name).message,
             RoleResolutionError::Kind(_) => error.to_string(),
@@ -176,12 +177,12 @@ impl<'a> Grant<'a> {
 /// Single rules with those for the same resource put together.
 fn merged(rules: Vec<PolicyRule>) -> Vec<PolicyRule> {
     let mut merged: Vec<(PolicyRule, Vec<Box<str>>)> = Vec::new();
-    let mut places: HashMap<(StringList, StringList, StringList), usize> = HashMap::new();
+    let mut positions: HashMap<(StringList, StringList, StringList), usize> = HashMap::new();
     for mut rule in rules {
         let verbs = std::mem::take(&mut rule.verbs).into_vec();
         if rule.paths.is_empty() {
-            let place = (rule.groups.clone(), rule.resources.clone(), rule.names.clone());
-            let at = *places.entry(place).or_insert(merged.len());
+            let key = (rule.groups.clone(), rule.resources.clone(), rule.names.clone());
+            let at = *positions.entry(key).or_insert(merged.len());
             if let Some((_, known)) = merged.get_mut(at) {
                 known.extend(verbs);
                 continue;
@@ -247,7 +248,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_makes_a_role_has_all_that_it_allows() {
+    async fn role_author_must_hold_all_rules() {
         let world = world(json!([
             {"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods", "*/scale"]},
             {"verbs": ["get"], "nonResourceURLs": ["/a/*"]},
@@ -276,21 +277,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_found_is_told_beside_what_is_missing() {
+    async fn reports_resolution_errors_with_missing_rules() {
         let world = world(json!([])).await;
         world.put(&binding("b", "gone", "alice")).await;
         let wanted = role(
             "x",
             &json!([{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "resourceNames": ["a"]}]),
         );
-        let told = give(&world, &wanted, None).unwrap_err();
+        let message = give(&world, &wanted, None).unwrap_err();
         let end = "{APIGroups:[\"\"], Resources:[\"pods\"], ResourceNames:[\"a\"], Verbs:[\"get\"]}; resolution errors: \
                    [clusterroles.rbac.authorization.k8s.io \"gone\" not found]";
-        assert!(told.ends_with(end), "{told}");
+        assert!(message.ends_with(end), "{message}");
     }
 
     #[tokio::test]
-    async fn who_may_escalate_gives_anything() {
+    async fn escalate_permission_allows_any_rule() {
         let world = world(json!([
             {"verbs": ["escalate"], "apiGroups": [GROUP], "resources": ["clusterroles"], "resourceNames": ["x"]},
         ]))
@@ -306,7 +307,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_garbage_collector_does_is_no_grant() {
+    async fn garbage_collector_updates_are_exempt() {
         let world = world(json!([])).await;
         let old = role(
             "x",
@@ -321,7 +322,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_role_that_collects_others_is_for_who_may_do_everything() {
+    async fn aggregated_role_requires_all_permissions() {
         let world = world(json!([])).await;
         let plain = role("x", &json!([]));
         let mut collecting = plain.clone();
@@ -341,7 +342,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_binds_a_role_has_it_or_may_bind_it() {
+    async fn binding_author_must_hold_rules_or_bind_permission() {
         let world = world(json!([{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}])).await;
         let rules = |verb: &str| json!([{"verbs": [verb], "apiGroups": [""], "resources": ["pods"]}]);
         world.put(&role("small", &rules("get"))).await;
@@ -368,14 +369,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_role_made_to_keep_the_server_busy_is_refused_at_once() {
+    async fn rejects_huge_role_quickly() {
         let world = world(json!([{"verbs": ["get"], "apiGroups": ["a"], "resources": ["b"]}])).await;
         let many: Vec<_> = (0..3000).map(|number| format!("w{number}")).collect();
         let rules = json!([{"verbs": many, "apiGroups": many, "resources": many, "resourceNames": many}]);
-        let told = give(&world, &role("x", &rules), None).unwrap_err();
+        let message = give(&world, &role("x", &rules), None).unwrap_err();
         assert!(
-            told.ends_with("the rules have too many combinations to be compared"),
-            "{told}"
+            message.ends_with("the rules have too many combinations to be compared"),
+            "{message}"
         );
     }
 }

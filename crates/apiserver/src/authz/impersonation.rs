@@ -1,8 +1,8 @@
-//! Acting as somebody else.
+//! Impersonation, also constrained (KEP-5284).
 //!
-//! Promises: nobody becomes somebody else without being allowed to; who they were is kept. There are several modes: first those
-//! in which it is also asked what is to be done as the other one (`impersonate-on:<mode>:<verb>`), then the old one, in which
-//! being allowed to be the other one (`impersonate`) is enough. The first refusal is the one that is told.
+//! Promises: impersonation requires permission, and the original user is kept. Constrained modes are tried first: they also
+//! require permission for the action (`impersonate-on:<mode>:<verb>`). Then the legacy mode, in which `impersonate` is enough.
+//! The first error is reported.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -30,11 +30,11 @@ use crate::{
 pub(crate) struct RequestIdentity {
     /// Who it is answered for.
     pub user: User,
-    /// Who made it, if that is somebody else.
+    /// The original user, if impersonating.
     pub impersonator: Option<Box<Impersonator>>,
 }
 
-/// Who acts as somebody else.
+/// The user that impersonates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Impersonator {
     /// Who it is.
@@ -92,7 +92,7 @@ impl Authorizer {
         };
         let last = self.modes.last(&requestor);
         let modes = MODES.into_iter().filter(|mode| Some(*mode) != last);
-        let mut refusal = None;
+        let mut first_error = None;
         for mode in last.into_iter().chain(modes) {
             if !mode.is_for(&wanted, &requestor) {
                 continue;
@@ -111,10 +111,10 @@ impl Authorizer {
                         })),
                     });
                 }
-                Err(status) => refusal = refusal.or(Some(status)),
+                Err(status) => first_error = first_error.or(Some(status)),
             }
         }
-        Err(refusal.unwrap_or_else(|| Status::unknown("all impersonation modes failed")))
+        Err(first_error.unwrap_or_else(|| Status::unknown("all impersonation modes failed")))
     }
 
     fn become_in(
@@ -209,7 +209,8 @@ impl ImpersonationMode {
     /// Whether it is made for who acts as whom.
     fn is_for(self, wanted: &User, requestor: &User) -> bool {
         let only_name = wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty();
-        let (node, account) = (node(&wanted.name), service_account(&wanted.name));
+        let node = node(&wanted.name);
+        let account = service_account(&wanted.name);
         match self {
             ImpersonationMode::AssociatedNode => {
                 let mut extra = requestor.extra.iter();
@@ -502,7 +503,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_acts_as_nobody_else_stays_who_they_are() {
+    async fn no_impersonation_headers_keeps_user() {
         let world = TestCluster::new().await;
         let identity = become_as(&world, user("alice", &["g"]), &[("Accept", "*/*")]).unwrap();
         assert_eq!(
@@ -512,7 +513,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_becomes_somebody_else_unasked() {
+    async fn impersonation_requires_permission() {
         let world = TestCluster::new().await;
         assert_eq!(
             become_other(&world, &[("Impersonate-User", "bob")]).unwrap_err(),
@@ -531,7 +532,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn each_part_of_the_other_one_is_asked_about() {
+    async fn checks_user_uid_groups_and_extra() {
         let world = world(
             "alice",
             json!([
@@ -600,7 +601,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn groups_come_with_who_one_becomes() {
+    async fn impersonated_groups_follow_user() {
         let world = world(
             "alice",
             json!([impersonate(&["users", "groups", "serviceaccounts"], &[])]),
@@ -632,7 +633,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_constrained_mode_also_asks_what_is_done() {
+    async fn constrained_impersonation_checks_verb() {
         let on = |mode: &str, verb: &str| json!({"verbs": [format!("impersonate-on:{mode}:{verb}")], "apiGroups": [""], "resources": ["pods"]});
         let whom = |mode: &str, resource: &str| json!({"verbs": [format!("impersonate:{mode}")], "apiGroups": ["authentication.k8s.io"], "resources": [resource]});
         let rules = json!([
@@ -660,7 +661,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_service_account_becomes_the_node_it_is_on() {
+    async fn service_account_impersonates_associated_node() {
         let agent = "system:serviceaccount:a:agent";
         let rules = json!([{"verbs": ["impersonate-on:associated-node:list"], "apiGroups": [""], "resources": ["pods"]},
             {"verbs": ["impersonate:associated-node"], "apiGroups": ["authentication.k8s.io"], "resources": ["nodes"]}]);

@@ -1,19 +1,19 @@
-//! Who may do what.
+//! Authorization.
 //!
 //! ```text
-//! action         what somebody wants to do, and what is said to it
-//! rbac           roles and bindings decide, from an index
-//! node           nodes may do what the pods on them need
-//! coverage       what some rules allow and others do not
-//! escalation     nobody gives away what they do not have
-//! impersonation  acting as somebody else
-//! signer         who may approve, sign and attest for a signer
-//! following      how an index follows the caches
+//! attributes      the attributes of an authorization request, and the decision
+//! rbac            the RBAC authorizer, with an index of roles and bindings
+//! node            the node authorizer
+//! coverage        rules not covered by other rules
+//! escalation      RBAC escalation checks
+//! impersonation   impersonation and its permissions
+//! signer          permission to approve, sign and attest for a signer
+//! cache_follower  follows changes of a watch cache
 //! ```
 //!
-//! [`Authorizer::decide`] says whether a user may do something; it reads the caches and never waits. The server asks it about
-//! every request, and so do reviews, admission plugins and policies that need to know. Members of `system:masters` may do
-//! everything; then nodes are asked about, then roles; and whether the server is alive, everybody may know.
+//! [`Authorizer::decide`] returns whether a user may do something; it reads the caches and never waits. It is used for every
+//! request, and by reviews, admission plugins and policies. Members of `system:masters` may do everything; then the node
+//! authorizer decides, then RBAC; everyone may read the health endpoints.
 
 mod attributes;
 mod cache_follower;
@@ -58,7 +58,7 @@ pub(crate) struct RuleList {
     pub resources: Vec<Value>,
     /// Those for paths.
     pub paths: Vec<Value>,
-    /// Whether there are more that cannot be told.
+    /// Whether the list is incomplete.
     pub incomplete: bool,
     /// What kept rules from being found.
     pub error: Option<String>,
@@ -105,11 +105,11 @@ impl Authorizer {
         matches!(self.decide(action), Decision::Allow(_))
     }
 
-    /// Refuses what a user may not do; tells why they may do the rest.
+    /// Rejects what a user may not do; returns the reason why it is allowed.
     pub(crate) fn require(&self, action: &AuthorizationAttributes<'_>) -> Result<String, Status> {
         match self.decide(action) {
             Decision::Allow(reason) => Ok(reason),
-            Decision::NoOpinion(reason) => Err(action.refused(&reason)),
+            Decision::NoOpinion(reason) => Err(action.forbidden(&reason)),
         }
     }
 

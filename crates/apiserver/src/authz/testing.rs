@@ -1,4 +1,4 @@
-//! A small cluster with users for the tests of who may do what.
+//! A small cluster with users for authorization tests.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ impl TestCluster {
         }
     }
 
-    fn place(&self, object: &Value) -> (Resource, k3_storage::Key) {
+    fn resource_and_key(&self, object: &Value) -> (Resource, k3_storage::Key) {
         let version = object.text("apiVersion");
         let (group, version) = version.split_once('/').unwrap_or(("", version));
         let kind = builtin().kind(group, version, object.text("kind")).unwrap();
@@ -50,7 +50,7 @@ impl TestCluster {
 
     /// Puts an object in, or in the place of another one, as it is.
     pub(crate) async fn put(&self, object: &Value) {
-        let (resource, key) = self.place(object);
+        let (resource, key) = self.resource_and_key(object);
         let bytes = k3_api::encode::encode_stored(object.as_object().unwrap());
         let write = match resource.cache.get(&key) {
             Some(old) => Write::update(key, k3_storage::Revision::new(old.revision), bytes),
@@ -62,7 +62,7 @@ impl TestCluster {
 
     /// Takes an object out.
     pub(crate) async fn remove(&self, object: &Value) {
-        let (resource, key) = self.place(object);
+        let (resource, key) = self.resource_and_key(object);
         let old = resource.cache.get(&key).unwrap();
         let write = Write::delete(key, k3_storage::Revision::new(old.revision));
         let revision = self.caches.store().commit(write).await.unwrap();

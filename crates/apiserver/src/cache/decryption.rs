@@ -1,7 +1,7 @@
 //! Objects that could not be decrypted when they were read: they are read again until they can be.
 //!
-//! Nobody has to ask for them. What decides about requests (policies, webhooks, labels of namespaces) is not there until they
-//! are decrypted, and those who depend on it refuse meanwhile.
+//! This happens without a request. Policies, webhooks and namespace labels are missing until they are decrypted; admission
+//! rejects affected requests meanwhile.
 
 use std::{
     collections::HashMap,
@@ -26,12 +26,12 @@ const MOST_FAILURES: usize = 16;
 /// Whether there may be objects that are not decrypted.
 #[derive(Default)]
 pub(super) struct UndecryptedTracker {
-    /// Counts those that came.
+    /// Counts undecrypted objects.
     seen: AtomicU64,
     /// The count when there was none the last time.
     settled: AtomicU64,
-    /// One has come.
-    came: Notify,
+    /// Notified when one is added.
+    added: Notify,
 }
 
 // --- UndecryptedTracker ---
@@ -40,7 +40,7 @@ impl UndecryptedTracker {
     /// Takes note of one. To be called before it is in a cache.
     pub(super) fn note(&self) {
         self.seen.fetch_add(1, Ordering::AcqRel);
-        self.came.notify_one();
+        self.added.notify_one();
     }
 
     fn may_exist(&self) -> bool {
@@ -61,7 +61,7 @@ impl WatchCaches {
         let mut last = HashMap::new();
         loop {
             while !self.may_have_undecrypted() {
-                self.undecrypted.came.notified().await;
+                self.undecrypted.added.notified().await;
             }
             let mut pause = SHORTEST_PAUSE;
             loop {
@@ -133,7 +133,7 @@ impl WatchCaches {
     }
 }
 
-/// What came of an attempt.
+/// The result of an attempt.
 #[derive(Default)]
 struct DecryptionAttempt {
     decrypted: usize,

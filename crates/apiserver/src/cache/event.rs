@@ -1,4 +1,4 @@
-//! One change of one object, and how it goes out.
+//! One change of one object, and its encoded frames.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,13 +11,13 @@ use super::CachedObject;
 pub(crate) struct WatchCacheEvent {
     /// The commit that made it.
     pub revision: u64,
-    /// The state before; `None` if the object came to be.
+    /// The state before; `None` if the object was created.
     pub before: Option<Arc<CachedObject>>,
-    /// The state after; `None` if the object is gone.
+    /// The state after; `None` if the object was deleted.
     pub after: Option<Arc<CachedObject>>,
 }
 
-/// What a watcher is told an event is, by what it can see of the object.
+/// The type of an event as seen by a watcher, depending on its selector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventType {
     Added,
@@ -41,7 +41,7 @@ pub(crate) struct EventDelivery {
 // --- WatchCacheEvent ---
 
 impl WatchCacheEvent {
-    /// The state that tells where the object is: the newer one there is.
+    /// The newer state there is.
     pub(crate) fn object(&self) -> &Arc<CachedObject> {
         self.after
             .as_ref()
@@ -49,7 +49,7 @@ impl WatchCacheEvent {
             .expect("an event has a state before or after")
     }
 
-    /// The state that a watcher is shown: of an object that is gone, for it or at all, the last one.
+    /// The object that a watcher receives: for a deletion, the last state.
     pub(crate) fn shown(&self, as_type: EventType) -> &Arc<CachedObject> {
         match (as_type, &self.before) {
             (EventType::Deleted, Some(before)) => before,
@@ -83,8 +83,8 @@ impl EventDelivery {
 
     /// The frame of the event, written by the first watcher that wants it so.
     pub(crate) fn frame(&self, as_type: EventType, wire: FrameFormat, kind: &Kind) -> Bytes {
-        let place = as_type as usize * 2 + wire as usize;
-        let frame = self.frames[place].get_or_init(|| {
+        let position = as_type as usize * 2 + wire as usize;
+        let frame = self.frames[position].get_or_init(|| {
             let object = self.event.shown(as_type);
             frame(as_type, object, self.event.revision, wire, kind)
         });
@@ -116,7 +116,7 @@ pub(crate) fn frame(
                     tracing::error!(key = %object.key, %error, "what is stored cannot be written as protobuf");
                     Vec::new()
                 }),
-                // Nobody is promised a custom object as protobuf.
+                // Protobuf is not served for custom objects.
                 None => Vec::new(),
             };
             protobuf::watch_event(as_type.word(), &message).into()

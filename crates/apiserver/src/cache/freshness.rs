@@ -1,7 +1,7 @@
-//! When the caches were last known to have everything that is stored.
+//! When the caches were last proven to include everything stored.
 //!
-//! Promise: asking costs two readings of clocks. Time that the process or the machine slept counts: one clock goes on while the
-//! machine is suspended, the other is set right when a paused virtual machine wakes up.
+//! Promise: a check costs two clock reads. Time during which the process or machine slept counts: one clock includes
+//! suspension, the other is corrected when a paused virtual machine resumes.
 
 use std::{
     sync::atomic::{AtomicI64, Ordering},
@@ -97,7 +97,7 @@ impl CacheFreshness {
         self.since_boot.load(Ordering::Acquire) >= arrived.since_boot && self.elapsed(now) <= LONGEST
     }
 
-    /// How long ago that was, by the clock that says more.
+    /// The age by the clock that shows more.
     pub(super) fn age(&self) -> ProofAge {
         self.age_at(ClockReading::now())
     }
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_proof_holds_for_a_while_by_both_clocks() {
+    fn proof_expires_by_either_clock() {
         let freshness = CacheFreshness::unknown();
         let proven = ClockReading {
             since_boot: 50_000,
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_accepts_a_proof_that_was_asked_for_after_it_arrived() {
+    fn proof_requested_after_arrival_covers_request() {
         let freshness = CacheFreshness::unknown();
         let at = |millis: i64| ClockReading {
             since_boot: 50_000 + millis,

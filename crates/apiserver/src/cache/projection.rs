@@ -1,4 +1,4 @@
-//! Reads of an object no more than somebody wants to see.
+//! Decodes only some fields of an object.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 /// What is read of an object.
 #[derive(Clone, Copy)]
 pub(super) enum FieldProjection {
-    /// All but what says who wrote which field, which may be more than all the rest.
+    /// Everything except managed fields, which may be larger than all the rest.
     Unmanaged,
     /// Fields whose names are wanted, wherever they stand.
     Named(fn(&str) -> bool),
@@ -51,7 +51,7 @@ impl<'de> Visitor<'de> for FieldProjection {
                 continue;
             };
             let value = match self {
-                // Elsewhere a field of that name is somebody's own.
+                // Elsewhere a field of that name is ordinary data.
                 FieldProjection::Unmanaged if name != "metadata" => fields.next_value()?,
                 _ => fields.next_value_seed(self)?,
             };
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outline_is_without_what_managers_own() {
+    fn projection_omits_managed_fields() {
         let tree = json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"managedFields": [{"manager": "a"}], "name": "b"},
             "spec": {"managedFields": "a field of somebody's"}});
         assert_eq!(
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outline_has_what_is_named_at_every_depth() {
+    fn projection_keeps_named_fields_at_every_depth() {
         let tree = json!({"spec": {"list": [{"name": "a", "other": [1]}, {"name": null}], "other": {"name": "b"}, "name": -1.5},
             "other": 1, "name": [true, 18_446_744_073_709_551_615_u64, -3]});
         assert_eq!(

@@ -39,7 +39,7 @@ static BY_NODE: [Selectable; 1] = [Selectable::rule("spec.nodeName", |pod| {
     Cow::Borrowed(pod.at("spec").text("nodeName"))
 })];
 
-/// A change to one of a few pods: on no node, on one of two, or gone.
+/// A change to one of a few pods: on no node, on one of two, or deleted.
 #[derive(Clone, Debug)]
 struct Step {
     namespace: u8,
@@ -82,7 +82,7 @@ fn apply(cache: &WatchCache, steps: &[Step], after: u64) -> u64 {
     revision
 }
 
-/// What is there, by key: revisions tell states apart.
+/// The state, by key: revisions identify versions.
 type State = BTreeMap<String, u64>;
 
 fn state<'o>(objects: impl Iterator<Item = &'o Arc<CachedObject>>) -> State {
@@ -106,7 +106,7 @@ fn replay(watcher: &mut CacheWatcher, state: &mut State, is_in: impl Fn(&CachedO
 proptest! {
     /// A watch replayed onto a list equals a later list, whatever of it is looked at.
     #[test]
-    fn a_watch_replayed_onto_a_list_equals_a_later_list(before in steps(), missed in steps(), live in steps()) {
+    fn list_plus_watch_equals_later_list(before in steps(), missed in steps(), live in steps()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let _guard = runtime.enter();
         let cache = WatchCache::new(BY_NODE.to_vec().into(), 0);
@@ -137,7 +137,7 @@ proptest! {
 }
 
 #[tokio::test]
-async fn a_watcher_that_is_too_slow_is_cut_off_and_nobody_waits() {
+async fn slow_watcher_is_closed_without_blocking() {
     let cache = WatchCache::new([].into(), 0);
     let (mut slow, _) = cache.watch(&WatchFilter::Everything, WatchStart::Now, 0).unwrap();
     let (mut steady, _) = cache.watch(&WatchFilter::Everything, WatchStart::Now, 0).unwrap();
@@ -155,15 +155,15 @@ async fn a_watcher_that_is_too_slow_is_cut_off_and_nobody_waits() {
         }
     }
     assert_eq!(seen, 19_999);
-    let mut told = 0;
+    let mut reported = 0;
     while poll_fn(|context| slow.poll(context)).await.is_some() {
-        told += 1;
+        reported += 1;
     }
-    assert!(told < 19_999, "it is cut off after {told} events");
+    assert!(reported < 19_999, "it is cut off after {reported} events");
 }
 
 #[tokio::test]
-async fn a_watch_from_too_long_ago_is_refused_with_the_oldest_revision() {
+async fn old_watch_is_rejected_with_oldest_revision() {
     let cache = WatchCache::new([].into(), 10);
     let refused = cache
         .watch(&WatchFilter::Everything, WatchStart::Revision(9), 20)
@@ -177,7 +177,7 @@ async fn a_watch_from_too_long_ago_is_refused_with_the_oldest_revision() {
 }
 
 #[tokio::test]
-async fn caches_have_what_another_server_wrote() {
+async fn caches_see_writes_of_other_servers() {
     let store = MemoryStore::new();
     let fill = || WatchCaches::fill(store.clone(), |_| [].into());
     let ((one, _feed), (other, _other_feed)) = (fill().await.unwrap(), fill().await.unwrap());
@@ -213,7 +213,7 @@ fn drain(watcher: &mut CacheWatcher) -> (Vec<u64>, bool) {
 }
 
 #[tokio::test]
-async fn a_watch_from_a_revision_ahead_leaves_out_events_up_to_it() {
+async fn watch_from_future_revision_skips_earlier_events() {
     let cache = WatchCache::new([].into(), 0);
     let step = Step {
         namespace: 0,
@@ -230,7 +230,7 @@ async fn a_watch_from_a_revision_ahead_leaves_out_events_up_to_it() {
 }
 
 #[tokio::test]
-async fn a_replacement_ends_watches_and_moves_horizon_and_revision_together() {
+async fn replacement_ends_watches_and_moves_horizon() {
     let cache = WatchCache::new([].into(), 0);
     let step = |name| Step {
         namespace: 0,
@@ -267,7 +267,7 @@ async fn a_replacement_ends_watches_and_moves_horizon_and_revision_together() {
 }
 
 #[tokio::test]
-async fn a_cache_that_nobody_asked_for_knows_that_there_were_no_events() {
+async fn new_cache_knows_it_missed_no_events() {
     let store = MemoryStore::new();
     let (caches, _feed) = WatchCaches::fill(store.clone(), |_| [].into()).await.unwrap();
     let began = caches.applied();
@@ -290,7 +290,7 @@ async fn a_cache_that_nobody_asked_for_knows_that_there_were_no_events() {
 }
 
 #[tokio::test]
-async fn a_watch_that_begins_after_the_close_has_ended() {
+async fn watch_after_close_ends_immediately() {
     let store = MemoryStore::new();
     let (caches, _feed) = WatchCaches::fill(store, |_| [].into()).await.unwrap();
     let pods = caches.resource(PODS);
@@ -363,7 +363,7 @@ impl Store for SilentStore {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_share_a_question_that_the_store_does_not_answer() {
+async fn requests_share_pending_store_read() {
     let store = Arc::new(SilentStore {
         inner: MemoryStore::new(),
         asked: AtomicUsize::new(0),
@@ -382,7 +382,7 @@ async fn requests_share_a_question_that_the_store_does_not_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_not_decrypted_is_read_again_when_the_key_is_there_without_anybody_asking() {
+async fn undecrypted_objects_are_retried_in_background() {
     let rules = |keys: &[&str]| {
         let key = |name: &&str| {
             let letter = if *name == "one" { "A" } else { "B" };

@@ -48,7 +48,7 @@ struct CacheState {
     watchers: HashMap<WatchFilter, Vec<WatchSender>>,
     /// Watchers by field: how many there are. Without any, no event is asked for its fields.
     by_field: usize,
-    kept: VecDeque<(Instant, Snapshot)>,
+    snapshots: VecDeque<(Instant, Snapshot)>,
     /// The bytes of the objects in `events`; of no meaning while there are none.
     event_bytes: usize,
     /// The server stops: watches end as soon as they begin.
@@ -62,7 +62,7 @@ pub(crate) struct TooOldResourceVersion {
     pub oldest: u64,
 }
 
-/// A cache whose content is being replaced. Nobody reads it or begins a watch until this is dropped.
+/// A cache whose content is being replaced. It cannot be read or watched until this is dropped.
 pub(super) struct CacheReplacement<'c> {
     cache: &'c WatchCache,
     state: MutexGuard<'c, CacheState>,
@@ -90,7 +90,7 @@ impl WatchCache {
             horizon: revision,
             watchers: HashMap::new(),
             by_field: 0,
-            kept: VecDeque::new(),
+            snapshots: VecDeque::new(),
             event_bytes: 0,
             closed: false,
         };
@@ -108,7 +108,7 @@ impl WatchCache {
         }
     }
 
-    /// Takes in a commit, and tells whoever it concerns.
+    /// Applies a commit and notifies watchers.
     pub(super) fn apply(&self, key: &Key, change: &Change, revision: u64, now: Instant) {
         let mut state = self.lock();
         if revision <= state.revision {
@@ -158,24 +158,24 @@ impl WatchCache {
                 }
             }
         }
-        let mut gone = 0;
+        let mut closed_watchers = 0;
         for interest in interests {
-            let Some(outlets) = state.watchers.get_mut(&interest) else {
+            let Some(senders) = state.watchers.get_mut(&interest) else {
                 continue;
             };
-            let before = outlets.len();
-            outlets.retain(|outlet| outlet.send(&delivery));
+            let before = senders.len();
+            senders.retain(|sender| sender.send(&delivery));
             if matches!(interest, WatchFilter::Field(..)) {
-                gone += before - outlets.len();
+                closed_watchers += before - senders.len();
             }
-            if outlets.is_empty() {
+            if senders.is_empty() {
                 state.watchers.remove(&interest);
             }
         }
-        state.by_field -= gone;
+        state.by_field -= closed_watchers;
     }
 
-    /// The objects as they are, with everything up to `applied`, which the feed has told of.
+    /// The current objects, with everything up to `applied`.
     pub(crate) fn snapshot(&self, applied: u64) -> Snapshot {
         let state = self.lock();
         Snapshot {
@@ -195,7 +195,7 @@ impl WatchCache {
         self.lock().objects.get(key).cloned()
     }
 
-    /// Puts an object that was decrypted in the place of the same state that was not. Tells whether that was there.
+    /// Replaces an undecrypted object by its decrypted state. Returns whether the undecrypted state was still present.
     pub(super) fn replace_undecrypted(&self, object: &Arc<CachedObject>) -> bool {
         let mut state = self.lock();
         let there = state.objects.get(&object.key);
@@ -218,14 +218,14 @@ impl WatchCache {
         let mut state = self.lock();
         state.forget_snapshots(now);
         if state
-            .kept
+            .snapshots
             .iter()
-            .all(|(_, kept)| kept.revision != snapshot.revision)
+            .all(|(_, snapshots)| snapshots.revision != snapshot.revision)
         {
-            if state.kept.len() >= MOST_SNAPSHOTS {
-                state.kept.pop_front();
+            if state.snapshots.len() >= MOST_SNAPSHOTS {
+                state.snapshots.pop_front();
             }
-            state.kept.push_back((now, snapshot.clone()));
+            state.snapshots.push_back((now, snapshot.clone()));
         }
     }
 
@@ -240,13 +240,13 @@ impl WatchCache {
             });
         }
         state.forget_snapshots(Instant::now());
-        let mut kept = state.kept.iter();
-        kept.find(|(_, kept)| kept.revision == revision)
-            .map(|(_, kept)| kept.clone())
+        let mut snapshots = state.snapshots.iter();
+        snapshots.find(|(_, snapshots)| snapshots.revision == revision)
+            .map(|(_, snapshots)| snapshots.clone())
     }
 
-    /// Begins a watch. With [`WatchStart::Now`] the objects there are come back too, for the watcher to begin with. A revision that
-    /// the cache has not reached yet is fine: the watcher gets no event up to it.
+    /// Starts a watch. With [`WatchStart::Now`] the current objects are returned too. A revision that the cache has not reached
+    /// is allowed: the watcher gets no event up to it.
     pub(crate) fn watch(
         &self,
         interest: &WatchFilter,
@@ -276,10 +276,10 @@ impl WatchCache {
             WatchStart::Revision(revision) => revision,
             WatchStart::Now => 0,
         };
-        let (outlet, watcher) = watcher::queue(backlog, after);
+        let (sender, watcher) = watcher::queue(backlog, after);
         // Without its sending end, the queue has ended.
         if !state.closed {
-            state.add_watcher(interest, outlet);
+            state.add_watcher(interest, sender);
         }
         let snapshot = Snapshot {
             revision: state.revision.max(applied),
@@ -293,22 +293,21 @@ impl WatchCache {
         Ok((watcher, snapshot))
     }
 
-    /// Begins anew with the objects there are, because they are to be seen otherwise from now on. All watches end, and none can
-    /// begin before `revision`.
+    /// Resets derived state because the selectable fields changed. All watches end, and none can start before `revision`.
     pub(super) fn renew(&self, selectable: Arc<[Selectable]>, revision: u64) {
         let mut state = self.lock();
         state.watchers.clear();
         state.by_field = 0;
         state.events.clear();
-        state.kept.clear();
+        state.snapshots.clear();
         state.revision = state.revision.max(revision);
         state.horizon = state.horizon.max(state.revision);
         state.version += 1;
-        // What was read from them by what was told before is forgotten.
+        // Values derived under the previous definition are discarded.
         state.objects = state
             .objects
             .iter()
-            .map(|(key, object)| (key.clone(), Arc::new(object.anew())))
+            .map(|(key, object)| (key.clone(), Arc::new(object.without_derived_state())))
             .collect();
         *self.selectable.write().unwrap_or_else(PoisonError::into_inner) = selectable;
     }
@@ -349,9 +348,8 @@ impl WatchCache {
 // --- CacheReplacement ---
 
 impl CacheReplacement<'_> {
-    /// Puts other objects in, which are complete at a revision, and the fields that they can be selected by. How they follow from
-    /// those before is not known, so no watch spans it: those that run are told that the history is lost, and none can begin
-    /// before the revision.
+    /// Replaces the objects by those complete at a revision, and the fields they can be selected by. The events in between are
+    /// unknown, so no watch spans it: running watches end with expired history, and none can start before the revision.
     pub(super) fn put(
         &mut self,
         objects: OrdMap<Key, Arc<CachedObject>>,
@@ -359,12 +357,12 @@ impl CacheReplacement<'_> {
         revision: u64,
     ) {
         let state = &mut *self.state;
-        for outlet in state.watchers.drain().flat_map(|(_, outlets)| outlets) {
-            outlet.lose_history(revision);
+        for sender in state.watchers.drain().flat_map(|(_, senders)| senders) {
+            sender.lose_history(revision);
         }
         state.by_field = 0;
         state.events.clear();
-        state.kept.clear();
+        state.snapshots.clear();
         state.horizon = revision;
         state.revision = revision;
         state.version += 1;
@@ -380,16 +378,16 @@ impl CacheReplacement<'_> {
 // --- CacheState ---
 
 impl CacheState {
-    fn add_watcher(&mut self, interest: &WatchFilter, outlet: WatchSender) {
-        let outlets = self.watchers.entry(interest.clone()).or_default();
+    fn add_watcher(&mut self, interest: &WatchFilter, sender: WatchSender) {
+        let senders = self.watchers.entry(interest.clone()).or_default();
         // Watchers of what never changes would pile up after they are gone.
-        let before = outlets.len();
-        outlets.retain(|outlet| !outlet.is_closed());
-        let gone = before - outlets.len();
-        outlets.push(outlet);
+        let before = senders.len();
+        senders.retain(|sender| !sender.is_closed());
+        let closed_watchers = before - senders.len();
+        senders.push(sender);
         if matches!(interest, WatchFilter::Field(..)) {
             self.by_field += 1;
-            self.by_field -= gone;
+            self.by_field -= closed_watchers;
         }
     }
 
@@ -414,10 +412,10 @@ impl CacheState {
     }
 
     fn forget_snapshots(&mut self, now: Instant) {
-        while let Some((time, _)) = self.kept.front()
+        while let Some((time, _)) = self.snapshots.front()
             && now.duration_since(*time) > SNAPSHOT_AGE
         {
-            self.kept.pop_front();
+            self.snapshots.pop_front();
         }
     }
 }
@@ -427,7 +425,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bytes_of_recent_events_are_bounded_however_young_they_are() {
+    fn event_bytes_are_bounded() {
         let cache = WatchCache::new([].into(), 0);
         let key = Key::try_new("/registry/core/configmaps/default/large").unwrap();
         let value = vec![b' '; 1 << 20];
@@ -436,9 +434,9 @@ mod tests {
             cache.apply(&key, &Change::Updated(value.clone().into()), revision, now);
         }
         let state = cache.lock();
-        let kept: usize = state.events.iter().map(|(_, event)| event.object().len()).sum();
-        assert_eq!(kept, MOST_EVENT_BYTES);
-        assert_eq!(state.event_bytes, kept);
+        let snapshots: usize = state.events.iter().map(|(_, event)| event.object().len()).sum();
+        assert_eq!(snapshots, MOST_EVENT_BYTES);
+        assert_eq!(state.event_bytes, snapshots);
         // A watch can begin where the events that are kept follow on.
         assert_eq!(state.horizon, 200 - 32);
     }

@@ -25,7 +25,7 @@ use super::{
 };
 use crate::custom::{self, DefinitionRegistry};
 
-/// How often, and with which pause, a store is asked that seems to have gone back.
+/// How often, and with which pause, a store that seems to have an older revision is read again.
 const LOOKS: usize = 20;
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -34,12 +34,12 @@ pub(crate) const PROOF_TIME: Duration = Duration::from_secs(10);
 
 /// The caches of all resources, fed from one watch of the store.
 ///
-/// The cache of a resource stays the same one for as long as somebody holds it: what is stored changes its content.
+/// The cache of a resource stays the same instance while it is referenced; only its content changes.
 pub(crate) struct WatchCaches {
     store: Arc<dyn Store>,
     /// By the prefix of their keys.
     resources: RwLock<HashMap<Box<str>, Arc<WatchCache>>>,
-    /// Custom resources whose definition is deleted. Their caches are removed when nobody holds them.
+    /// Custom resources whose definition is deleted. Their caches are removed when no longer referenced.
     abandoned: Mutex<BTreeSet<String>>,
     /// A cache that is created now knows of all events after this revision: there were none.
     began: AtomicU64,
@@ -55,7 +55,7 @@ pub(crate) struct WatchCaches {
     freshness: CacheFreshness,
     /// Held by the request that asks the store for the others; with the last question that got no answer.
     proof: tokio::sync::Mutex<Option<(ClockReading, StalenessError)>>,
-    /// Somebody should ask the store soon, so that no request has to wait for it.
+    /// Requests a proof of freshness in the background, so that no request has to wait for it.
     proof_due: Notify,
     /// Whether there may be objects that are not decrypted.
     pub(super) undecrypted: UndecryptedTracker,
@@ -119,7 +119,7 @@ impl WatchCaches {
         Ok(revision)
     }
 
-    /// Replaces the content of all caches and the table of definitions. Nobody sees some of it old and some of it new, nor a
+    /// Replaces the content of all caches and the definitions atomically. Readers never see a mix of old and new, nor a
     /// revision that the caches do not have.
     fn replace(&self, mut loaded: StoreSnapshot) {
         let revision = loaded.revision;
@@ -165,7 +165,7 @@ impl WatchCaches {
                     // The values of fields were read as the definition said before.
                     let renewed = objects
                         .iter()
-                        .map(|(key, object)| (key.clone(), Arc::new(object.anew())));
+                        .map(|(key, object)| (key.clone(), Arc::new(object.without_derived_state())));
                     objects = renewed.collect();
                     Arc::clone(fields)
                 }
@@ -207,7 +207,7 @@ impl WatchCaches {
         self.waiters.notify(revision);
     }
 
-    /// Takes a definition in, or its end, as a commit wrote it: from then on its objects are served as it says.
+    /// Applies a definition, or its deletion: from then on its objects are served accordingly.
     fn define(&self, key: &str, object: Option<&CachedObject>, revision: u64) {
         let Some(name) = key.strip_prefix(custom::PREFIX) else {
             return;
@@ -222,7 +222,7 @@ impl WatchCaches {
         };
         self.resource(&change.prefix).renew(change.selectable, revision);
         let mut abandoned = self.abandoned.lock().unwrap_or_else(PoisonError::into_inner);
-        if change.gone {
+        if change.deleted {
             abandoned.insert(change.prefix);
         } else {
             abandoned.remove(&change.prefix);
@@ -383,7 +383,7 @@ impl WatchCaches {
     pub(super) async fn prove_in_time(&self) {
         loop {
             self.proof_due.notified().await;
-            // A request that needs it asks itself, and is told what is wrong.
+            // A request that needs it reads the store itself and reports the error.
             let _ = tokio::time::timeout(PROOF_TIME, self.read_index()).await;
         }
     }

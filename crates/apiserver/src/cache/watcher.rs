@@ -29,7 +29,7 @@ pub(crate) enum WatchFilter {
 /// The receiving end. Dropping it ends the watch.
 pub(crate) struct CacheWatcher {
     queue: mpsc::Receiver<Arc<EventDelivery>>,
-    /// Events that happened before the watch began, and are to be told first.
+    /// Events from before the watch started, delivered first.
     backlog: std::vec::IntoIter<Arc<EventDelivery>>,
     /// Events up to here are left out.
     after: u64,
@@ -43,11 +43,11 @@ pub(super) struct WatchSender {
     lost: Arc<OnceLock<u64>>,
 }
 
-/// A queue for events after a revision, with what is to be told first.
+/// A queue for events after a revision, with a backlog.
 pub(super) fn queue(backlog: Vec<Arc<EventDelivery>>, after: u64) -> (WatchSender, CacheWatcher) {
     let (sender, queue) = mpsc::channel(QUEUE);
     let lost = Arc::new(OnceLock::new());
-    let outlet = WatchSender {
+    let sender = WatchSender {
         queue: sender,
         lost: Arc::clone(&lost),
     };
@@ -57,7 +57,7 @@ pub(super) fn queue(backlog: Vec<Arc<EventDelivery>>, after: u64) -> (WatchSende
         after,
         lost,
     };
-    (outlet, watcher)
+    (sender, watcher)
 }
 
 // --- WatchFilter ---
@@ -105,7 +105,7 @@ impl CacheWatcher {
 // --- WatchSender ---
 
 impl WatchSender {
-    /// Puts an event into the queue. `false`: the watcher is gone, or too slow and will be told so by the end of its queue.
+    /// Queues an event. `false`: the watcher is closed or too slow.
     pub(super) fn send(&self, delivery: &Arc<EventDelivery>) -> bool {
         self.queue.try_send(Arc::clone(delivery)).is_ok()
     }

@@ -27,14 +27,14 @@ use crate::{
     registry::{Registry, Resource},
 };
 
-/// What holds a definition until its objects are gone.
+/// The finalizer that keeps a definition until its objects are deleted.
 const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
-/// How soon it is looked again whether the objects of a definition are gone; then less and less often, up to the longest pause.
+/// The first and the longest pause between checks whether the objects of a definition are deleted.
 const FIRST_LOOK: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// After this time the status says that objects remain.
+/// After this time the status reports that objects remain.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// How long to wait before a watch that ended is begun anew, or a write that failed is tried again.
+/// How long to wait before a watch is restarted or a failed write retried.
 const RETRY: Duration = Duration::from_millis(200);
 
 /// The task that keeps definitions. Ends with this handle.
@@ -79,7 +79,7 @@ impl CustomResourceDefinitionController {
         #[expect(clippy::disallowed_methods, reason = "the handle is kept, and ends the task")]
         let task = tokio::spawn(async move {
             loop {
-                follow(&registry).await;
+                run(&registry).await;
                 tokio::time::sleep(RETRY).await;
             }
         });
@@ -112,7 +112,7 @@ fn definitions(registry: &Registry) -> Resource {
 }
 
 /// Deals with every definition, and again with each that changes, until the watch ends.
-async fn follow(registry: &Registry) {
+async fn run(registry: &Registry) {
     let resource = definitions(registry);
     let begun = resource.cache.watch(
         &WatchFilter::Everything,
@@ -142,7 +142,7 @@ async fn follow(registry: &Registry) {
             let waited = later.remove(&name);
             let since = waited.as_ref().map_or_else(Instant::now, |waited| waited.since);
             let late = since.elapsed() >= PATIENCE;
-            match keep(registry, &resource, &name, late, &mut names).await {
+            match sync(registry, &resource, &name, late, &mut names).await {
                 Ok(true) => {}
                 // It is not done, or went wrong: then it is tried again.
                 done => {
@@ -168,7 +168,7 @@ async fn follow(registry: &Registry) {
             }
         }
         for group in std::mem::take(&mut groups) {
-            if let Err(status) = api_services::keep(registry, &group).await {
+            if let Err(status) = api_services::sync(registry, &group).await {
                 tracing::warn!(
                     group,
                     why = status.message,
@@ -186,7 +186,7 @@ async fn follow(registry: &Registry) {
                 groups.extend(object.name().split_once('.').map(|(_, group)| group.to_owned()));
                 let after = delivery.event.after.as_ref().map(|object| NameRecord::of(&object.tree()));
                 // A name may have become free.
-                pending.extend(learn(&mut names, object.name(), after));
+                pending.extend(update_names(&mut names, object.name(), after));
             }
             () = tokio::time::sleep_until(due) => {
                 let now = Instant::now();
@@ -196,8 +196,8 @@ async fn follow(registry: &Registry) {
     }
 }
 
-/// Remembers the names of a definition. Tells which others may get one that it does not have any more.
-fn learn(names: &mut Names, name: &str, after: Option<NameRecord>) -> Vec<String> {
+/// Updates the names of a definition. Returns other definitions that may get a released name.
+fn update_names(names: &mut Names, name: &str, after: Option<NameRecord>) -> Vec<String> {
     let accepted = after.as_ref().map(|after| after.accepted.clone());
     let before = match after {
         Some(after) => names.insert(name.to_owned(), after),
@@ -213,8 +213,8 @@ fn learn(names: &mut Names, name: &str, after: Option<NameRecord>) -> Vec<String
         .collect()
 }
 
-/// Brings one definition to where it should be. Tells whether there is nothing more to do.
-async fn keep(
+/// Reconciles one definition. Returns whether it is done.
+async fn sync(
     registry: &Registry,
     resource: &Resource,
     name: &str,
@@ -246,7 +246,7 @@ async fn keep(
         let others = names.values().filter(|other| other.group == group);
         others.for_each(|other| taken.add(&other.accepted));
     }
-    let kept = settled(&crd, &taken, registry.now());
+    let kept = with_status(&crd, &taken, registry.now());
     if kept == crd {
         return Ok(true);
     }
@@ -266,7 +266,8 @@ async fn write(registry: &Registry, resource: &Resource, crd: Value) -> Result<(
 }
 
 fn has_its_names(crd: &Value) -> bool {
-    let (wanted, given) = (crd.at("spec").at("names"), crd.at("status").at("acceptedNames"));
+    let wanted = crd.at("spec").at("names");
+    let given = crd.at("status").at("acceptedNames");
     ["plural", "singular", "kind", "listKind"]
         .iter()
         .all(|field| wanted.text(field) == given.text(field))
@@ -276,15 +277,15 @@ fn has_its_names(crd: &Value) -> bool {
 }
 
 /// A definition with the status it should have.
-fn settled(crd: &Value, taken: &TakenNames, now: Time) -> Value {
+fn with_status(crd: &Value, taken: &TakenNames, now: Time) -> Value {
     let mut kept = crd.clone();
     if !has_its_names(crd) {
         let (accepted, condition) = names::accept(crd, taken);
         kept.make("status").set("acceptedNames", accepted);
         condition.set(&mut kept, now);
         if conditions::find(&kept, "Established").is_none() {
-            let refusal = Condition::new("Established", false, "NotAccepted", "not all names are accepted");
-            refusal.set(&mut kept, now);
+            let not_accepted = Condition::new("Established", false, "NotAccepted", "not all names are accepted");
+            not_accepted.set(&mut kept, now);
         }
     }
     if conditions::is_true(&kept, "NamesAccepted") && !conditions::is_true(&kept, "Established") {
@@ -307,7 +308,7 @@ fn established(crd: &Value) -> Condition {
     Condition::new("Established", true, "InitialNamesAccepted", message)
 }
 
-/// Ends a definition that is deleted: first its objects, then itself. Tells whether it is done.
+/// Finalizes a deleted definition: first its objects, then itself. Returns whether it is done.
 async fn end(registry: &Registry, resource: &Resource, mut crd: Value, late: bool) -> Result<bool, Status> {
     let now = registry.now();
     let terminating = |holds: bool, reason: &str, message: String| {
@@ -338,7 +339,7 @@ async fn end(registry: &Registry, resource: &Resource, mut crd: Value, late: boo
             Ok(_) => {
                 let message =
                     "could not confirm zero CustomResources remaining: timed out waiting for the condition";
-                return tell(
+                return update_terminating_condition(
                     registry,
                     resource,
                     crd,
@@ -350,7 +351,7 @@ async fn end(registry: &Registry, resource: &Resource, mut crd: Value, late: boo
             Err(status) if status.code == 409 => return Err(status),
             Err(status) => {
                 let message = format!("could not issue all deletes: {}", status.message);
-                return tell(
+                return update_terminating_condition(
                     registry,
                     resource,
                     crd,
@@ -378,8 +379,8 @@ async fn end(registry: &Registry, resource: &Resource, mut crd: Value, late: boo
     Ok(true)
 }
 
-/// Says why a definition does not end, once.
-async fn tell(
+/// Sets the `Terminating` condition with a reason, once.
+async fn update_terminating_condition(
     registry: &Registry,
     resource: &Resource,
     mut crd: Value,
@@ -393,7 +394,7 @@ async fn tell(
     Ok(false)
 }
 
-/// Deletes the objects of a definition. Tells how many are left, held by their finalizers.
+/// Deletes the objects of a definition. Returns how many are left, held by their finalizers.
 async fn delete_objects(registry: &Registry, definitions: &Resource, crd: &Value) -> Result<usize, Status> {
     let spec = crd.at("spec");
     let metadata = crd.at("metadata");

@@ -58,7 +58,7 @@ impl CustomResourceConverter {
         self.convert(served, objects, version).await
     }
 
-    /// An object that was judged, in the version it is to be stored in.
+    /// Converts a validated object to the storage version.
     pub(crate) async fn store(
         &self,
         served: &ServedDefinition,
@@ -78,11 +78,11 @@ impl CustomResourceConverter {
         mut objects: Vec<Value>,
         version: &str,
     ) -> Result<Vec<Value>, ConversionError> {
-        let told = served
+        let version_rules = served
             .definition
             .version(version)
             .ok_or_else(|| ConversionError(format!("there is no version {}", go::quote(version))))?;
-        let api_version = told.rules.api_version();
+        let api_version = version_rules.rules.api_version();
         let is_other = |object: &Value| object.text("apiVersion") != api_version;
         let others: Vec<Value> = objects
             .iter()
@@ -105,7 +105,7 @@ impl CustomResourceConverter {
         let mut converted = converted.into_iter();
         for object in objects.iter_mut().filter(|object| is_other(object)) {
             *object = converted.next().unwrap_or_default();
-            told.rules
+            version_rules.rules
                 .coerce(object, Source::Conversion)
                 .map_err(ConversionError)?;
         }
@@ -156,7 +156,7 @@ impl CustomResourceConverter {
         let reply = self.outgoing.post(&to, document.into(), Some(PATIENCE)).await;
         let reply = reply.map_err(|error| failed(&error))?;
         let review = decode::untyped(&reply).map_err(|error| failed(&error))?.value;
-        let converted = answered(&review, version, &uid).map_err(|why| failed(&why))?;
+        let converted = converted_objects(&review, version, &uid).map_err(|why| failed(&why))?;
         if converted.len() != objects.len() {
             return Err(ConversionError(format!(
                 "conversion webhook for {first} returned {} objects, expected {}",
@@ -166,7 +166,7 @@ impl CustomResourceConverter {
         }
         let mut all = Vec::with_capacity(objects.len());
         for (index, (object, converted)) in objects.iter().zip(converted).enumerate() {
-            let converted = judge(object, converted.clone(), api_version).map_err(|why| {
+            let converted = check_converted(object, converted.clone(), api_version).map_err(|why| {
                 ConversionError(
                     format!("conversion webhook for {first} returned invalid {why}")
                         .replace("<index>", &index.to_string()),
@@ -191,7 +191,7 @@ fn of_kind(object: &Value) -> String {
 }
 
 /// The converted objects in the answer of a webhook.
-fn answered<'r>(review: &'r Value, version: &str, uid: &str) -> Result<&'r [Value], String> {
+fn converted_objects<'r>(review: &'r Value, version: &str, uid: &str) -> Result<&'r [Value], String> {
     let response = review.at("response");
     if version == "v1" {
         let expected = format!("{GROUP}/v1, Kind=ConversionReview");
@@ -216,7 +216,7 @@ fn answered<'r>(review: &'r Value, version: &str, uid: &str) -> Result<&'r [Valu
 }
 
 /// What a webhook made of an object, if it left alone what it must not touch.
-fn judge(object: &Value, mut converted: Value, api_version: &str) -> Result<Value, String> {
+fn check_converted(object: &Value, mut converted: Value, api_version: &str) -> Result<Value, String> {
     let at = "converted object at index <index>";
     if converted.text("kind").is_empty() {
         return Err(format!("{at}: Object 'Kind' is missing in '{converted}'"));
@@ -232,9 +232,11 @@ fn judge(object: &Value, mut converted: Value, api_version: &str) -> Result<Valu
     };
     same("groupVersion", api_version, converted.text("apiVersion"))?;
     same("kind", object.text("kind"), converted.text("kind"))?;
-    let (before, after) = (object.at("metadata"), converted.at("metadata"));
+    let before = object.at("metadata");
+    let after = converted.at("metadata");
     for (field, word) in [("name", "name"), ("namespace", "namespace"), ("uid", "UID")] {
-        let (expected, got) = (before.text(field), after.text(field));
+        let expected = before.text(field);
+        let got = after.text(field);
         if expected != got {
             return Err(format!("{at}: must have the same {word}: {expected} != {got}"));
         }

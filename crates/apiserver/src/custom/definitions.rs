@@ -41,13 +41,13 @@ pub(crate) struct Change {
     /// The fields they can be selected by.
     pub selectable: Arc<[Selectable]>,
     /// Whether they are served no more.
-    pub gone: bool,
+    pub deleted: bool,
 }
 
 // --- DefinitionRegistry ---
 
 impl DefinitionRegistry {
-    /// Takes in a definition as it was committed, or its end. Tells whether its objects are served otherwise than before.
+    /// Applies a committed definition or its deletion. Returns a change if its objects are served differently.
     pub(crate) fn follow(&self, name: &str, crd: Option<&Value>, revision: u64) -> Option<Change> {
         let before = self.named(name);
         let after = crd
@@ -66,14 +66,14 @@ impl DefinitionRegistry {
         drop(table);
         self.generation.fetch_add(1, Ordering::AcqRel);
         if let (Some(before), Some(after)) = (&before, &after)
-            && before.says_as(after)
+            && before.serves_same_as(after)
         {
             return None;
         }
         let served = after.as_ref().or(before.as_ref())?;
         Some(Change {
             prefix: prefix(served),
-            gone: after.is_none(),
+            deleted: after.is_none(),
             selectable: after
                 .as_ref()
                 .map_or_else(|| [].into(), |after| after.selectable()),
@@ -168,7 +168,8 @@ fn prefix(served: &ServedDefinition) -> String {
 /// Whether a definition names a resource that is built in: that is never replaced, nor are its objects touched.
 pub(super) fn overlaps(crd: &Value) -> bool {
     let spec = crd.at("spec");
-    let (group, plural) = (spec.text("group"), spec.at("names").text("plural"));
+    let group = spec.text("group");
+    let plural = spec.at("names").text("plural");
     builtin()
         .all()
         .iter()

@@ -33,7 +33,7 @@ impl TakenNames {
     }
 }
 
-/// The names a definition is given, and what its status says of them.
+/// The accepted names of a definition, and the resulting condition.
 pub(super) fn accept(crd: &Value, taken: &TakenNames) -> (Value, Condition) {
     let wanted = crd.at("spec").at("names");
     let given = crd.at("status").at("acceptedNames");
@@ -41,7 +41,7 @@ pub(super) fn accept(crd: &Value, taken: &TakenNames) -> (Value, Condition) {
     if !accepted.is_object() {
         accepted = json!({"plural": "", "kind": ""});
     }
-    let mut refusal: Option<(&str, String)> = None;
+    let mut conflict: Option<(&str, String)> = None;
     let in_use = |name: &str| format!("{} is already in use", go::quote(name));
     let fields = [
         ("plural", "PluralConflict", &taken.resources),
@@ -60,21 +60,21 @@ pub(super) fn accept(crd: &Value, taken: &TakenNames) -> (Value, Condition) {
                 .collect();
             match lost.as_slice() {
                 [] => keep(&mut accepted, wanted, field),
-                [only] => refusal = Some((reason, only.clone())),
-                // What is told twice is told once.
-                many => refusal = Some((reason, format!("[{}]", unique(many).join(", ")))),
+                [only] => conflict = Some((reason, only.clone())),
+                // Without duplicates.
+                many => conflict = Some((reason, format!("[{}]", unique(many).join(", ")))),
             }
             continue;
         }
         let name = wanted.text(field);
         if name != given.text(field) && used.contains(name) {
-            refusal = Some((reason, in_use(name)));
+            conflict = Some((reason, in_use(name)));
         } else {
             keep(&mut accepted, wanted, field);
         }
     }
     keep(&mut accepted, wanted, "categories");
-    let condition = match refusal {
+    let condition = match conflict {
         Some((reason, message)) => Condition::new("NamesAccepted", false, reason, message),
         None => Condition::new("NamesAccepted", true, "NoConflicts", "no conflicts found"),
     };
@@ -90,13 +90,13 @@ fn keep(accepted: &mut Value, wanted: &Value, field: &str) {
 }
 
 fn unique(texts: &[String]) -> Vec<&str> {
-    let mut told: Vec<&str> = Vec::new();
+    let mut unique_names: Vec<&str> = Vec::new();
     for text in texts {
-        if !told.contains(&text.as_str()) {
-            told.push(text);
+        if !unique_names.contains(&text.as_str()) {
+            unique_names.push(text);
         }
     }
-    told
+    unique_names
 }
 
 #[cfg(test)]
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_nobody_has_is_given() {
+    fn accepts_free_names() {
         let (names, condition) = accept(&crd("widgets", "Widget", &["w"]), &TakenNames::default());
         assert_eq!(&names, crd("widgets", "Widget", &["w"]).at("spec").at("names"));
         assert_eq!(
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_another_has_is_refused_and_the_others_are_given() {
+    fn rejects_taken_name_and_accepts_others() {
         let mut taken = TakenNames::default();
         taken.add(
             given(crd("widgets", "Widget", &["w"]))
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_refusal_is_told() {
+    fn reports_last_conflict() {
         let mut taken = TakenNames::default();
         taken.add(
             given(crd("widgets", "Widget", &[]))
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_keeps_what_it_has() {
+    fn definition_keeps_accepted_names() {
         let own = given(crd("widgets", "Widget", &["w"]));
         let mut taken = TakenNames::default();
         taken.add(own.at("status").at("acceptedNames"));

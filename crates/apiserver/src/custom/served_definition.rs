@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::conditions;
 
-/// What can be done with objects, in the order that clients are told.
+/// The verbs of custom resources, in discovery order.
 const VERBS: [&str; 8] = [
     "delete",
     "deletecollection",
@@ -31,17 +31,17 @@ const PART_VERBS: [&str; 3] = ["get", "patch", "update"];
 /// A definition whose objects are served.
 #[derive(Debug)]
 pub(crate) struct ServedDefinition {
-    /// What it says.
+    /// The parsed definition.
     pub definition: Arc<Definition>,
     /// The kinds of its versions, in the order of the definition.
     kinds: Arc<[Arc<Kind>]>,
-    /// Whether it is being deleted: nothing new comes to be.
+    /// Whether the definition is terminating: no new objects are created.
     pub terminating: bool,
-    /// Whether clients are told so.
-    pub says_terminating: bool,
-    /// The commit with which it came to say what it says. Objects that are younger were written by what it says.
+    /// Whether the `Terminating` condition is set, which discovery reports.
+    pub reports_terminating: bool,
+    /// The revision since which the definition serves objects this way. Younger objects were written under it.
     pub since: u64,
-    /// Tells two of them apart by what they say of their objects.
+    /// A hash of everything that affects how objects are served.
     print: [u8; 32],
 }
 
@@ -56,13 +56,13 @@ impl ServedDefinition {
         }
         let print = print(crd);
         let terminating = crd.at("metadata").has("deletionTimestamp") || is_true("Terminating");
-        let says_terminating = is_true("Terminating");
+        let reports_terminating = is_true("Terminating");
         if let Some(before) = before.filter(|before| before.print == print) {
             return Some(ServedDefinition {
                 definition: Arc::clone(&before.definition),
                 kinds: Arc::clone(&before.kinds),
                 terminating,
-                says_terminating,
+                reports_terminating,
                 since: before.since,
                 print,
             });
@@ -77,14 +77,14 @@ impl ServedDefinition {
             kinds: kinds.collect(),
             definition: Arc::new(definition),
             terminating,
-            says_terminating,
+            reports_terminating,
             since: revision,
             print,
         })
     }
 
-    /// Whether it says the same of its objects as another.
-    pub(super) fn says_as(&self, other: &ServedDefinition) -> bool {
+    /// Whether objects are served in the same way.
+    pub(super) fn serves_same_as(&self, other: &ServedDefinition) -> bool {
         self.print == other.print
     }
 
@@ -95,8 +95,8 @@ impl ServedDefinition {
 
     /// The kind of a version that is served.
     pub(crate) fn served(&self, version: &str) -> Option<KindRef> {
-        let told = self.definition.version(version)?;
-        told.served
+        let definition_version = self.definition.version(version)?;
+        definition_version.served
             .then(|| self.kind(version).cloned().map(KindRef::Custom))?
     }
 
@@ -107,7 +107,7 @@ impl ServedDefinition {
         KindRef::Custom(Arc::clone(kind))
     }
 
-    /// All kinds, with what the definition says of their version.
+    /// All kinds with their version of the definition.
     pub(crate) fn versions(&self) -> impl Iterator<Item = (&Version, &Arc<Kind>)> {
         self.definition.versions.iter().zip(self.kinds.iter())
     }

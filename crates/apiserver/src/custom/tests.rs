@@ -30,7 +30,7 @@ use crate::{
 /// A server without its connections.
 struct Node {
     registry: Arc<Registry>,
-    _keeper: CustomResourceDefinitionController,
+    _controller: CustomResourceDefinitionController,
     _feed: StoreReflector,
 }
 
@@ -66,7 +66,7 @@ impl Node {
         };
         let registry = Arc::new(registry);
         Node {
-            _keeper: CustomResourceDefinitionController::start(Arc::clone(&registry)),
+            _controller: CustomResourceDefinitionController::start(Arc::clone(&registry)),
             registry,
             _feed: feed,
         }
@@ -99,9 +99,9 @@ impl Node {
     }
 
     async fn delete(&self, kind: KindRef, name: &str) {
-        let mut ask = RequestContext::own(kind, "", own_user(), self.registry.now());
-        name.clone_into(&mut ask.target.name);
-        self.registry.delete(&ask).await.unwrap();
+        let mut ctx = RequestContext::own(kind, "", own_user(), self.registry.now());
+        name.clone_into(&mut ctx.target.name);
+        self.registry.delete(&ctx).await.unwrap();
     }
 
     fn condition(&self, kind: &str) -> String {
@@ -157,9 +157,10 @@ async fn until(what: &str, holds: impl Fn() -> bool) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_servers_serve_a_definition_and_end_it_when_its_objects_are_gone() {
+async fn two_servers_serve_and_finalize_definition() {
     let store = Arc::new(MemoryStore::new());
-    let (one, two) = (Node::start(&store).await, Node::start(&store).await);
+    let one = Node::start(&store).await;
+    let two = Node::start(&store).await;
     one.create(definition(&["v1"])).await.unwrap();
     for node in [&one, &two] {
         until("it is established", || {
@@ -223,7 +224,7 @@ async fn two_servers_serve_a_definition_and_end_it_when_its_objects_are_gone() {
 
 /// A server that was behind wakes up, and wants to end a definition that another server has ended since.
 #[tokio::test(flavor = "multi_thread")]
-async fn objects_are_left_alone_when_their_definition_is_not_the_one_that_ends() {
+async fn stale_server_does_not_delete_objects_of_new_definition() {
     let store = Arc::new(MemoryStore::new());
     let node = Node::start(&store).await;
     node.create(definition(&["v1"])).await.unwrap();
@@ -238,7 +239,7 @@ async fn objects_are_left_alone_when_their_definition_is_not_the_one_that_ends()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_server_left_undone_is_done_by_the_next() {
+async fn next_server_resumes_finalization() {
     let store = Arc::new(MemoryStore::new());
     let first = Node::start(&store).await;
     first.create(definition(&["v1"])).await.unwrap();
@@ -249,9 +250,9 @@ async fn what_a_server_left_undone_is_done_by_the_next() {
     first.create(widget("a", &[])).await.unwrap();
     // It ends after the definition was marked.
     let Node {
-        registry, _keeper, ..
+        registry, _controller, ..
     } = &first;
-    let mut ask = RequestContext::own(
+    let mut ctx = RequestContext::own(
         builtin()
             .kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
             .unwrap(),
@@ -259,8 +260,8 @@ async fn what_a_server_left_undone_is_done_by_the_next() {
         own_user(),
         registry.now(),
     );
-    NAME.clone_into(&mut ask.target.name);
-    registry.delete(&ask).await.unwrap();
+    NAME.clone_into(&mut ctx.target.name);
+    registry.delete(&ctx).await.unwrap();
     drop(first);
     let next = Node::start(&store).await;
     until("the definition is gone", || next.definition().is_none()).await;
@@ -294,7 +295,7 @@ async fn converted(callee: &Callee, objects: Vec<Value>) -> Result<Vec<Value>, S
     converted.map_err(|error| error.to_string())
 }
 
-/// A webhook that does to each object what it is told.
+/// A webhook that applies a change to each object.
 async fn webhook(change: impl Fn(&mut Value) + Send + Sync + 'static) -> Callee {
     Callee::new(move |_, review| {
         let request = &review["request"];
@@ -313,7 +314,7 @@ async fn webhook(change: impl Fn(&mut Value) + Send + Sync + 'static) -> Callee 
 }
 
 #[tokio::test]
-async fn a_webhook_converts_many_objects_in_one_call() {
+async fn converts_many_objects_in_one_call() {
     let callee = webhook(|object| object["spec"] = json!({"length": 1})).await;
     let mut there = widget("c", &[]);
     there["apiVersion"] = json!("example.com/v2");
@@ -333,7 +334,7 @@ async fn a_webhook_converts_many_objects_in_one_call() {
 }
 
 #[tokio::test]
-async fn a_webhook_changes_no_metadata_but_labels_and_annotations() {
+async fn conversion_may_change_only_labels_and_annotations() {
     let callee = webhook(|object| {
         object["metadata"]["labels"] = json!({"a": "b"});
         object["metadata"]["generation"] = json!(7);
@@ -351,7 +352,7 @@ async fn a_webhook_changes_no_metadata_but_labels_and_annotations() {
 }
 
 #[tokio::test]
-async fn a_webhook_that_refuses_or_fails_is_repeated() {
+async fn reports_conversion_webhook_failure() {
     let callee = Callee::new(|_, review| {
         let uid = &review["request"]["uid"];
         Reply::Json(json!({

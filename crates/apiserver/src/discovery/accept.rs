@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wanted_most_comes_first_and_the_exact_before_the_rest() {
+    fn orders_by_quality_then_specificity() {
         let media: Vec<_> = ranges("*/*, text/*, a/b;q=0.5, c/d;v=1")
             .iter()
             .map(|range| range.media)
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clause_takes_what_it_names_and_what_its_stars_cover() {
+    fn wildcards_match_media_types() {
         let takes = |accept: &str, media| ranges(accept)[0].takes(media);
         assert!(takes("*/*", "a/b") && takes("*", "a/b") && takes("a/*", "a/b") && takes("a/b;x=y", "a/b"));
         assert!(!takes("a/*", "b/b") && !takes("a/c", "a/b"));

@@ -46,7 +46,7 @@ struct AggregatedRequest {
 // --- Discovery ---
 
 impl Discovery {
-    /// The documents of these groups, which are told in this order.
+    /// The documents of these groups, in this order.
     pub(crate) fn new(groups: Vec<Group>, address: String) -> Self {
         Self {
             groups,
@@ -182,8 +182,8 @@ fn tag(content: &[u8]) -> HeaderValue {
 // --- AggregatedRequest ---
 
 impl AggregatedRequest {
-    /// What the header asks for, if that is an aggregated document: a clause without parameters that comes
-    /// earlier asks for the old form.
+    /// The aggregated form that an Accept header asks for, if any: an earlier clause without parameters asks for the legacy
+    /// form.
     fn find(accept: &str) -> Option<Self> {
         for range in ranges(accept) {
             let takes = |format: &Format| range.takes(format.media());

@@ -15,7 +15,7 @@ use http_body_util::{BodyExt, combinators::UnsyncBoxBody};
 /// The body of a request. There is one type of it, so that what answers requests is compiled once, not for each way in.
 pub(crate) type RequestBody = UnsyncBoxBody<Bytes, RequestBodyError>;
 
-/// Why the rest of a request did not come.
+/// Why the rest of a request body was not received.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub(crate) struct RequestBodyError(Box<dyn Error + Send + Sync>);
@@ -26,16 +26,16 @@ pub(crate) enum ResponseBody {
     Empty,
     /// All of it, at once.
     Whole(Bytes),
-    /// Pieces, as they come to be.
+    /// A stream of chunks.
     Stream(Box<dyn BodyStream>),
 }
 
-/// A body that comes in pieces.
+/// A body that is streamed in chunks.
 pub(crate) trait BodyStream: Send {
     /// The next piece, or none at the end.
     fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>>;
 
-    /// Whether it is worth compressing: it is long, and nobody waits for its single pieces.
+    /// Whether it is worth compressing: it is long, and no client waits for single chunks.
     fn is_long(&self) -> bool {
         false
     }
@@ -56,7 +56,7 @@ pub(crate) trait BodyStream: Send {
 #[error("the answer broke off")]
 pub struct BodyError;
 
-/// A body that came in some way, as the body of a request.
+/// Boxes any body as a request body.
 pub(crate) fn sent<B>(body: B) -> RequestBody
 where
     B: http_body::Body + Send + 'static,
@@ -68,7 +68,7 @@ where
         .boxed_unsync()
 }
 
-/// What a panic says.
+/// The message of a panic.
 pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
@@ -159,12 +159,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_while_an_answer_is_sent_breaks_it_off_and_nothing_else() {
-        let told = Arc::default();
-        let mut body = ResponseBody::Stream(Box::new(Breaks(1, Arc::clone(&told))));
+    async fn panic_aborts_only_its_response() {
+        let reported = Arc::default();
+        let mut body = ResponseBody::Stream(Box::new(Breaks(1, Arc::clone(&reported))));
         assert!(body.frame().await.unwrap().is_ok());
         assert!(body.frame().await.unwrap().is_err());
         assert!(body.frame().await.is_none());
-        assert_eq!(*told.lock().unwrap(), "no more");
+        assert_eq!(*reported.lock().unwrap(), "no more");
     }
 }

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn long_answers_are_compressed_for_those_who_take_them() {
+    async fn compresses_long_responses_when_accepted() {
         let text = "a".repeat(SHORTEST);
         let compressed = compress(
             answer(200, "text/plain", text.clone()),

@@ -204,7 +204,7 @@ impl<'h> AcceptClause<'h> {
         Some(clause)
     }
 
-    /// What is preferred comes first, and of the same quality what is more exact.
+    /// Preferred clauses first, and for equal quality the more specific.
     fn rank(&self) -> f32 {
         let exact = f32::from(self.kind != "*") + f32::from(self.subtype != "*");
         self.quality * 10.0 + exact
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_clause_that_is_on_offer_counts() {
+    fn picks_first_offered_media_type() {
         let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
         assert_eq!(form(""), (Format::Json, ObjectForm::Whole, "v1"));
         assert_eq!(form("*/*"), (Format::Json, ObjectForm::Whole, "v1"));
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_on_offer_is_refused_with_what_is() {
+    fn not_acceptable_lists_offered_media_types() {
         let refused = negotiate("text/html", MediaTypeOffer::Object, false).unwrap_err();
         assert_eq!(refused.code, 406);
         assert!(

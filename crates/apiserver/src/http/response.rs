@@ -79,18 +79,18 @@ pub(crate) fn status(status: &Status, format: Format, pretty: bool) -> HttpRespo
 }
 
 /// The first bytes of an answer's body, as text.
-pub(crate) async fn said(answer: HttpResponse, most: usize) -> String {
+pub(crate) async fn body_text(answer: HttpResponse, most: usize) -> String {
     let mut body = answer.into_body();
-    let mut said = Vec::new();
-    while said.len() < most
+    let mut body_text = Vec::new();
+    while body_text.len() < most
         && let Some(Ok(frame)) = body.frame().await
     {
         if let Some(data) = frame.data_ref() {
-            said.extend_from_slice(data);
+            body_text.extend_from_slice(data);
         }
     }
-    said.truncate(most);
-    String::from_utf8_lossy(&said).into_owned()
+    body_text.truncate(most);
+    String::from_utf8_lossy(&body_text).into_owned()
 }
 
 /// Sets a header.
@@ -103,10 +103,10 @@ const MOST_WARNED: usize = 4096;
 /// So much is left of a warning that is cut.
 const CUT: usize = 256;
 
-/// Tells the client something besides: each thing once, and no more than clients take.
+/// Adds `Warning` headers: without duplicates, and no more than clients accept.
 pub(crate) fn warn(answer: &mut HttpResponse, warnings: &[String]) {
     let mut known = HashSet::new();
-    let told: Vec<&str> = warnings
+    let reported: Vec<&str> = warnings
         .iter()
         .map(String::as_str)
         .filter(|warning| !warning.is_empty() && known.insert(*warning))
@@ -114,9 +114,9 @@ pub(crate) fn warn(answer: &mut HttpResponse, warnings: &[String]) {
         .take(MOST_WARNED + 1)
         .collect();
     let letters = |text: &str| text.chars().count();
-    let cuts = told.iter().map(|text| letters(text)).sum::<usize>() > MOST_WARNED;
+    let cuts = reported.iter().map(|text| letters(text)).sum::<usize>() > MOST_WARNED;
     let mut written = 0;
-    for warning in told {
+    for warning in reported {
         let limit = if cuts { CUT } else { usize::MAX };
         if cuts && written >= MOST_WARNED {
             break;

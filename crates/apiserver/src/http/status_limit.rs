@@ -1,7 +1,7 @@
-//! Answers about errors, which are never long: a request of some bytes must not make the server send many.
+//! Limits the size of error responses: a request of a few bytes must not make the server send many.
 //!
-//! Promise: a `Status` takes 256 KiB at most in every format. One that fits is written as it is; of one that does not, texts and
-//! causes are cut, and the answer says so.
+//! Promise: a `Status` is at most 256 KiB in every format. A longer one has its texts and causes truncated, and is marked as
+//! such.
 
 use k3_api::status::{Cause, Details, Status};
 
@@ -88,7 +88,7 @@ fn shorten_causes(causes: &[Cause]) -> Vec<Cause> {
     shortened
 }
 
-/// A text that takes no more bytes than this as JSON, and says so if it was cut.
+/// A text of at most this many bytes as JSON; truncation is marked.
 fn cut(text: &str, most: usize) -> String {
     if escaped_len(text, most).is_some() {
         return text.to_owned();
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_takes_256_kib_at_most_in_every_format() {
+    fn status_is_at_most_256_kib() {
         let mut named = invalid(0, "short");
         named.details.get_or_insert_default().name = "n".repeat(3 << 20);
         for status in [
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_that_fits_is_written_as_it_is() {
+    fn short_status_is_unchanged() {
         for status in [
             invalid(0, "short"),
             invalid(500, "a message of some length, & more"),
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_is_said() {
+    fn truncation_is_marked() {
         let status = bound(&invalid(100_000, &"x".repeat(60_000))).unwrap();
         assert!(
             status.message.ends_with("... (27232 more bytes are left out)"),

@@ -1,4 +1,4 @@
-//! Single figures: a counter, a gauge, a histogram. To count is one atomic addition or two; nobody waits.
+//! Metric types: counter, gauge, histogram. Counting is one or two atomic additions without a lock.
 
 use std::{
     sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed},
@@ -11,7 +11,7 @@ use super::text::ExpositionText;
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 
-/// A number that goes up and down.
+/// A gauge.
 #[derive(Debug, Default)]
 pub(crate) struct Gauge(AtomicI64);
 
@@ -28,7 +28,7 @@ pub(crate) struct Histogram {
 /// What a histogram measures in.
 #[derive(Debug)]
 pub(crate) struct HistogramBuckets {
-    /// The smallest unit, as a part of the one that is told.
+    /// The smallest unit, as a fraction of the reported unit.
     unit: f64,
     /// The upper ends of the buckets, ascending.
     bounds: &'static [f64],
@@ -117,9 +117,9 @@ impl Histogram {
         reason = "the bounds are far from the last digit"
     )]
     pub(crate) fn observe(&self, amount: u64) {
-        let told = amount as f64 * self.scale.unit;
-        let place = self.scale.bounds.iter().position(|bound| told <= *bound);
-        self.counts[place.unwrap_or(self.scale.bounds.len())].fetch_add(1, Relaxed);
+        let value = amount as f64 * self.scale.unit;
+        let position = self.scale.bounds.iter().position(|bound| value <= *bound);
+        self.counts[position.unwrap_or(self.scale.bounds.len())].fetch_add(1, Relaxed);
         self.sum.fetch_add(amount, Relaxed);
     }
 
@@ -127,15 +127,15 @@ impl Histogram {
     #[expect(clippy::cast_precision_loss, reason = "a sum is told to fifteen digits")]
     pub(crate) fn write(&self, out: &mut ExpositionText, name: &str, labels: &[(&str, &str)], first: usize) {
         let mut count = 0;
-        for (place, counted) in self.counts.iter().enumerate() {
+        for (position, counted) in self.counts.iter().enumerate() {
             count += counted.load(Relaxed);
-            if place < first {
+            if position < first {
                 continue;
             }
             let bound = self
                 .scale
                 .bounds
-                .get(place)
+                .get(position)
                 .map_or_else(|| "+Inf".to_owned(), |bound| bound_text(*bound));
             let mut labels = labels.to_vec();
             labels.push(("le", &bound));
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_histogram_counts_what_is_at_most_as_large() {
+    fn histogram_buckets_are_inclusive() {
         let histogram = Histogram::new(&STEP_SECONDS);
         for millis in [5, 6, 90, 10_000] {
             histogram.took(Duration::from_millis(millis));
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_are_written_as_upstream_does() {
+    fn bounds_are_formatted_like_upstream() {
         assert_eq!(
             [0.005, 1.0, 1e5, 1e6, 1e9].map(bound_text),
             ["0.005", "1", "100000", "1e+06", "1e+09"]

@@ -1,4 +1,4 @@
-//! Figures by their labels.
+//! Metrics by labels.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -9,7 +9,7 @@ use std::{
 /// So many series there are at most in a table. Labels are bounded by what is served; this holds should that ever not be so.
 const MOST: usize = 20_000;
 
-/// Figures by their labels. One that is there is found without a lock that keeps out others, and without memory being taken.
+/// Metrics by labels, like Prometheus' `MetricVec`. An existing series is found with a read lock and without allocation.
 #[derive(Debug)]
 pub(crate) struct MetricVec<F, const N: usize> {
     labels: [&'static str; N],
@@ -18,11 +18,11 @@ pub(crate) struct MetricVec<F, const N: usize> {
     series: RwLock<HashMap<u64, Vec<Arc<MetricSeries<F, N>>>>>,
 }
 
-/// Figures with the values of their labels.
+/// A metric with its label values.
 #[derive(Debug)]
 pub(crate) struct MetricSeries<F, const N: usize> {
     pub values: [Box<str>; N],
-    pub figures: F,
+    pub metrics: F,
 }
 
 // --- MetricVec ---
@@ -37,7 +37,7 @@ impl<F, const N: usize> MetricVec<F, N> {
         }
     }
 
-    /// The figures with these values.
+    /// The series with these label values.
     pub(crate) fn of(&self, values: [&str; N]) -> Arc<MetricSeries<F, N>> {
         let hash = self.hasher.hash_one(values);
         let all = self.series.read().unwrap_or_else(PoisonError::into_inner);
@@ -54,7 +54,7 @@ impl<F, const N: usize> MetricVec<F, N> {
         find(series, values).unwrap_or_else(|| {
             let made = Arc::new(MetricSeries {
                 values: values.map(Into::into),
-                figures: (self.make)(),
+                metrics: (self.make)(),
             });
             series.push(Arc::clone(&made));
             made
@@ -74,7 +74,7 @@ impl<F, const N: usize> MetricVec<F, N> {
 
     /// The labels of a series, with its values.
     pub(crate) fn named<'s>(&self, series: &'s MetricSeries<F, N>) -> [(&'static str, &'s str); N] {
-        std::array::from_fn(|place| (self.labels[place], &*series.values[place]))
+        std::array::from_fn(|position| (self.labels[position], &*series.values[position]))
     }
 }
 
@@ -97,27 +97,27 @@ mod tests {
     use super::{super::Counter, *};
 
     #[test]
-    fn the_same_labels_are_the_same_figures() {
+    fn same_labels_share_a_series() {
         let table = MetricVec::new(["verb", "code"], Counter::default);
-        table.of(["GET", "200"]).figures.count();
-        table.of(["GET", "200"]).figures.count();
-        table.of(["GET", "404"]).figures.count();
+        table.of(["GET", "200"]).metrics.count();
+        table.of(["GET", "200"]).metrics.count();
+        table.of(["GET", "404"]).metrics.count();
         let counts: Vec<_> = table
             .all()
             .iter()
-            .map(|series| (table.named(series), series.figures.get()))
+            .map(|series| (table.named(series), series.metrics.get()))
             .map(|(named, count)| (named[1].1.to_owned(), count))
             .collect();
         assert_eq!(counts, [("200".to_owned(), 2), ("404".to_owned(), 1)]);
     }
 
     #[test]
-    fn labels_without_end_do_not_take_memory_without_end() {
+    fn series_count_is_bounded() {
         let table = MetricVec::new(["name"], Counter::default);
         for number in 0..MOST + 100 {
-            table.of([&number.to_string()]).figures.count();
+            table.of([&number.to_string()]).metrics.count();
         }
         assert_eq!(table.all().len(), MOST + 1);
-        assert_eq!(table.of(["other"]).figures.get(), 100);
+        assert_eq!(table.of(["other"]).metrics.get(), 100);
     }
 }

@@ -1,4 +1,4 @@
-//! Figures of requests.
+//! Request metrics.
 
 use std::{sync::Arc, time::Duration};
 
@@ -32,7 +32,7 @@ pub(crate) struct RequestLabels<'l> {
     pub scope: &'l str,
 }
 
-/// The figures of requests that are counted together.
+/// The metrics of requests with the same labels.
 #[derive(Debug)]
 pub(crate) struct RequestMetrics {
     answers: [Counter; CODES.len()],
@@ -46,7 +46,7 @@ pub(crate) struct RequestMetrics {
     pub aborted: Counter,
 }
 
-/// The figures of all requests.
+/// The metrics of all requests.
 #[derive(Debug)]
 pub(crate) struct RequestMetricsVec(MetricVec<RequestMetrics, 7>);
 
@@ -71,7 +71,7 @@ impl Default for RequestMetricsVec {
 type WriteSeries<'w> = dyn Fn(&mut ExpositionText, &RequestMetrics, &[(&str, &str)]) + 'w;
 
 impl RequestMetricsVec {
-    /// The figures of requests with these labels.
+    /// The metrics of requests with these labels.
     pub(crate) fn of(&self, labels: RequestLabels<'_>) -> Arc<RequestSeries> {
         let RequestLabels {
             verb,
@@ -93,11 +93,11 @@ impl RequestMetricsVec {
     }
 
     fn each(&self, out: &mut ExpositionText, name: &str, kind: &str, help: &str, write: &WriteSeries<'_>) {
-        out.family(name, kind, help);
+        out.metric_family(name, kind, help);
         for series in &self.0.all() {
             let mut labels = self.0.named(series).to_vec();
             labels.push(("component", "apiserver"));
-            write(out, &series.figures, &labels);
+            write(out, &series.metrics, &labels);
         }
     }
 
@@ -109,10 +109,10 @@ impl RequestMetricsVec {
             name,
             "counter",
             "Counter of apiserver requests broken out for each verb, dry run value, group, version, resource, scope, component, and HTTP response code.",
-            &|out, figures, labels| {
+            &|out, metrics, labels| {
                 for (code, count) in CODES
                     .iter()
-                    .zip(&figures.answers)
+                    .zip(&metrics.answers)
                     .filter(|(_, count)| count.get() > 0)
                 {
                     let code = code.to_string();
@@ -128,8 +128,8 @@ impl RequestMetricsVec {
             name,
             "histogram",
             "Response latency distribution in seconds for each verb, dry run value, group, version, resource, subresource, scope and component.",
-            &|out, figures, labels| {
-                figures.took.write(out, name, labels, 0);
+            &|out, metrics, labels| {
+                metrics.took.write(out, name, labels, 0);
             },
         );
         let name = "apiserver_request_sli_duration_seconds";
@@ -139,9 +139,9 @@ impl RequestMetricsVec {
             name,
             "histogram",
             "Response latency distribution (not counting webhook duration and priority & fairness queue wait times) in seconds for each verb, group, version, resource, subresource, scope and component.",
-            &|out, figures, labels| {
+            &|out, metrics, labels| {
                 if value(labels, "dry_run").is_empty() {
-                    figures.took.write(out, name, &without_dry_run(labels), 2);
+                    metrics.took.write(out, name, &without_dry_run(labels), 2);
                 }
             },
         );
@@ -151,9 +151,9 @@ impl RequestMetricsVec {
             name,
             "histogram",
             "Response size distribution in bytes for each group, version, verb, resource, subresource, scope and component.",
-            &|out, figures, labels| {
-                if !figures.bytes.is_empty() {
-                    figures.bytes.write(out, name, &without_dry_run(labels), 0);
+            &|out, metrics, labels| {
+                if !metrics.bytes.is_empty() {
+                    metrics.bytes.write(out, name, &without_dry_run(labels), 0);
                 }
             },
         );
@@ -167,9 +167,9 @@ impl RequestMetricsVec {
             name,
             "gauge",
             "Gauge of all active long-running apiserver requests broken out by verb, group, version, resource, scope and component. Not all requests are tracked this way.",
-            &|out, figures, labels| {
+            &|out, metrics, labels| {
                 if matches!(value(labels, "verb"), "WATCH" | "CONNECT") {
-                    out.sample(name, &without_dry_run(labels), figures.running.get());
+                    out.sample(name, &without_dry_run(labels), metrics.running.get());
                 }
             },
         );
@@ -179,8 +179,8 @@ impl RequestMetricsVec {
             name,
             "counter",
             "Number of requests which apiserver terminated in self-defense.",
-            &|out, figures, labels| {
-                for (code, count) in [("429", figures.refused.get()), ("504", figures.timed_out.get())] {
+            &|out, metrics, labels| {
+                for (code, count) in [("429", metrics.refused.get()), ("504", metrics.timed_out.get())] {
                     if count > 0 {
                         let mut labels = without_dry_run(labels);
                         labels.push(("code", code));
@@ -195,13 +195,13 @@ impl RequestMetricsVec {
             name,
             "counter",
             "Number of requests which apiserver aborted possibly due to a timeout, for each group, version, verb, resource, subresource and scope",
-            &|out, figures, labels| {
-                if figures.aborted.get() > 0 {
+            &|out, metrics, labels| {
+                if metrics.aborted.get() > 0 {
                     let labels: Vec<_> = without_dry_run(labels)
                         .into_iter()
                         .filter(|(name, _)| *name != "component")
                         .collect();
-                    out.sample(name, &labels, figures.aborted.get());
+                    out.sample(name, &labels, metrics.aborted.get());
                 }
             },
         );
@@ -238,10 +238,10 @@ impl RequestMetrics {
         }
     }
 
-    /// A request was answered. The bytes count where they tell something: of reads.
+    /// Records a response. Response sizes are recorded for reads only.
     pub(crate) fn answered(&self, code: u16, time: Duration, bytes: Option<u64>) {
-        let place = CODES.iter().position(|known| *known == code).unwrap_or(OTHER);
-        self.answers[place].count();
+        let position = CODES.iter().position(|known| *known == code).unwrap_or(OTHER);
+        self.answers[position].count();
         self.took.took(time);
         if let Some(bytes) = bytes {
             self.bytes.observe(bytes);
@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_are_told_by_code_and_time() {
+    fn reports_requests_by_code_and_latency() {
         let requests = RequestMetricsVec::default();
         let labels = RequestLabels {
             verb: "GET",
@@ -264,13 +264,13 @@ mod tests {
             ..RequestLabels::default()
         };
         let series = requests.of(labels);
-        series.figures.answered(200, Duration::from_millis(3), Some(1500));
+        series.metrics.answered(200, Duration::from_millis(3), Some(1500));
         requests
             .of(labels)
-            .figures
+            .metrics
             .answered(404, Duration::from_millis(3), Some(100));
-        series.figures.answered(599, Duration::from_millis(3), None);
-        series.figures.refused.count();
+        series.metrics.answered(599, Duration::from_millis(3), None);
+        series.metrics.refused.count();
         let mut out = ExpositionText::default();
         requests.write(&mut out);
         let text = out.finish();

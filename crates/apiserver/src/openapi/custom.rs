@@ -30,7 +30,8 @@ pub(super) fn paths(kind: &Kind, object: &str, list: &str) -> Vec<Path> {
         tag: format!("{word}_{}", kind.version),
         scope: if kind.is_namespaced() { "Namespaced" } else { "" },
     };
-    let (object, list) = (Text::from(object.to_owned()), Text::from(list.to_owned()));
+    let object = Text::from(object.to_owned());
+    let list = Text::from(list.to_owned());
     let base = base(&kind.group, &kind.version);
     let plural = &kind.plural;
     let everywhere = format!("{base}/{plural}");

@@ -46,7 +46,7 @@ pub(super) fn version_3(name: &str) -> Option<Vec<u8>> {
     Some(write_3(&info, &paths, Definitions::new(Dialect::V3, groups)))
 }
 
-/// The document of version 3 of a group and version that users define. Each kind comes with its definition as it is stored.
+/// The version 3 document of a custom group and version. Each kind is given with its stored definition.
 pub(super) fn custom_3(kinds: &[(Arc<Kind>, Value)]) -> Vec<u8> {
     let groups = kinds.iter().take(1);
     let groups = groups.map(|(kind, _)| (kind.group.clone(), kind.version.clone()));
@@ -221,11 +221,11 @@ fn part(name: &str) -> Option<Part> {
         return Some((Vec::new(), vec![at_root(name, operation)]));
     }
     let mut versions = versions();
-    if let Some(place) = versions
+    if let Some(position) = versions
         .iter()
         .position(|((group, version), _)| paths::base(group, version)[1..] == *name)
     {
-        let (version, kinds) = versions.swap_remove(place);
+        let (version, kinds) = versions.swap_remove(position);
         let mut paths = paths::paths(&kinds);
         paths.sort_by(|a, b| a.path.cmp(&b.path));
         return Some((vec![texts(version)], paths));
@@ -270,8 +270,8 @@ fn security() -> Value {
 
 fn write_map(text: &mut Vec<u8>, entries: impl Iterator<Item = (String, Value)>) {
     text.push(b'{');
-    for (place, (name, value)) in entries.enumerate() {
-        if place > 0 {
+    for (position, (name, value)) in entries.enumerate() {
+        if position > 0 {
             text.push(b',');
         }
         write(text, &Value::String(name));

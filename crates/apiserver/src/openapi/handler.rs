@@ -85,11 +85,11 @@ impl OpenApi {
         let mut custom: BTreeMap<String, CustomPart> = BTreeMap::new();
         for (name, served) in definitions.all().iter() {
             for (_, kind) in served.versions().filter(|(version, _)| version.served) {
-                let place = format!("apis/{}/{}", kind.group, kind.version);
-                if self.parts.contains_key(&place) {
+                let path = format!("apis/{}/{}", kind.group, kind.version);
+                if self.parts.contains_key(&path) {
                     continue;
                 }
-                let part = custom.entry(place).or_insert_with(|| CustomPart {
+                let part = custom.entry(path).or_insert_with(|| CustomPart {
                     from: Vec::new(),
                     kinds: Vec::new(),
                     kept: Arc::default(),
@@ -98,8 +98,8 @@ impl OpenApi {
                 part.kinds.push(Arc::clone(kind));
             }
         }
-        for (place, part) in &mut custom {
-            if let Some(known) = self.custom.get(place)
+        for (path, part) in &mut custom {
+            if let Some(known) = self.custom.get(path)
                 && known.from == part.from
             {
                 part.kept = Arc::clone(&known.kept);
@@ -146,8 +146,8 @@ impl OpenApi {
             } else {
                 None
             };
-            if let Some((place, media, build)) = served {
-                let kept = place.get_or_init(|| {
+            if let Some((path, media, build)) = served {
+                let kept = path.get_or_init(|| {
                     let custom = self.custom.values();
                     let custom: Vec<_> = custom.flat_map(|part| part.defined(stored)).collect();
                     CachedDocument::new(&build(&custom))
@@ -175,9 +175,9 @@ impl OpenApi {
         }
         if !hash.is_empty() && hash != kept.hash {
             let mut moved = bare(StatusCode::MOVED_PERMANENTLY);
-            let place =
+            let path =
                 HeaderValue::from_str(&address(name, &kept.hash)).expect("names can stand in a header");
-            set(&mut moved, header::LOCATION, place);
+            set(&mut moved, header::LOCATION, path);
             return varied(moved);
         }
         let mut answer = varied(serve(kept, JSON, known));
@@ -196,8 +196,8 @@ impl OpenApi {
             let build = || CachedDocument::new(&document::custom_3(&part.defined(stored)));
             return Some(part.kept.get_or_init(build));
         }
-        let place = self.parts.get(name)?;
-        Some(place.get_or_init(|| CachedDocument::new(&document::version_3(name).unwrap_or_default())))
+        let path = self.parts.get(name)?;
+        Some(path.get_or_init(|| CachedDocument::new(&document::version_3(name).unwrap_or_default())))
     }
 
     /// The index has a hash of each part, so all parts are built for it.

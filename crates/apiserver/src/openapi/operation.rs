@@ -4,7 +4,7 @@ use k3_api::{schema::StructRef, text::Text};
 
 use super::parameter::{OperationKind, Parameter, of, of_path};
 
-/// One thing that can be asked.
+/// One operation.
 #[derive(Debug)]
 pub(super) struct Operation {
     /// The HTTP method, in small letters.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Parameter {
     name: &'static str,
-    place: ParameterLocation,
+    location: ParameterLocation,
     /// `string`, `integer` or `boolean`.
     kind: &'static str,
     description: String,
@@ -19,7 +19,7 @@ enum ParameterLocation {
     Query,
 }
 
-/// Parameters of the query: name, type, what it says.
+/// Query parameters: name, type, description.
 type Row = (&'static str, &'static str, &'static str);
 
 /// How answers are written.
@@ -272,7 +272,7 @@ pub(super) fn of_path(path: &str, kind: &str) -> Vec<Parameter> {
         if path.contains(&format!("{{{name}}}")) {
             found.push(Parameter {
                 name,
-                place: ParameterLocation::Path,
+                location: ParameterLocation::Path,
                 kind: "string",
                 description,
             });
@@ -287,7 +287,7 @@ impl Parameter {
     fn query(&(name, kind, description): &Row) -> Self {
         Self {
             name,
-            place: ParameterLocation::Query,
+            location: ParameterLocation::Query,
             kind,
             description: description.to_owned(),
         }
@@ -295,12 +295,12 @@ impl Parameter {
 
     /// As documents write it.
     pub(super) fn render(&self, dialect: Dialect) -> Value {
-        let place = match self.place {
+        let location = match self.location {
             ParameterLocation::Path => "path",
             ParameterLocation::Query => "query",
         };
-        let mut value = json!({"name": self.name, "in": place, "description": self.description});
-        if self.place == ParameterLocation::Path {
+        let mut value = json!({"name": self.name, "in": location, "description": self.description});
+        if self.location == ParameterLocation::Path {
             value["required"] = json!(true);
         }
         match dialect {

@@ -1,4 +1,4 @@
-//! Who judges the certificates of servers. Whether a server has the key of the one it shows is always checked.
+//! Verification of server certificates. Possession of the private key is always verified.
 
 use std::{fmt, sync::Arc};
 
@@ -9,10 +9,10 @@ use rustls::{
     pki_types::{CertificateDer, ServerName, UnixTime},
 };
 
-/// Says whether a certificate is that of the server that is meant.
+/// Verifies that a certificate is that of the intended server.
 pub trait CertificateVerifier: fmt::Debug + Send + Sync {
-    /// Judges a certificate, and those between it and an authority.
-    fn judge(
+    /// Verifies a certificate with its intermediates.
+    fn verify(
         &self,
         certificate: &CertificateDer<'_>,
         intermediates: &[CertificateDer<'_>],
@@ -21,10 +21,10 @@ pub trait CertificateVerifier: fmt::Debug + Send + Sync {
     ) -> Result<(), rustls::Error>;
 }
 
-/// A judge, as TLS asks for one.
+/// A [`CertificateVerifier`] as a rustls verifier.
 #[derive(Debug)]
 pub struct TlsVerifier<J> {
-    judge: J,
+    verify: J,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
@@ -32,9 +32,9 @@ pub struct TlsVerifier<J> {
 
 impl<J: CertificateVerifier> TlsVerifier<J> {
     /// With the algorithms of a provider.
-    pub fn new(judge: J, provider: &Arc<CryptoProvider>) -> Self {
+    pub fn new(verify: J, provider: &Arc<CryptoProvider>) -> Self {
         TlsVerifier {
-            judge,
+            verify,
             algorithms: provider.signature_verification_algorithms,
         }
     }
@@ -49,7 +49,7 @@ impl<J: CertificateVerifier> ServerCertVerifier for TlsVerifier<J> {
         _: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        self.judge.judge(certificate, intermediates, server, now)?;
+        self.verify.verify(certificate, intermediates, server, now)?;
         Ok(ServerCertVerified::assertion())
     }
 

@@ -34,7 +34,7 @@ pub(super) struct WebhookEndpoint {
     to: Destination,
     connector: TlsConnector,
     dialer: Arc<Dialer>,
-    /// Connections nobody uses, the oldest first.
+    /// Idle connections, the oldest first.
     idle: Mutex<Vec<(Instant, Connection)>>,
 }
 
@@ -157,7 +157,7 @@ impl WebhookEndpoint {
     async fn connect(&self, url: &str, caches: &WatchCaches) -> Result<Connection, CallError> {
         let failed = |why: String| CallError::post(url, why);
         let mut rule = DialRule::Webhook;
-        let (host, port) = match &self.to.place {
+        let (host, port) = match &self.to.server {
             DestinationServer::Host { host, port, .. } => (host.clone(), *port),
             DestinationServer::Service {
                 namespace,

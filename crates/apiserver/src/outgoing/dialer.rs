@@ -239,7 +239,7 @@ pub(crate) mod tests {
     }
 
     #[tokio::test]
-    async fn the_server_never_dials_itself() {
+    async fn never_dials_itself() {
         for rule in [DialRule::Node, DialRule::Proxy, DialRule::Webhook] {
             for (host, port) in [
                 ("127.0.0.1", 6443),
@@ -262,7 +262,7 @@ pub(crate) mod tests {
     }
 
     #[tokio::test]
-    async fn nodes_of_this_machine_are_dialled_and_pods_at_loopback_are_not() {
+    async fn allows_local_nodes_and_rejects_loopback_pods() {
         assert!(!is_refused(DialRule::Node, "127.0.0.1", 10250).await);
         assert!(!is_refused(DialRule::Node, "192.168.7.7", 10250).await);
         assert!(!is_refused(DialRule::Node, "169.254.7.7", 10250).await);
@@ -281,14 +281,14 @@ pub(crate) mod tests {
     }
 
     #[tokio::test]
-    async fn an_address_is_checked_after_its_name_is_resolved() {
+    async fn checks_address_after_resolution() {
         assert!(is_refused(DialRule::Proxy, "rebound", 80).await);
         assert!(is_refused(DialRule::Proxy, "metadata", 80).await);
         assert!(is_refused(DialRule::Node, "metadata", 80).await);
     }
 
     #[tokio::test]
-    async fn services_are_dialled_for_webhooks_only() {
+    async fn service_addresses_only_for_webhooks() {
         assert!(is_refused(DialRule::Node, "10.96.3.4", 443).await);
         assert!(is_refused(DialRule::Proxy, "10.96.3.4", 443).await);
         assert!(!is_refused(DialRule::Webhook, "10.96.3.4", 443).await);
@@ -296,7 +296,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn addresses_of_this_machine_are_local() {
+    fn detects_local_addresses() {
         assert!(SystemNetwork.is_local("127.0.0.1".parse().unwrap()));
         assert!(!SystemNetwork.is_local("198.18.0.1".parse().unwrap()));
     }

@@ -1,20 +1,20 @@
-//! Calls that the server makes to others: webhooks of admission and of conversion, nodes, and whom requests are passed on to.
+//! Outgoing calls of the server: admission and conversion webhooks, kubelets, and proxied requests.
 //!
 //! ```text
-//! destination   where a call goes: a URL, or a service of the cluster, and which authority its certificate comes from
-//! service       the address behind a service
-//! judge         who judges the certificates of servers
-//! trust         whose certificates are believed
-//! address       which addresses may be dialled
-//! dial          connections to addresses that objects name
-//! connection    one connection, and those that are kept for the next call
-//! nodes         where nodes are, and what the server shows them
-//! passing       requests of clients that are passed on
-//! error         what can go wrong, in the words that clients know
+//! destination           the destination of a webhook call: a URL or a service, and its CA bundle
+//! service               resolves a service to an endpoint
+//! certificate_verifier  verification of server certificates
+//! trust                 trusted certificates
+//! address               which addresses may be dialled
+//! dialer                connections to addresses that objects name
+//! connection            one connection, and idle ones kept for reuse
+//! nodes                 addresses of kubelets, and the client certificate for them
+//! proxy                 proxied requests and upgraded streams
+//! error                 error texts of upstream
 //! ```
 //!
-//! Promises: a call ends within its time. A connection is used again when the other side leaves it open, and a call is sent
-//! twice only when it is certain that the first one never left. Nothing here outlives its [`WebhookClientManager`].
+//! Promises: a call ends within its timeout. A connection is reused when the server keeps it open, and a call is sent twice only
+//! when the first attempt certainly was not sent. Nothing here outlives its [`WebhookClientManager`].
 
 mod address;
 mod certificate_verifier;
@@ -74,7 +74,7 @@ impl WebhookClientManager {
         }
     }
 
-    /// Posts JSON, and gives the body of the answer if it is one of success. The time it may take is told to the other side, too.
+    /// Posts JSON and returns the body of a successful response. The timeout is also sent to the server.
     pub(crate) async fn post(
         &self,
         to: &Destination,

@@ -23,7 +23,7 @@ pub(crate) struct NodeConnectionInfoGetter {
     dialer: Arc<Dialer>,
     /// How TLS is spoken to nodes; `None` if the server has no identity to show them.
     tls: RwLock<Option<NodeTls>>,
-    /// How it is spoken to pods and services: anybody is believed, nothing is shown.
+    /// TLS to pods and services: any certificate is accepted, no client certificate is sent.
     anybody: Arc<ClientConfig>,
 }
 
@@ -160,13 +160,13 @@ pub(crate) fn simulated_node(node: &str) -> Status {
     ))
 }
 
-/// Whether a node says that it is simulated. One that says so falsely is never called.
+/// Whether a node reports that it is simulated. One that does so falsely is never called.
 fn is_simulated(node: &Value) -> bool {
     let runtime = node.at("status").at("nodeInfo").text("containerRuntimeVersion");
     runtime.starts_with(SIMULATED_RUNTIME)
 }
 
-/// The address and port that a node tells.
+/// The address and port that a node reports.
 fn reached(node: &Value) -> Result<NodeConnectionInfo, String> {
     let status = node.at("status");
     let addresses = status.items("addresses");
@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_is_reached_by_its_first_address_and_the_port_it_tells() {
+    fn uses_preferred_node_address_and_kubelet_port() {
         let node = json!({"status": {
             "addresses": [{"type": "Hostname", "address": "a"}, {"type": "InternalIP", "address": "10.0.0.1"}],
             "daemonEndpoints": {"kubeletEndpoint": {"Port": 1234}},

@@ -35,7 +35,7 @@ use tokio_rustls::TlsConnector;
 use super::{DialError, DialRule, Dialer, error::handshake, trust};
 use crate::http::{BodyStream, HttpResponse, RequestBody, ResponseBody};
 
-/// How long it may take until somebody takes a connection.
+/// The dial timeout.
 const DIAL: Duration = Duration::from_secs(30);
 /// Headers that are about one connection, and go no further.
 const OF_CONNECTION: [HeaderName; 8] = [
@@ -90,7 +90,7 @@ pub(crate) struct ProxyRequest {
 pub(crate) enum ProxyError {
     /// The address must not be dialled, and was not.
     NotAllowed(String),
-    /// Nobody took the connection.
+    /// The connection failed.
     Dial(String),
     /// It broke off.
     Aborted(String),
@@ -103,14 +103,14 @@ pub(crate) struct Tunnel(Arc<Mutex<Option<BoxFuture<'static, ()>>>>);
 /// A task that ends with this handle.
 struct AbortOnDrop(JoinHandle<()>);
 
-/// The body of an answer, as it comes.
+/// A streamed response body.
 struct RelayedBody {
     body: Incoming,
     is_broken: bool,
     _connection: AbortOnDrop,
 }
 
-/// What bytes come and go by.
+/// A byte stream.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
@@ -168,7 +168,7 @@ impl Location {
         Ok(Box::new(stream))
     }
 
-    /// Asks for it, and gives the answer as it comes.
+    /// Sends a GET and streams the response.
     pub(crate) async fn get(&self) -> Result<HttpResponse, ProxyError> {
         let request = Request::get(self.target())
             .header(header::HOST, self.authority())
@@ -193,8 +193,8 @@ impl Location {
             .map_err(|error| ProxyError::Aborted(error.to_string()))?
             .to_bytes();
         if code != StatusCode::OK {
-            let said = String::from_utf8_lossy(&body[..body.len().min(200)]).into_owned();
-            return Err(ProxyError::Aborted(format!("{code}: {said}")));
+            let body_text = String::from_utf8_lossy(&body[..body.len().min(200)]).into_owned();
+            return Err(ProxyError::Aborted(format!("{code}: {body_text}")));
         }
         Ok(body)
     }
@@ -351,7 +351,7 @@ fn strip_connection(headers: &mut HeaderMap) {
     }
 }
 
-/// Tells where a request came from.
+/// Adds `X-Forwarded-For`.
 fn forwarded_for(headers: &mut HeaderMap, peer: Option<IpAddr>) {
     const FORWARDED: &str = "x-forwarded-for";
     let Some(peer) = peer else { return };
@@ -366,7 +366,7 @@ fn forwarded_for(headers: &mut HeaderMap, peer: Option<IpAddr>) {
     }
 }
 
-/// An answer as it comes, without what is about the connection it came over.
+/// A streamed response without hop-by-hop headers.
 fn relay(response: Response<Incoming>, connection: AbortOnDrop) -> HttpResponse {
     let (mut head, body) = response.into_parts();
     strip_connection(&mut head.headers);
@@ -384,7 +384,8 @@ fn relay(response: Response<Incoming>, connection: AbortOnDrop) -> HttpResponse 
 async fn tunnel(client: OnUpgrade, server: OnUpgrade) -> Result<(), Box<dyn Error + Send + Sync>> {
     let (client, server) = tokio::try_join!(client, server)?;
     let io = |upgraded: Upgraded| TokioIo::new(upgraded);
-    let (mut client, mut server) = (io(client), io(server));
+    let mut client = io(client);
+    let mut server = io(server);
     copy_bidirectional(&mut client, &mut server)
         .await
         .map_err(io::Error::other)?;
@@ -486,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_stay_here() {
+    fn strips_credentials() {
         let mut sent = headers(&[
             ("authorization", "Bearer secret"),
             ("cookie", "session=secret"),
@@ -507,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_of_a_connection_go_no_further() {
+    fn strips_hop_by_hop_headers() {
         let mut sent = headers(&[
             ("connection", "close, x-own"),
             ("x-own", "1"),
@@ -525,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_has_brackets_where_they_are_needed() {
+    fn brackets_ipv6_hosts() {
         let mut location = Location {
             tls: None,
             host: "fd00::1".to_owned(),
@@ -543,7 +544,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_cannot_be_reached_is_told_so() {
+    async fn reports_connection_failure() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         drop(listener);

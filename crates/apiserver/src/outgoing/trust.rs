@@ -1,4 +1,4 @@
-//! Whose certificates are believed.
+//! Trusted certificates.
 
 use std::{fs, sync::Arc};
 
@@ -40,22 +40,22 @@ pub(super) fn client(authorities: &[u8]) -> Result<ClientConfig, CallError> {
     } else {
         authorities
     };
-    let believed = find_certificates(pem);
-    if believed.is_empty() && !authorities.is_empty() {
+    let trusted = find_certificates(pem);
+    if trusted.is_empty() && !authorities.is_empty() {
         return Err(CallError::authorities());
     }
     let provider = Arc::new(ring::default_provider());
     let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(believed.iter().cloned());
+    roots.add_parsable_certificates(trusted.iter().cloned());
     let verifier = AuthorityVerifier {
         chains: WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
             .build()
             .ok(),
         // Those of the system are authorities and nothing else.
-        believed: if authorities.is_empty() {
+        trusted: if authorities.is_empty() {
             Vec::new()
         } else {
-            believed
+            trusted
         },
     };
     let verifier = TlsVerifier::new(verifier, &provider);
@@ -125,12 +125,12 @@ fn identity(of: &NodeClient) -> Result<(Vec<CertificateDer<'static>>, PrivateKey
     Ok((chain, key))
 }
 
-/// Believes anybody: what is passed on to pods is for their users to judge.
+/// Accepts any certificate: requests proxied to pods are not verified, as upstream.
 #[derive(Debug)]
 struct AcceptAnyCertificate;
 
 impl CertificateVerifier for AcceptAnyCertificate {
-    fn judge(
+    fn verify(
         &self,
         _: &CertificateDer<'_>,
         _: &[CertificateDer<'_>],
@@ -146,13 +146,13 @@ impl CertificateVerifier for AcceptAnyCertificate {
 struct AuthorityVerifier {
     /// `None` if there are no authorities at all.
     chains: Option<Arc<WebPkiServerVerifier>>,
-    believed: Vec<CertificateDer<'static>>,
+    trusted: Vec<CertificateDer<'static>>,
 }
 
 // --- AuthorityVerifier ---
 
 impl AuthorityVerifier {
-    /// Whether a certificate that is believed by itself is for this server, and now.
+    /// Whether a directly trusted certificate is valid for this server now.
     fn check_own(
         certificate: &CertificateDer<'_>,
         server: &ServerName<'_>,
@@ -165,7 +165,8 @@ impl AuthorityVerifier {
                 u64::try_from(seconds).unwrap_or_default(),
             ))
         };
-        let (not_before, not_after) = (time(read.not_before), time(read.not_after));
+        let not_before = time(read.not_before);
+        let not_after = time(read.not_after);
         if now.as_secs() > not_after.as_secs() {
             return Err(CertificateError::ExpiredContext { time: now, not_after }.into());
         }
@@ -181,14 +182,14 @@ impl AuthorityVerifier {
 }
 
 impl CertificateVerifier for AuthorityVerifier {
-    fn judge(
+    fn verify(
         &self,
         certificate: &CertificateDer<'_>,
         intermediates: &[CertificateDer<'_>],
         server: &ServerName<'_>,
         now: UnixTime,
     ) -> Result<(), rustls::Error> {
-        if self.believed.iter().any(|believed| believed == certificate) {
+        if self.trusted.iter().any(|trusted| trusted == certificate) {
             return Self::check_own(certificate, server, now);
         }
         match &self.chains {

@@ -8,7 +8,7 @@ use k3_api::status::Status;
 use super::Registry;
 use crate::{admission::AdmissionAttributes, authz::Grant};
 
-/// How often, and after which time, it is looked again for what comes with a namespace.
+/// How often, and with which pause, admission is retried for objects that are created with a namespace.
 const LOOKS: usize = 10;
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -22,11 +22,11 @@ impl Registry {
         }
         let kind = &attributes.resource.kind;
         self.authorizer.check_grant(&Grant {
-            user: &attributes.ask.user,
+            user: &attributes.ctx.user,
             group: &kind.group,
             resource: &kind.plural,
             namespace: attributes.namespace,
-            name: &attributes.ask.target.name,
+            name: &attributes.ctx.target.name,
             object: attributes.object,
             old: attributes.old,
         })
@@ -34,7 +34,7 @@ impl Registry {
 
     /// Lets admission change a new object.
     pub(super) async fn admit_new(&self, attributes: &mut AdmissionAttributes<'_>) -> Result<(), Status> {
-        self.admit_patiently(attributes).await?;
+        self.admit_with_retry(attributes).await?;
         self.admission
             .admit_by_configuration(attributes, &self.caches)
             .await
@@ -42,20 +42,20 @@ impl Registry {
 
     /// Lets the plugins change a new object. No refusal comes from a cache that is behind the store; and for what is made for
     /// every namespace soon after it, there is a little patience.
-    async fn admit_patiently(&self, attributes: &mut AdmissionAttributes<'_>) -> Result<(), Status> {
+    async fn admit_with_retry(&self, attributes: &mut AdmissionAttributes<'_>) -> Result<(), Status> {
         let known = self.caches.applied();
-        let Err(mut refusal) = self.admission.admit_by_plugins(attributes, &self.caches) else {
+        let Err(mut rejection) = self.admission.admit_by_plugins(attributes, &self.caches) else {
             return Ok(());
         };
         if self.read_index().await? > known {
             match self.admission.admit_by_plugins(attributes, &self.caches) {
                 Ok(()) => return Ok(()),
-                Err(status) => refusal = status,
+                Err(status) => rejection = status,
             }
         }
         // A namespace that is not there is another matter: nothing will come into it.
-        if refusal.code != 403 || !self.admission.awaits(attributes, &self.caches) {
-            return Err(refusal);
+        if rejection.code != 403 || !self.admission.awaits(attributes, &self.caches) {
+            return Err(rejection);
         }
         for _ in 0..LOOKS {
             tokio::time::sleep(PAUSE).await;

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::Registry;
 
-/// A step, and what is being done to the object, as figures call them.
+/// A step and operation, as metric labels.
 pub(super) type AdmissionStep = (&'static str, &'static str);
 
 pub(super) const ADMIT_NEW: AdmissionStep = ("admit", "CREATE");

@@ -1,4 +1,4 @@
-//! To the store, and into the cache before anybody is told.
+//! Writes to the store, and waits for the cache before the client is answered.
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ use tokio::time::Instant;
 use super::Registry;
 use crate::authn::EphemeralToken;
 
-/// How long a read waits for the cache to have what is stored. Longer than a store takes to come back from a short failure.
+/// How long a read waits for the cache to catch up. Longer than a store needs to recover from a short failure.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long the store may take to say how far it is, when its events did not come in time.
+/// How long the store may take to return its revision when its events are late.
 const ONE_ANSWER: Duration = Duration::from_secs(1);
 
 /// Why a write did not happen.
@@ -32,7 +32,8 @@ pub(super) enum WriteError {
 impl Registry {
     /// Writes, and waits until the cache has what was written. Gives its revision.
     pub(super) async fn commit(&self, write: Write) -> Result<u64, WriteError> {
-        let (operation, key) = (operation(&write), write.key.clone());
+        let operation = operation(&write);
+        let key = write.key.clone();
         let began = Instant::now();
         let committed = self.caches.store().commit(write).await;
         let failed = matches!(&committed, Err(error) if !matches!(error, CommitError::Conflict(_)));
@@ -91,7 +92,7 @@ pub(super) fn too_large_version(revision: u64, current: u64) -> Status {
     status
 }
 
-/// What figures call a write.
+/// The operation label of a write.
 fn operation(write: &Write) -> &'static str {
     match (&write.operation, write.expect) {
         (Operation::Delete, _) => "delete",

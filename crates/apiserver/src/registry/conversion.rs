@@ -36,11 +36,11 @@ impl Registry {
             .map_err(|error| Status::unknown(error.to_string()))
     }
 
-    /// An object that was judged in the version of a kind, as it is stored.
+    /// Encodes an object that was validated as a kind for storage.
     pub(super) async fn stored(
         &self,
         object: &Value,
-        judged: &k3_api::kinds::Kind,
+        validation_kind: &k3_api::kinds::Kind,
         resource: &Resource,
     ) -> Result<Bytes, Status> {
         match &resource.custom {
@@ -53,7 +53,7 @@ impl Registry {
                     &resource.stored,
                 ))
             }
-            _ => Ok(storage_version::stored_bytes(object, judged, &resource.stored)),
+            _ => Ok(storage_version::stored_bytes(object, validation_kind, &resource.stored)),
         }
     }
 }

@@ -47,13 +47,13 @@ const NAME_TRIES: usize = 8;
 
 impl Registry {
     /// Creates the object in the body.
-    pub(crate) async fn create(&self, ask: &RequestContext) -> Result<HttpResponse, Status> {
-        let options = WriteOptions::read(&ask.query, WriteVerb::Create, &ask.agent)?;
+    pub(crate) async fn create(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
+        let options = WriteOptions::read(&ctx.query, WriteVerb::Create, &ctx.agent)?;
         let mut warnings = Warnings::default();
-        let kind = &ask.target.kind;
-        let mut object = body::read(ask, ExpectedKind::of(kind), &options, &mut warnings)?;
+        let kind = &ctx.target.kind;
+        let mut object = body::read(ctx, ExpectedKind::of(kind), &options, &mut warnings)?;
         let resource = Resource::of(kind.clone(), &self.caches);
-        match_namespace(&mut object, &resource, &ask.target.namespace)?;
+        match_namespace(&mut object, &resource, &ctx.target.namespace)?;
         if object.at("metadata").has("resourceVersion")
             && !object.at("metadata").text("resourceVersion").is_empty()
         {
@@ -62,12 +62,12 @@ impl Registry {
             ));
         }
         dedup_owners(&mut object, &mut warnings);
-        ask.check_wanted()?;
+        ctx.check_wanted()?;
         resource.rules().default(&mut object);
-        ask.check_wanted()?;
+        ctx.check_wanted()?;
         let made = self
             .store_new(
-                ask,
+                ctx,
                 &resource,
                 object,
                 FieldTracking::Needed,
@@ -75,7 +75,7 @@ impl Registry {
                 &mut warnings,
             )
             .await?;
-        response::object(201, &made, ask, &resource, &warnings)
+        response::object(201, &made, ctx, &resource, &warnings)
     }
 
     /// Creates an object of the server's own making.
@@ -88,7 +88,7 @@ impl Registry {
     ) -> Result<(), Status> {
         let resource = Resource::of(kind.clone(), &self.caches);
         let namespace = object.at("metadata").text("namespace").to_owned();
-        let ask = RequestContext::own(kind.clone(), &namespace, user, self.now());
+        let ctx = RequestContext::own(kind.clone(), &namespace, user, self.now());
         let options = WriteOptions {
             dry_run: false,
             manager: manager.to_owned(),
@@ -98,7 +98,7 @@ impl Registry {
         object = response::normal(&object, &kind.ty);
         resource.rules().default(&mut object);
         self.store_new(
-            &ask,
+            &ctx,
             &resource,
             object,
             FieldTracking::Needed,
@@ -112,7 +112,7 @@ impl Registry {
     /// Takes a defaulted object through admission and rules, and stores it. A made-up name that is taken is made up again.
     pub(super) async fn store_new(
         &self,
-        ask: &RequestContext,
+        ctx: &RequestContext,
         resource: &Resource,
         object: Value,
         recording: FieldTracking,
@@ -123,13 +123,13 @@ impl Registry {
             && !object.at("metadata").text("generateName").is_empty();
         if !is_generated {
             return self
-                .try_store_new(ask, resource, object, recording, options, warnings)
+                .try_store_new(ctx, resource, object, recording, options, warnings)
                 .await;
         }
         let mut taken = String::new();
         for _ in 0..NAME_TRIES {
             let made = self
-                .try_store_new(ask, resource, object.clone(), recording, options, warnings)
+                .try_store_new(ctx, resource, object.clone(), recording, options, warnings)
                 .await;
             match made {
                 Err(status) if status.code == 409 => {
@@ -143,7 +143,7 @@ impl Registry {
 
     async fn try_store_new(
         &self,
-        ask: &RequestContext,
+        ctx: &RequestContext,
         resource: &Resource,
         mut object: Value,
         recording: FieldTracking,
@@ -166,28 +166,28 @@ impl Registry {
             let why = "create not allowed while custom resource definition is terminating";
             return Err(Status::forbidden(resource.grouped(), name, why));
         }
-        // Updates by those who do not apply are tracked before admission: what it adds belongs to nobody by itself.
+        // Fields of non-apply writes are tracked before admission: defaults set by admission belong to no manager.
         if recording == FieldTracking::Needed {
             let custom = self.custom(resource);
-            managed_fields::with_subject(kind, resource.rules(), ask.target.part(), custom, |subject| {
-                subject.track(None, &mut object, &options.manager, ask.now);
+            managed_fields::with_subject(kind, resource.rules(), ctx.target.part(), custom, |subject| {
+                subject.track(None, &mut object, &options.manager, ctx.now);
             });
-            ask.check_wanted()?;
+            ctx.check_wanted()?;
         }
         let mut attributes = AdmissionAttributes {
             operation: Operation::Create,
             resource,
-            subresource: ask.target.part(),
-            namespace: &ask.target.namespace,
+            subresource: ctx.target.part(),
+            namespace: &ctx.target.namespace,
             object: &mut object,
             old: None,
-            ask,
+            ctx,
             dry_run: options.dry_run,
             warnings: &mut warnings.0,
         };
         self.step(ADMIT_NEW, self.admit_new(&mut attributes)).await?;
         self.check_grant(&attributes)?;
-        ask.check_wanted()?;
+        ctx.check_wanted()?;
         // Admission sees a name that is to be made up as its beginning.
         let metadata = object.make("metadata");
         if metadata.text("name").is_empty() && !metadata.text("generateName").is_empty() {
@@ -195,15 +195,15 @@ impl Registry {
             metadata.set("name", name);
         }
         metadata.set("uid", random_uid());
-        metadata.set("creationTimestamp", ask.now.truncated().to_string());
-        let judged = storage_version::judged(kind);
-        let mut object = storage_version::convert(object, kind, judged);
+        metadata.set("creationTimestamp", ctx.now.truncated().to_string());
+        let validation_kind = storage_version::validation_kind(kind);
+        let mut object = storage_version::convert(object, kind, validation_kind);
         let reservation = self
             .allocation
-            .reserve(&mut object, None, resource, ask.now, options.dry_run)
+            .reserve(&mut object, None, resource, ctx.now, options.dry_run)
             .await?;
-        let judged_new = self.judge_new(ask, resource, &mut object, options, warnings);
-        let key = match judged_new.await {
+        let validated_new = self.validate_new(ctx, resource, &mut object, options, warnings);
+        let key = match validated_new.await {
             Ok(key) => key,
             Err(status) => {
                 reservation.give_back().await;
@@ -211,7 +211,7 @@ impl Registry {
             }
         };
         let name = object.at("metadata").text("name").to_owned();
-        let bytes = match self.stored(&object, judged, resource).await {
+        let bytes = match self.stored(&object, validation_kind, resource).await {
             Ok(bytes) => bytes,
             Err(status) => {
                 reservation.give_back().await;
@@ -225,7 +225,7 @@ impl Registry {
             };
         }
         let mut write = Write::create(key.clone(), bytes.clone());
-        if let Some(time) = time_to_live(kind, &object, ask.now) {
+        if let Some(time) = time_to_live(kind, &object, ctx.now) {
             write = write.expiring(time);
         }
         match self.commit(write).await {
@@ -246,40 +246,40 @@ impl Registry {
     }
 
     /// Takes a new object through its rules and the plugins that refuse. Gives the key it is to be stored under.
-    async fn judge_new(
+    async fn validate_new(
         &self,
-        ask: &RequestContext,
+        ctx: &RequestContext,
         resource: &Resource,
         object: &mut Value,
         options: &WriteOptions,
         warnings: &mut Warnings,
     ) -> Result<Key, Status> {
-        let judged = storage_version::judged(&resource.kind);
+        let validation_kind = storage_version::validation_kind(&resource.kind);
         let at = Circumstances {
-            kind: judged,
-            now: ask.now,
-            user: &ask.user,
+            kind: validation_kind,
+            now: ctx.now,
+            user: &ctx.user,
         };
         warnings.0.extend(rules::create(object, &at)?);
-        ask.check_wanted()?;
+        ctx.check_wanted()?;
         let mut attributes = AdmissionAttributes {
             operation: Operation::Create,
             resource,
-            subresource: ask.target.part(),
-            namespace: &ask.target.namespace,
+            subresource: ctx.target.part(),
+            namespace: &ctx.target.namespace,
             object,
             old: None,
-            ask,
+            ctx,
             dry_run: options.dry_run,
             warnings: &mut warnings.0,
         };
         let validated = self.admission.validate(&mut attributes, &self.caches);
         self.step(VALIDATE_NEW, validated).await?;
         // What an object leaves out is filled in whenever it is read; and some of it follows from what was just set.
-        rules::of(judged).default(object);
-        judged.ty.forget_empty(object);
-        ask.check_wanted()?;
-        resource.key(&ask.target.namespace, object.at("metadata").text("name"))
+        rules::of(validation_kind).default(object);
+        validation_kind.ty.forget_empty(object);
+        ctx.check_wanted()?;
+        resource.key(&ctx.target.namespace, object.at("metadata").text("name"))
     }
 
     fn already_exists(resource: &Resource, key: &str, name: &str) -> Status {
@@ -307,14 +307,14 @@ pub(super) fn match_namespace(
             metadata.set("namespace", namespace);
             Ok(())
         }
-        said if said == namespace => Ok(()),
+        body_text if body_text == namespace => Ok(()),
         _ => Err(Status::bad_request(
             "the namespace of the provided object does not match the namespace sent on the request",
         )),
     }
 }
 
-/// Takes out owners that are named twice, and says so.
+/// Removes duplicate owner references, with a warning.
 pub(super) fn dedup_owners(object: &mut Value, warnings: &mut Warnings) {
     let owners = object.at("metadata").items("ownerReferences");
     if owners.len() < 2 {
@@ -349,7 +349,7 @@ pub(super) fn dedup_owners(object: &mut Value, warnings: &mut Warnings) {
     ));
 }
 
-/// Bytes that nobody can guess.
+/// Cryptographically random bytes.
 pub(crate) fn random_bytes<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     SystemRandom::new()

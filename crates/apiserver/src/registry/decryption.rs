@@ -1,7 +1,7 @@
 //! Objects that could not be decrypted when they were read from the store.
 //!
-//! Promises: nobody is sent one; who asks for one, or for a list that has one, gets an error with its name and the reason. A key
-//! that was added since is used at once: such objects are read from the store again whenever somebody asks.
+//! Promises: they are never sent to a client; a request for one, or for a list with one, is an error with its name and the
+//! reason. A key that was added since is used at once: such objects are read from the store again on every request.
 
 use std::sync::Arc;
 

@@ -28,13 +28,13 @@ impl Registry {
         if self.caches.is_recent() || is_always_answered(path) {
             return Ok(());
         }
-        let mut refusal = match tokio::time::timeout(PATIENCE, self.caches.ensure_recent()).await {
+        let mut rejection = match tokio::time::timeout(PATIENCE, self.caches.ensure_recent()).await {
             Ok(Ok(())) => return Ok(()),
             Ok(Err(StalenessError::Failed(error))) => unavailable(&error),
             Ok(Err(StalenessError::Late)) | Err(_) => describe_late_proof(&self.caches),
         };
-        refusal.details.get_or_insert_default().retry_after_seconds = 1;
-        Err(refusal)
+        rejection.details.get_or_insert_default().retry_after_seconds = 1;
+        Err(rejection)
     }
 }
 

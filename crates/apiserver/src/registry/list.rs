@@ -36,7 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const PIECE: usize = 128 * 1024;
 /// The kind of a list of metadata alone.
 const METADATA_LIST: &str = "PartialObjectMetadataList";
-/// The version of the tokens that say where a list goes on.
+/// The version of continue tokens.
 const TOKEN_VERSION: &str = "meta.k8s.io/v1";
 
 /// Which objects of a resource are meant.
@@ -54,11 +54,11 @@ struct ListPage {
     objects: Vec<Arc<CachedObject>>,
     /// Where the next page begins, if there is one.
     next: Option<ContinueToken>,
-    /// How many objects follow, where that can be told.
+    /// `remainingItemCount`, where known.
     remaining: Option<usize>,
 }
 
-/// Where a list goes on.
+/// A continue token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ContinueToken {
     revision: u64,
@@ -70,9 +70,9 @@ struct ContinueToken {
 
 impl Registry {
     /// Answers with one object.
-    pub(crate) async fn get(&self, ask: &RequestContext) -> Result<HttpResponse, Status> {
-        let resource = Resource::of(ask.target.kind.clone(), &self.caches);
-        let version = ask.query.text("resourceVersion");
+    pub(crate) async fn get(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
+        let resource = Resource::of(ctx.target.kind.clone(), &self.caches);
+        let version = ctx.query.text("resourceVersion");
         match version {
             "0" => {}
             "" => drop(self.read_index().await?),
@@ -81,35 +81,35 @@ impl Registry {
                 self.wait_for(revision).await?;
             }
         }
-        let key = resource.key(&ask.target.namespace, &ask.target.name)?;
+        let key = resource.key(&ctx.target.namespace, &ctx.target.name)?;
         let object = resource
             .cache
             .get(&key)
-            .ok_or_else(|| resource.not_found(&ask.target.name))?;
+            .ok_or_else(|| resource.not_found(&ctx.target.name))?;
         let object = self.readable(&resource, object).await?;
         let made = if resource.custom.is_some() && !resource.shows(&object) {
             ResponseObject::Dry(self.shown(object.tree(), &resource).await?)
         } else {
             ResponseObject::Kept(object)
         };
-        response::object(200, &made, ask, &resource, &Warnings::default())
+        response::object(200, &made, ctx, &resource, &Warnings::default())
     }
 
     /// Answers with a list.
     pub(crate) async fn list(
         &self,
-        ask: &RequestContext,
+        ctx: &RequestContext,
         options: &ListOptions,
     ) -> Result<HttpResponse, Status> {
-        let resource = Resource::of(ask.target.kind.clone(), &self.caches);
-        if ask.accepted.form == ObjectForm::Metadata {
+        let resource = Resource::of(ctx.target.kind.clone(), &self.caches);
+        if ctx.accepted.form == ObjectForm::Metadata {
             return Err(Status::not_acceptable(format!(
                 "you requested PartialObjectMetadata, but the requested object is a list (*{})",
                 response::go_type(&resource, "List")
             )));
         }
         let selection = Selection::new(options, &resource)?;
-        let listed = self.find(ask, options, &resource, &selection).await?;
+        let listed = self.find(ctx, options, &resource, &selection).await?;
         let mut metadata = json!({"resourceVersion": listed.revision.to_string()});
         if let Some(token) = &listed.next {
             metadata["continue"] = token.write().into();
@@ -118,29 +118,29 @@ impl Registry {
             }
         }
         let objects = listed.objects;
-        if let Some(item) = ItemFormat::of_bytes(ask, &resource, &objects) {
+        if let Some(item) = ItemFormat::of_bytes(ctx, &resource, &objects) {
             return Ok(answer_bytes(objects, item, &metadata, &resource));
         }
         if resource.custom.is_some() {
             let trees = objects.iter().map(|object| object.tree()).collect();
             let trees = self.shown_all(trees, &resource).await?;
-            return answer_trees(trees, &metadata, ask, &resource);
+            return answer_trees(trees, &metadata, ctx, &resource);
         }
         // One after the other: the trees of many objects at once would take ten times what is stored.
         let trees = objects
             .iter()
             .map(|object| storage_version::convert(object.tree(), &resource.stored, &resource.kind));
-        answer_trees(trees, &metadata, ask, &resource)
+        answer_trees(trees, &metadata, ctx, &resource)
     }
 
     async fn find(
         &self,
-        ask: &RequestContext,
+        ctx: &RequestContext,
         options: &ListOptions,
         resource: &Resource,
         selection: &Selection,
     ) -> Result<ListPage, Status> {
-        let prefix = resource.under(&ask.target.namespace);
+        let prefix = resource.under(&ctx.target.namespace);
         let limit = usize::try_from(options.limit).unwrap_or_default();
         let token = match options.continuation.as_str() {
             "" => None,
@@ -182,7 +182,7 @@ impl Registry {
         let mut next = None;
         let mut rest = snapshot.under(&prefix, after.as_deref());
         for object in rest.by_ref().filter(|object| selection.matches(object, resource)) {
-            ask.check_wanted()?;
+            ctx.check_wanted()?;
             if limit > 0 && objects.len() == limit {
                 let last = objects.last().map_or("", |object| &object.key[prefix.len()..]);
                 next = Some(ContinueToken {
@@ -261,7 +261,7 @@ impl Registry {
             return Ok(());
         }
         let reached = async {
-            // Another server may have written it. Asking also has the store deliver what nobody waited for until now.
+            // Another server may have written it. Reading the revision also makes the store deliver pending events.
             self.caches.read_index().await?;
             self.caches.wait_until_applied(revision).await;
             Ok(())
@@ -302,9 +302,9 @@ fn expired(token: &ContinueToken) -> Status {
 
 /// How an object that is stored is written as an item of a list.
 enum ItemFormat {
-    /// The list says what it is.
+    /// The list has the type metadata.
     Plain,
-    /// It says so itself, as custom objects do.
+    /// Each item has type metadata, as custom objects do.
     Whole,
     /// Its metadata alone, as an object of this version.
     Metadata(&'static str),
@@ -373,8 +373,8 @@ struct ListBody {
 
 impl ItemFormat {
     /// How each of these objects is written without the others, and without a tree of all of it; `None` if one has to be read.
-    fn of_bytes(ask: &RequestContext, resource: &Resource, objects: &[Arc<CachedObject>]) -> Option<Self> {
-        let accepted = ask.accepted;
+    fn of_bytes(ctx: &RequestContext, resource: &Resource, objects: &[Arc<CachedObject>]) -> Option<Self> {
+        let accepted = ctx.accepted;
         if accepted.format != Format::Json || accepted.pretty {
             return None;
         }
@@ -383,7 +383,7 @@ impl ItemFormat {
             ObjectForm::Whole => (ItemFormat::Plain, Resource::shows),
             ObjectForm::MetadataList => (ItemFormat::Metadata(accepted.version), response::shows_metadata),
             ObjectForm::Table => (
-                ItemFormat::Row(Rows::of(ask, resource)?),
+                ItemFormat::Row(Rows::of(ctx, resource)?),
                 response::shows_metadata,
             ),
             ObjectForm::Metadata => return None,
@@ -447,16 +447,16 @@ impl BodyStream for ListBody {
 pub(super) fn answer_trees(
     trees: impl IntoIterator<Item = Value>,
     metadata: &Value,
-    ask: &RequestContext,
+    ctx: &RequestContext,
     resource: &Resource,
 ) -> Result<HttpResponse, Status> {
     let kind = &resource.kind;
-    let accepted = ask.accepted;
+    let accepted = ctx.accepted;
     // What is cut short here is refused below.
-    let trees = trees.into_iter().take_while(|_| ask.check_wanted().is_ok());
+    let trees = trees.into_iter().take_while(|_| ctx.check_wanted().is_ok());
     let answer = match accepted.form {
         ObjectForm::Table => {
-            let table = table::of_list(trees, metadata, ask, resource)?;
+            let table = table::of_list(trees, metadata, ctx, resource)?;
             Ok(web::json(
                 200,
                 encode::encode(&table),
@@ -474,7 +474,7 @@ pub(super) fn answer_trees(
                 "metadata": metadata,
                 "items": items,
             });
-            response::value(200, &list, &response::meta_type(METADATA_LIST), ask)
+            response::value(200, &list, &response::meta_type(METADATA_LIST), ctx)
         }
         ObjectForm::Whole if accepted.format == Format::Protobuf => {
             let ty = kind.ty.table().ok_or_else(response::not_as_protobuf)?;
@@ -498,11 +498,11 @@ pub(super) fn answer_trees(
                 text.extend_from_slice(&encode::encode(&tree));
             }
             text.extend_from_slice(b"]}");
-            ask.check_wanted()?;
+            ctx.check_wanted()?;
             Ok(web::json(200, text, accepted.format, accepted.pretty))
         }
     };
-    ask.check_wanted()?;
+    ctx.check_wanted()?;
     answer
 }
 
@@ -583,7 +583,7 @@ trait SelectsObject {
 }
 
 impl SelectsObject for label::Selector {
-    /// Labels are read from an object only if somebody selects by them.
+    /// Labels are read only if the selector needs them.
     fn is_everything_or(&self, object: &CachedObject) -> bool {
         self.is_everything() || self.matches(&object.labels())
     }

@@ -135,14 +135,14 @@ impl Versions for OtherVersions<'_> {
             let converted = converter
                 .convert_now(served, object.clone(), api_version)
                 .map_err(|error| failed(error.to_string()))?;
-            // What one version has and the other does not belongs to nobody there.
+            // Fields that only one of the versions has belong to no manager in the other.
             if let Some(typed) = self.typed(api_version) {
                 typed::validate(&converted, typed, Duplicates::Allowed)
                     .map_err(|errors| failed(errors.to_string()))?;
             }
             return Ok(converted);
         }
-        let said = object
+        let body_text = object
             .get("apiVersion")
             .and_then(Value::as_str)
             .unwrap_or_default();
@@ -154,7 +154,7 @@ impl Versions for OtherVersions<'_> {
                 self.find(version)
             }
         };
-        match (find(said), find(api_version)) {
+        match (find(body_text), find(api_version)) {
             (Some(from), Some(to)) => Ok(storage_version::convert(object.clone(), from, to)),
             _ => Err(NotConverted {
                 api_version: api_version.to_owned(),

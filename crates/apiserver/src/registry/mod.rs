@@ -1,25 +1,25 @@
-//! The verbs: from a request for a resource to an answer.
+//! The registry: from a request for a resource to a response.
 //!
 //! ```text
-//! ask        a request for a resource, with all that the verbs need of it
-//! body       the object a request brings, decoded and checked against what is expected
-//! admit      a new object, which may need what is only just coming
-//! create     a new object
-//! change     an object that is changed: by a PUT, a patch, an apply
-//! delete     one object, or many, with grace, finalizers and dependents
+//! request_context    a request for a resource, with everything that the verbs need
+//! body               decodes the object in a request body
+//! admission          admission of new objects, with retries
+//! create             creation
+//! update             updates: PUT, patch, apply
+//! delete             deletion of one object or a collection, with grace period, finalizers and propagation policy
 //! get, list, watch
-//! answer     an object, a list, a table, in the form that was asked for
-//! version    the version an object is stored in
-//! step       a step of admission, whose time is counted
-//! cost       what a request costs, before it is carried out
-//! conversion from there to the version of a request, and back
-//! own        objects of the server's own making
-//! recent     no request is decided by an old state
-//! commit     to the store, and into the cache before anybody is told
+//! response           objects, lists and tables in the negotiated form
+//! storage_version    the version an object is stored in
+//! admission_metrics  admission steps and their latency
+//! cost               the estimated cost of a request
+//! conversion         conversion between the storage version and the request version
+//! server_objects     objects that the server itself writes
+//! freshness          rejects requests while the caches may be outdated
+//! commit             writes to the store and waits for the cache
 //! ```
 //!
-//! Promises: a write is answered when it is durable and in the cache. A read without a resourceVersion sees every write that was
-//! answered before, by whichever server.
+//! Promises: a write is acknowledged when it is durable and in the cache. A read without a resourceVersion sees every write
+//! acknowledged before, by any server.
 
 mod admission;
 mod admission_metrics;

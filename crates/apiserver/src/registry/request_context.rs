@@ -27,15 +27,15 @@ pub(crate) struct RequestContext {
     pub user: User,
     /// The program that asks.
     pub agent: String,
-    /// How the body is written, as the client says; empty if it does not.
+    /// The `Content-Type` of the body; empty if missing.
     pub media: String,
     /// The body.
     pub body: Bytes,
     /// The form of the answer.
     pub accepted: NegotiatedMediaType,
-    /// When it came.
+    /// When the request was received.
     pub now: Time,
-    /// What the audit log is told of it besides, by those it passes.
+    /// Audit annotations added while the request is processed.
     pub notes: AuditAnnotations,
     /// Whether the answer is still wanted.
     pub cancellation: Cancellation,
@@ -55,7 +55,7 @@ pub(crate) struct CancelOnDrop(Cancellation);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AuditAnnotations(Arc<Mutex<BTreeMap<String, String>>>);
 
-/// An answer in the making: what the client is told besides.
+/// Warnings for the response.
 #[derive(Debug, Default)]
 pub(crate) struct Warnings(pub Vec<String>);
 
@@ -85,8 +85,8 @@ impl RequestContext {
         }
     }
 
-    /// Stops work that nobody waits for any more. Called between the stages of a request and between the objects of a list, and
-    /// never after something was stored.
+    /// Stops work after the client disconnected. Called between the stages of a request and between the objects of a list, and
+    /// never after a write.
     pub(crate) fn check_wanted(&self) -> Result<(), Status> {
         if self.cancellation.is_cancelled() {
             let why = "request did not complete within the allotted timeout";

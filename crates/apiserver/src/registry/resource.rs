@@ -104,8 +104,7 @@ impl Resource {
         !storage_version::is_same(&self.kind, &self.stored)
     }
 
-    /// Whether clients see an object as it is stored. One that was stored before its definition said what it says now may have
-    /// to be changed.
+    /// Whether an object is served as stored. One stored under an earlier version of its definition may have to be changed.
     pub(crate) fn shows(&self, object: &CachedObject) -> bool {
         match &self.custom {
             None => !self.converts(),

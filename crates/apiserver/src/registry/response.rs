@@ -28,7 +28,7 @@ pub(super) enum ResponseObject {
         bytes: Bytes,
         /// The commit that wrote it.
         revision: u64,
-        /// In the version it was judged in.
+        /// In the version it was validated in.
         object: Value,
     },
     /// It is as it was.
@@ -41,17 +41,17 @@ pub(super) enum ResponseObject {
 pub(super) fn object(
     code: u16,
     made: &ResponseObject,
-    ask: &RequestContext,
+    ctx: &RequestContext,
     resource: &Resource,
     warnings: &Warnings,
 ) -> Result<HttpResponse, Status> {
-    let accepted = ask.accepted;
+    let accepted = ctx.accepted;
     let is_plain =
         accepted.form == ObjectForm::Whole && accepted.format != Format::Protobuf && !resource.converts();
     let mut answer = if is_plain && let Some(text) = made.text() {
         web::json(code, text, accepted.format, accepted.pretty)
     } else {
-        tree(code, made.tree(resource), ask, resource)?
+        tree(code, made.tree(resource), ctx, resource)?
     };
     warn(&mut answer, &warnings.0);
     Ok(answer)
@@ -61,22 +61,22 @@ pub(super) fn object(
 pub(super) fn tree(
     code: u16,
     tree: Value,
-    ask: &RequestContext,
+    ctx: &RequestContext,
     resource: &Resource,
 ) -> Result<HttpResponse, Status> {
-    let accepted = ask.accepted;
+    let accepted = ctx.accepted;
     match accepted.form {
-        ObjectForm::Whole => value(code, &tree, &resource.kind.ty, ask),
+        ObjectForm::Whole => value(code, &tree, &resource.kind.ty, ctx),
         ObjectForm::Metadata => {
             let part = metadata_of(&tree, accepted.version);
-            value(code, &part, &meta_type("PartialObjectMetadata"), ask)
+            value(code, &part, &meta_type("PartialObjectMetadata"), ctx)
         }
         ObjectForm::MetadataList => Err(Status::not_acceptable(format!(
             "you requested PartialObjectMetadataList, but the requested object is not a list (*{})",
             go_type(resource, "")
         ))),
         ObjectForm::Table => {
-            let table = table::of_one(tree, ask, resource)?;
+            let table = table::of_one(tree, ctx, resource)?;
             Ok(web::json(
                 code,
                 encode::encode(&table),
@@ -92,9 +92,9 @@ pub(super) fn value(
     code: u16,
     tree: &Value,
     ty: &ObjectType,
-    ask: &RequestContext,
+    ctx: &RequestContext,
 ) -> Result<HttpResponse, Status> {
-    let accepted = ask.accepted;
+    let accepted = ctx.accepted;
     if accepted.format == Format::Protobuf {
         let ty = ty.table().ok_or_else(not_as_protobuf)?;
         let message = protobuf::encode(tree, ty).map_err(Status::internal_error)?;
@@ -190,8 +190,8 @@ impl ResponseObject {
     pub(super) fn tree(&self, resource: &Resource) -> Value {
         match self {
             ResponseObject::Stored { revision, object, .. } => {
-                let judged = storage_version::judged(&resource.kind);
-                let mut tree = storage_version::convert(object.clone(), judged, &resource.kind);
+                let validation_kind = storage_version::validation_kind(&resource.kind);
+                let mut tree = storage_version::convert(object.clone(), validation_kind, &resource.kind);
                 tree.make("metadata").set("resourceVersion", revision.to_string());
                 tree
             }
@@ -200,8 +200,8 @@ impl ResponseObject {
                 storage_version::convert(object.tree(), &resource.stored, &resource.kind)
             }
             ResponseObject::Dry(tree) => {
-                let judged = storage_version::judged(&resource.kind);
-                storage_version::convert(tree.clone(), judged, &resource.kind)
+                let validation_kind = storage_version::validation_kind(&resource.kind);
+                storage_version::convert(tree.clone(), validation_kind, &resource.kind)
             }
         }
     }

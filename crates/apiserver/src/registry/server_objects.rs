@@ -1,4 +1,4 @@
-//! Objects of the server's own making that need nobody's judgement.
+//! Objects that the server itself creates, without admission or validation.
 
 use bytes::Bytes;
 use k3_api::{
@@ -80,14 +80,14 @@ impl Registry {
         part: Option<usize>,
     ) -> Result<(), Status> {
         let metadata = object.at("metadata");
-        let mut ask = RequestContext::own(
+        let mut ctx = RequestContext::own(
             resource.kind.clone(),
             metadata.text("namespace"),
             own_user(),
             self.now(),
         );
-        metadata.text("name").clone_into(&mut ask.target.name);
-        ask.target.subresource = part;
+        metadata.text("name").clone_into(&mut ctx.target.name);
+        ctx.target.subresource = part;
         let options = WriteOptions {
             dry_run: false,
             manager: manager.to_owned(),
@@ -95,7 +95,7 @@ impl Registry {
             force: false,
         };
         let source = UpdateSource::Put(object);
-        self.change(&ask, resource, &source, &options, &mut Warnings::default())
+        self.change(&ctx, resource, &source, &options, &mut Warnings::default())
             .await?;
         Ok(())
     }

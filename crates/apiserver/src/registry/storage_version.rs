@@ -33,8 +33,9 @@ fn stored_otherwise(kind: &Kind) -> Option<&'static Kind> {
     }
 }
 
-/// The kind whose rules judge objects of a kind: events are judged as what they came as, autoscalers as what is stored.
-pub(super) fn judged(kind: &Kind) -> &Kind {
+/// The kind whose rules validate objects of a kind: events are validated in the request version, autoscalers in the storage
+/// version.
+pub(super) fn validation_kind(kind: &Kind) -> &Kind {
     match stored_otherwise(kind) {
         Some(stored) if kind.kind == "HorizontalPodAutoscaler" => stored,
         _ => kind,
@@ -54,7 +55,7 @@ pub(super) fn is_same(one: &Kind, other: &Kind) -> bool {
     one.group == other.group && one.version == other.version
 }
 
-/// An object of one kind as it is stored. The bytes have no room to grow: they stay as long as the object does.
+/// An object of one kind as it is stored. The bytes have no spare capacity: they live as long as the object.
 pub(super) fn stored_bytes(object: &Value, kind: &Kind, stored: &Kind) -> Bytes {
     let converted;
     let object = if is_same(kind, stored) {

@@ -34,10 +34,10 @@ use crate::{
     request::{WriteOptions, WriteVerb},
 };
 
-/// How often a change that met another one is made anew.
+/// How often a conflicting update is retried.
 const TRIES: usize = 10;
 
-/// Another write came first: the object is wanted by whoever wants it unchanged.
+/// The object was modified concurrently.
 const MODIFIED: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
 
@@ -53,7 +53,7 @@ pub(super) enum UpdateSource {
 
 /// Why one attempt did not succeed.
 enum UpdateAttemptError {
-    /// Somebody else was faster; this is what is there now.
+    /// A concurrent write; this is the current state.
     Again(Option<Entry>),
     /// It cannot be done.
     Failed(Status),
@@ -63,67 +63,67 @@ enum UpdateAttemptError {
 
 impl Registry {
     /// Replaces an object by the one in the body.
-    pub(crate) async fn update(&self, ask: &RequestContext) -> Result<HttpResponse, Status> {
-        let options = WriteOptions::read(&ask.query, WriteVerb::Update, &ask.agent)?;
+    pub(crate) async fn update(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
+        let options = WriteOptions::read(&ctx.query, WriteVerb::Update, &ctx.agent)?;
         let mut warnings = Warnings::default();
-        let kind = &ask.target.kind;
-        let mut object = body::read(ask, ExpectedKind::of(kind), &options, &mut warnings)?;
+        let kind = &ctx.target.kind;
+        let mut object = body::read(ctx, ExpectedKind::of(kind), &options, &mut warnings)?;
         let resource = Resource::of(kind.clone(), &self.caches);
-        match_name(&object, &ask.target.name)?;
-        match_namespace(&mut object, &resource, &ask.target.namespace)?;
-        ask.check_wanted()?;
+        match_name(&object, &ctx.target.name)?;
+        match_namespace(&mut object, &resource, &ctx.target.namespace)?;
+        ctx.check_wanted()?;
         resource.rules().default(&mut object);
-        self.answer_change(ask, &resource, &UpdateSource::Put(object), &options, warnings)
+        self.answer_change(ctx, &resource, &UpdateSource::Put(object), &options, warnings)
             .await
     }
 
-    /// Changes an object as the patch in the body says.
-    pub(crate) async fn patch(&self, ask: &RequestContext) -> Result<HttpResponse, Status> {
-        let writing = Patch::writing(ask)?;
-        let options = WriteOptions::read(&ask.query, writing, &ask.agent)?;
+    /// Applies the patch in the body.
+    pub(crate) async fn patch(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
+        let writing = Patch::writing(ctx)?;
+        let options = WriteOptions::read(&ctx.query, writing, &ctx.agent)?;
         let mut warnings = Warnings::default();
-        let resource = Resource::of(ask.target.kind.clone(), &self.caches);
-        let patch = Patch::read(ask, &options, &mut warnings)?;
-        self.answer_change(ask, &resource, &UpdateSource::Patch(patch), &options, warnings)
+        let resource = Resource::of(ctx.target.kind.clone(), &self.caches);
+        let patch = Patch::read(ctx, &options, &mut warnings)?;
+        self.answer_change(ctx, &resource, &UpdateSource::Patch(patch), &options, warnings)
             .await
     }
 
     async fn answer_change(
         &self,
-        ask: &RequestContext,
+        ctx: &RequestContext,
         resource: &Resource,
         source: &UpdateSource,
         options: &WriteOptions,
         mut warnings: Warnings,
     ) -> Result<HttpResponse, Status> {
-        let (made, created) = self.change(ask, resource, source, options, &mut warnings).await?;
-        response::object(if created { 201 } else { 200 }, &made, ask, resource, &warnings)
+        let (made, created) = self.change(ctx, resource, source, options, &mut warnings).await?;
+        response::object(if created { 201 } else { 200 }, &made, ctx, resource, &warnings)
     }
 
-    /// Changes an object, or creates it where the source may do so. Tells whether it was created.
+    /// Updates an object, or creates it if the source allows. Returns whether it was created.
     pub(super) async fn change(
         &self,
-        ask: &RequestContext,
+        ctx: &RequestContext,
         resource: &Resource,
         source: &UpdateSource,
         options: &WriteOptions,
         warnings: &mut Warnings,
     ) -> Result<(ResponseObject, bool), Status> {
         self.read_index().await?;
-        let name = &ask.target.name;
-        let key = resource.key(&ask.target.namespace, name)?;
+        let name = &ctx.target.name;
+        let key = resource.key(&ctx.target.namespace, name)?;
         let mut current = resource.cache.get(&key);
-        let told = warnings.0.len();
+        let warning_count = warnings.0.len();
         for _ in 0..TRIES {
-            warnings.0.truncate(told);
-            ask.check_wanted()?;
+            warnings.0.truncate(warning_count);
+            ctx.check_wanted()?;
             let Some(object) = &current else {
                 return self
-                    .create_by_change(ask, resource, source, options, warnings)
+                    .create_by_change(ctx, resource, source, options, warnings)
                     .await;
             };
             match self
-                .try_change(ask, resource, &key, object, source, options, warnings)
+                .try_change(ctx, resource, &key, object, source, options, warnings)
                 .await
             {
                 Ok(made) => return Ok((made, false)),
@@ -136,31 +136,31 @@ impl Registry {
 
     async fn create_by_change(
         &self,
-        ask: &RequestContext,
+        ctx: &RequestContext,
         resource: &Resource,
         source: &UpdateSource,
         options: &WriteOptions,
         warnings: &mut Warnings,
     ) -> Result<(ResponseObject, bool), Status> {
-        let name = &ask.target.name;
-        let is_whole = ask.target.part().is_empty();
+        let name = &ctx.target.name;
+        let is_whole = ctx.target.part().is_empty();
         let mut object = match source {
             UpdateSource::Put(object) if is_whole && resource.rules().creates_on_update() => {
                 let uid = object.at("metadata").text("uid");
                 if !uid.is_empty() {
-                    return Err(uid_conflict(resource, ask, uid, ""));
+                    return Err(uid_conflict(resource, ctx, uid, ""));
                 }
                 object.clone()
             }
             UpdateSource::Patch(patch) if is_whole && patch.creates() => {
-                patch.make(None, resource, ask, options, warnings, self)?
+                patch.make(None, resource, ctx, options, warnings, self)?
             }
             _ => return Err(resource.not_found(name)),
         };
         let metadata = object.make("metadata");
         metadata.set("name", name.as_str());
         metadata.remove("resourceVersion");
-        match_namespace(&mut object, resource, &ask.target.namespace)?;
+        match_namespace(&mut object, resource, &ctx.target.namespace)?;
         resource.rules().default(&mut object);
         let recording = if source.is_recorded() {
             FieldTracking::Done
@@ -168,7 +168,7 @@ impl Registry {
             FieldTracking::Needed
         };
         let made = self
-            .store_new(ask, resource, object, recording, options, warnings)
+            .store_new(ctx, resource, object, recording, options, warnings)
             .await?;
         Ok((made, true))
     }
@@ -179,7 +179,7 @@ impl Registry {
     )]
     async fn try_change(
         &self,
-        ask: &RequestContext,
+        ctx: &RequestContext,
         resource: &Resource,
         key: &Key,
         current: &Arc<CachedObject>,
@@ -191,51 +191,51 @@ impl Registry {
         let old = self.shown(current.tree(), resource).await?;
         let mut new = match source {
             UpdateSource::Put(object) => object.clone(),
-            UpdateSource::Patch(patch) => patch.make(Some(&old), resource, ask, options, warnings, self)?,
-            UpdateSource::Scale(scale) => scale.make(&old, resource, ask, options, warnings)?,
+            UpdateSource::Patch(patch) => patch.make(Some(&old), resource, ctx, options, warnings, self)?,
+            UpdateSource::Scale(scale) => scale.make(&old, resource, ctx, options, warnings)?,
         };
         if let UpdateSource::Put(object) = source {
             let uid = object.at("metadata").text("uid");
             let there = old.at("metadata").text("uid");
             if !uid.is_empty() && uid != there {
-                return Err(uid_conflict(resource, ask, uid, there).into());
+                return Err(uid_conflict(resource, ctx, uid, there).into());
             }
         }
         if let UpdateSource::Patch(_) = source {
-            match_name(&new, &ask.target.name)?;
-            match_namespace(&mut new, resource, &ask.target.namespace)?;
+            match_name(&new, &ctx.target.name)?;
+            match_namespace(&mut new, resource, &ctx.target.namespace)?;
         }
         dedup_owners(&mut new, warnings);
-        ask.check_wanted()?;
-        check_version(&mut new, current.revision, resource, &ask.target.name)?;
+        ctx.check_wanted()?;
+        check_version(&mut new, current.revision, resource, &ctx.target.name)?;
         if !source.is_recorded() {
             let custom = self.custom(resource);
             managed_fields::with_subject(
                 &resource.kind,
                 resource.rules(),
-                ask.target.part(),
+                ctx.target.part(),
                 custom,
                 |subject| {
-                    subject.track(Some(&old), &mut new, &options.manager, ask.now);
+                    subject.track(Some(&old), &mut new, &options.manager, ctx.now);
                 },
             );
         }
-        let judged = storage_version::judged(&resource.kind);
-        let mut new = storage_version::convert(new, &resource.kind, judged);
-        let old = storage_version::convert(old, &resource.kind, judged);
-        let status = self.free_status(ask, source, &new);
-        ask.check_wanted()?;
+        let validated = storage_version::validated(&resource.kind);
+        let mut new = storage_version::convert(new, &resource.kind, validated);
+        let old = storage_version::convert(old, &resource.kind, validated);
+        let status = self.free_status(ctx, source, &new);
+        ctx.check_wanted()?;
         let reservation = self
-            .settle_change(ask, resource, &mut new, &old, options, warnings)
+            .admit_and_validate_change(ctx, resource, &mut new, &old, options, warnings)
             .await?;
         if let Some(status) = status {
-            set_status(ask, resource, &mut new, status)?;
+            set_status(ctx, resource, &mut new, status)?;
         }
         let is_unchanged = resource.shows(current) && new == old;
         if is_unchanged && !self.is_rewritten(key, options).await? {
             return Ok(ResponseObject::Kept(Arc::clone(current)));
         }
-        let bytes = self.stored(&new, judged, resource).await?;
+        let bytes = self.stored(&new, validated, resource).await?;
         if !is_unchanged && current.stored() == &bytes && !self.is_rewritten(key, options).await? {
             // A custom object is shown as its definition says now.
             return Ok(match resource.custom {
@@ -247,7 +247,7 @@ impl Registry {
             return Ok(ResponseObject::Dry(new));
         }
         let revision = k3_storage::Revision::new(current.revision);
-        if is_gone(&new, &old, &resource.kind) {
+        if is_finalized(&new, &old, &resource.kind) {
             return match self.commit(Write::delete(key.clone(), revision)).await {
                 Ok(_) => {
                     reservation.give_back().await;
@@ -258,7 +258,7 @@ impl Registry {
             };
         }
         let mut write = Write::update(key.clone(), revision, bytes.clone());
-        if let Some(time) = time_to_live(&resource.kind, &new, ask.now) {
+        if let Some(time) = time_to_live(&resource.kind, &new, ctx.now) {
             write = write.expiring(time);
         }
         let revision = match self.commit(write).await {
@@ -287,33 +287,33 @@ impl Registry {
     }
 
     /// The status that a PUT brings, if it may change it.
-    fn free_status(&self, ask: &RequestContext, source: &UpdateSource, new: &Value) -> Option<Value> {
+    fn free_status(&self, ctx: &RequestContext, source: &UpdateSource, new: &Value) -> Option<Value> {
         let is_free = self.unrestricted_update
             && matches!(source, UpdateSource::Put(_))
-            && ask.target.part().is_empty()
-            && ask.target.kind.subresource("status").is_some();
+            && ctx.target.part().is_empty()
+            && ctx.target.kind.subresource("status").is_some();
         (is_free && new.has("status")).then(|| new.at("status").clone())
     }
 
     /// Takes a changed object through admission and rules.
-    async fn settle_change<'r>(
+    async fn admit_and_validate_change<'r>(
         &'r self,
-        ask: &RequestContext,
+        ctx: &RequestContext,
         resource: &Resource,
         new: &mut Value,
         old: &Value,
         options: &WriteOptions,
         warnings: &mut Warnings,
     ) -> Result<Reservation<'r>, Status> {
-        let subresource = ask.target.part();
+        let subresource = ctx.target.part();
         let mut attributes = AdmissionAttributes {
             operation: Operation::Update,
             resource,
             subresource,
-            namespace: &ask.target.namespace,
+            namespace: &ctx.target.namespace,
             object: new,
             old: Some(old),
-            ask,
+            ctx,
             dry_run: options.dry_run,
             warnings: &mut warnings.0,
         };
@@ -327,13 +327,13 @@ impl Registry {
         };
         let reservation = if part == Part::Object {
             self.allocation
-                .reserve(new, Some(old), resource, ask.now, options.dry_run)
+                .reserve(new, Some(old), resource, ctx.now, options.dry_run)
                 .await?
         } else {
             Reservation::default()
         };
-        let judged = self.judge_change(ask, resource, new, old, part, options, warnings);
-        match judged.await {
+        let validated = self.validate_change(ctx, resource, new, old, part, options, warnings);
+        match validated.await {
             Ok(()) => Ok(reservation),
             Err(status) => {
                 reservation.give_back().await;
@@ -347,9 +347,9 @@ impl Registry {
         clippy::too_many_arguments,
         reason = "a change is judged by all that it is about"
     )]
-    async fn judge_change(
+    async fn validate_change(
         &self,
-        ask: &RequestContext,
+        ctx: &RequestContext,
         resource: &Resource,
         new: &mut Value,
         old: &Value,
@@ -357,59 +357,59 @@ impl Registry {
         options: &WriteOptions,
         warnings: &mut Warnings,
     ) -> Result<(), Status> {
-        let judged = storage_version::judged(&resource.kind);
+        let validated = storage_version::validated(&resource.kind);
         let at = Circumstances {
-            kind: judged,
-            now: ask.now,
-            user: &ask.user,
+            kind: validated,
+            now: ctx.now,
+            user: &ctx.user,
         };
-        let told = rules::update(new, old, part, &at)?;
-        warnings.0.extend(told);
-        ask.check_wanted()?;
+        let warning_count = rules::update(new, old, part, &at)?;
+        warnings.0.extend(warning_count);
+        ctx.check_wanted()?;
         let mut attributes = AdmissionAttributes {
             operation: Operation::Update,
             resource,
-            subresource: ask.target.part(),
-            namespace: &ask.target.namespace,
+            subresource: ctx.target.part(),
+            namespace: &ctx.target.namespace,
             object: new,
             old: Some(old),
-            ask,
+            ctx,
             dry_run: options.dry_run,
             warnings: &mut warnings.0,
         };
         let validated = self.admission.validate(&mut attributes, &self.caches);
         self.step(VALIDATE_CHANGE, validated).await?;
-        rules::of(judged).default(new);
-        judged.ty.forget_empty(new);
+        rules::of(validated).default(new);
+        validated.ty.forget_empty(new);
         managed::settle(old, new);
-        ask.check_wanted()
+        ctx.check_wanted()
     }
 }
 
-/// Sets the status as if it had come through its own path a moment later.
+/// Sets the status as a later write to the status subresource would.
 fn set_status(
-    ask: &RequestContext,
+    ctx: &RequestContext,
     resource: &Resource,
     new: &mut Value,
     status: Value,
 ) -> Result<(), Status> {
-    let judged = storage_version::judged(&resource.kind);
+    let validated = storage_version::validated(&resource.kind);
     let at = Circumstances {
-        kind: judged,
-        now: ask.now,
-        user: &ask.user,
+        kind: validated,
+        now: ctx.now,
+        user: &ctx.user,
     };
     let settled = new.clone();
     new.set("status", status);
     rules::update(new, &settled, Part::Status, &at)?;
-    judged.ty.forget_empty(new);
+    validated.ty.forget_empty(new);
     Ok(())
 }
 
 // --- UpdateSource ---
 
 impl UpdateSource {
-    /// Whether it says itself who set what.
+    /// Whether managed fields are already updated, as by an apply.
     fn is_recorded(&self) -> bool {
         match self {
             UpdateSource::Put(_) => false,
@@ -419,7 +419,7 @@ impl UpdateSource {
     }
 }
 
-/// Nothing was stored: what was set aside is given back, unless nobody knows for sure.
+/// Releases a reservation after a failed write, unless its outcome is unknown.
 async fn not_stored(error: WriteError, reservation: Reservation<'_>) -> UpdateAttemptError {
     if matches!(error, WriteError::Conflict(_)) {
         reservation.give_back().await;
@@ -432,7 +432,7 @@ fn read_entry(entry: Entry) -> Arc<CachedObject> {
 }
 
 /// Whether an object that is being deleted has nothing left to wait for.
-fn is_gone(new: &Value, old: &Value, kind: &Kind) -> bool {
+fn is_finalized(new: &Value, old: &Value, kind: &Kind) -> bool {
     let before = old.at("metadata");
     new.at("metadata").items("finalizers").is_empty()
         && before.has("deletionTimestamp")
@@ -441,15 +441,15 @@ fn is_gone(new: &Value, old: &Value, kind: &Kind) -> bool {
         && (kind.rules.is_some() || new.way("spec.finalizers").as_array().is_none_or(Vec::is_empty))
 }
 
-/// Refuses an object with another name than the URL says.
+/// Rejects an object whose name differs from the URL.
 pub(super) fn match_name(object: &Value, name: &str) -> Result<(), Status> {
     match object.at("metadata").text("name") {
         "" => Err(Status::bad_request(format!(
             "the name of the object ({name} based on URL) was undeterminable: name must be provided"
         ))),
-        said if said == name => Ok(()),
-        said => Err(Status::bad_request(format!(
-            "the name of the object ({said}) does not match the name on the URL ({name})"
+        body_text if body_text == name => Ok(()),
+        body_text => Err(Status::bad_request(format!(
+            "the name of the object ({body_text}) does not match the name on the URL ({name})"
         ))),
     }
 }
@@ -462,22 +462,22 @@ pub(super) fn check_version(
     name: &str,
 ) -> Result<(), Status> {
     let metadata = new.make("metadata");
-    let said = metadata.text("resourceVersion");
-    let number: u64 = if said.is_empty() {
+    let body_text = metadata.text("resourceVersion");
+    let number: u64 = if body_text.is_empty() {
         0
     } else {
-        said.parse().map_err(|_| {
+        body_text.parse().map_err(|_| {
             Status::unknown(format!(
                 "strconv.ParseUint: parsing {}: invalid syntax",
-                go::quote(said)
+                go::quote(body_text)
             ))
         })?
     };
     if number == 0 {
         if !resource.rules().updates_unconditionally() {
-            let place = Path::new("metadata");
+            let metadata = Path::new("metadata");
             let error = Error::invalid(
-                &place.child("resourceVersion"),
+                &metadata.child("resourceVersion"),
                 0i64,
                 "must be specified for an update",
             );
@@ -494,7 +494,7 @@ pub(super) fn check_version(
     Ok(())
 }
 
-/// The answer to who means an object of another uid, or another state of it, than there is: `what` says which.
+/// The response to a failed precondition on the uid or resource version: `what` names it.
 pub(super) fn precondition_failed(
     resource: &Resource,
     (namespace, name): (&str, &str),
@@ -514,8 +514,8 @@ pub(super) fn precondition_failed(
     Status::conflict(resource.grouped(), name, why)
 }
 
-fn uid_conflict(resource: &Resource, ask: &RequestContext, wanted: &str, found: &str) -> Status {
-    let object = (ask.target.namespace.as_str(), ask.target.name.as_str());
+fn uid_conflict(resource: &Resource, ctx: &RequestContext, wanted: &str, found: &str) -> Status {
+    let object = (ctx.target.namespace.as_str(), ctx.target.name.as_str());
     precondition_failed(resource, object, "UID", wanted, found)
 }
 

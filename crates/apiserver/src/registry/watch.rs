@@ -32,7 +32,7 @@ use crate::{
 
 /// How long a watch runs that does not say so: at least this, and up to twice that, so that not all end at once.
 const SHORTEST: u64 = 1800;
-/// How often a watcher that wants it is told how far it is.
+/// How often bookmarks are sent.
 const BOOKMARKS: Duration = Duration::from_mins(1);
 /// How much is sent at a time.
 const PIECE: usize = 64 * 1024;
@@ -56,8 +56,8 @@ struct WatchBody {
     end: Pin<Box<Sleep>>,
     /// The revision up to which everything was sent.
     sent: u64,
-    /// What is told of the watches of the resource.
-    figures: Arc<WatchSeries>,
+    /// Metrics of the watches of the resource.
+    metrics: Arc<WatchSeries>,
 }
 
 /// The word of an event, and its object in the version of the watch.
@@ -80,19 +80,19 @@ impl Registry {
     /// Answers with a watch.
     pub(crate) async fn watch(
         &self,
-        ask: &RequestContext,
+        ctx: &RequestContext,
         options: &ListOptions,
     ) -> Result<HttpResponse, Status> {
-        let resource = Resource::of(ask.target.kind.clone(), &self.caches);
-        if ask.accepted.format == Format::Yaml {
+        let resource = Resource::of(ctx.target.kind.clone(), &self.caches);
+        if ctx.accepted.format == Format::Yaml {
             return Err(Status::not_acceptable(
                 "only the following media types are accepted: application/json;stream=watch, \
                  application/vnd.kubernetes.protobuf;stream=watch",
             ));
         }
         let mut selection = Selection::new(options, &resource)?;
-        if !ask.target.name.is_empty() {
-            selection.only(&ask.target.name);
+        if !ctx.target.name.is_empty() {
+            selection.only(&ctx.target.name);
         }
         let revision = match options.resource_version.as_str() {
             "" => 0,
@@ -105,12 +105,12 @@ impl Registry {
         {
             // A watch without initial events begins at once, and leaves out what the client has seen.
             // upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/cacher.go waitUntilWatchCacheFreshAndForceAllEvents
-            return Ok(one_error(&status, ask));
+            return Ok(one_error(&status, ctx));
         }
-        let interest = interest(&selection, &resource, &ask.target.namespace);
+        let interest = interest(&selection, &resource, &ctx.target.namespace);
         let seconds = match options.timeout {
             Some(seconds) if seconds > 0 => u64::try_from(seconds).unwrap_or(SHORTEST),
-            _ => SHORTEST + u64::from(ask.now.nanos()) % SHORTEST,
+            _ => SHORTEST + u64::from(ctx.now.nanos()) % SHORTEST,
         };
         let (watcher, snapshot) = loop {
             let applied = self.caches.applied();
@@ -125,11 +125,11 @@ impl Registry {
                 // The cache was loaded again in this moment; the client did not ask for what was before.
                 Err(_) if revision == 0 => {}
                 Err(TooOldResourceVersion { oldest }) => {
-                    return Ok(one_error(&too_old(revision, oldest), ask));
+                    return Ok(one_error(&too_old(revision, oldest), ctx));
                 }
             }
         };
-        let prefix = resource.under(&ask.target.namespace);
+        let prefix = resource.under(&ctx.target.namespace);
         let snapshot = self.readable_snapshot(&resource, snapshot, &prefix).await?;
         let initial = snapshot
             .under(&prefix, None)
@@ -139,7 +139,7 @@ impl Registry {
         let initial_end =
             (options.initial_events == Some(true) && options.bookmarks).then_some(snapshot.revision);
         let kind = &resource.kind;
-        let figures = self.metrics.watches(&kind.group, &kind.version, &kind.plural);
+        let metrics = self.metrics.watches(&kind.group, &kind.version, &kind.plural);
         let body = WatchBody {
             watcher: Some(watcher),
             initial,
@@ -149,22 +149,22 @@ impl Registry {
             converter: Arc::clone(&self.converter),
             converting: None,
             form: WatchForm {
-                format: ask.accepted.format,
-                form: ask.accepted.form,
-                version: ask.accepted.version,
-                include: ask.query.text("includeObject").to_owned(),
-                now: ask.now,
+                format: ctx.accepted.format,
+                form: ctx.accepted.form,
+                version: ctx.accepted.version,
+                include: ctx.query.text("includeObject").to_owned(),
+                now: ctx.now,
                 has_columns: false,
             },
             caches: Arc::clone(&self.caches),
             bookmarks: options.bookmarks.then(|| Box::pin(tokio::time::sleep(BOOKMARKS))),
             end: Box::pin(tokio::time::sleep(Duration::from_secs(seconds))),
             sent: revision,
-            figures,
+            metrics,
         };
         Ok(web::answer(
             200,
-            media(ask.accepted.format),
+            media(ctx.accepted.format),
             ResponseBody::Stream(Box::new(body)),
         ))
     }
@@ -177,13 +177,13 @@ fn media(format: Format) -> &'static str {
     }
 }
 
-/// The answer to a watch that cannot begin: a watch of one event, which says why.
-fn one_error(status: &Status, ask: &RequestContext) -> HttpResponse {
-    let frame = error_frame(status, ask.accepted.format);
-    web::answer(200, media(ask.accepted.format), frame)
+/// The response to a watch that cannot start: a single error event.
+fn one_error(status: &Status, ctx: &RequestContext) -> HttpResponse {
+    let frame = error_frame(status, ctx.accepted.format);
+    web::answer(200, media(ctx.accepted.format), frame)
 }
 
-/// What a watch is told when events after a version are missing: it names the oldest version that a watch can begin at.
+/// The error when events after a version are missing: it names the oldest version that a watch can start at.
 // upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/watch_cache.go getAllEventsSinceLocked
 fn too_old(revision: u64, oldest: u64) -> Status {
     Status::expired(format!("too old resource version: {revision} ({oldest})"))
@@ -261,12 +261,12 @@ impl WatchBody {
                     if out.is_empty() && self.is_shared(delivery.event.shown(as_type)) {
                         self.sent = delivery.event.revision;
                         let frame = delivery.frame(as_type, self.form.wire(), &self.resource.kind);
-                        self.figures.figures.sent(frame.len());
+                        self.metrics.metrics.sent(frame.len());
                         alone = Some(frame);
                     } else {
                         let before = out.len();
                         self.write(out, &delivery, as_type);
-                        self.figures.figures.sent(out.len() - before);
+                        self.metrics.metrics.sent(out.len() - before);
                     }
                 }
                 Poll::Ready(None) => {
@@ -352,7 +352,8 @@ impl WatchBody {
             let tree = storage_version::convert(tree, &self.resource.stored, &self.resource.kind);
             return self.write_shown(out, word, tree);
         };
-        let (served, version) = (Arc::clone(served), self.resource.kind.version.clone());
+        let served = Arc::clone(served);
+        let version = self.resource.kind.version.clone();
         let converter = Arc::clone(&self.converter);
         let has_webhook = served.has_webhook();
         let mut converting: Converting = Box::pin(async move {
@@ -363,7 +364,7 @@ impl WatchBody {
             self.converting = Some(converting);
             return;
         }
-        // Nobody is asked, so it is done at once.
+        // Without a webhook, conversion completes at once.
         let mut context = Context::from_waker(Waker::noop());
         if let Poll::Ready((word, converted)) = converting.as_mut().poll(&mut context) {
             self.write_converted(out, word, converted);
@@ -434,7 +435,7 @@ impl BodyStream for WatchBody {
                         self.converting = None;
                         let before = out.len();
                         self.write_converted(&mut out, word, converted);
-                        self.figures.figures.sent(out.len() - before);
+                        self.metrics.metrics.sent(out.len() - before);
                     }
                     Poll::Pending if out.is_empty() => return Poll::Pending,
                     Poll::Pending => return Poll::Ready(Some(out.freeze())),
@@ -448,12 +449,12 @@ impl BodyStream for WatchBody {
             };
             let before = out.len();
             self.write_initial(&mut out, &object);
-            self.figures.figures.sent(out.len() - before);
+            self.metrics.metrics.sent(out.len() - before);
         }
         if let Some(revision) = self.initial_end.take() {
             self.write_bookmark(&mut out, revision, true);
         }
-        // What was applied before the queue was found empty has been told: events are queued before they count as applied.
+        // Everything applied before the queue was found empty has been sent: events are queued before they count as applied.
         let mut applied = None;
         loop {
             if let Some(frame) = self.drain(&mut out, context) {

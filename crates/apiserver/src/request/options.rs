@@ -14,7 +14,7 @@ use super::Query;
 const META: &str = "meta.k8s.io";
 const LONGEST_MANAGER: usize = 128;
 
-/// What to do with fields that nobody knows.
+/// How unknown and duplicate fields are handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FieldValidation {
     /// Drop them.
@@ -41,7 +41,7 @@ pub(crate) struct WriteOptions {
     pub dry_run: bool,
     /// Who is to own the fields.
     pub manager: String,
-    /// What to do with fields that nobody knows.
+    /// How unknown and duplicate fields are handled.
     pub validation: FieldValidation,
     /// Whether an apply takes what others own.
     pub force: bool,
@@ -140,9 +140,9 @@ impl WriteOptions {
             "" | "Warn" => FieldValidation::Warn,
             "Strict" => FieldValidation::Strict,
             other => {
-                let place = Path::new("fieldValidation");
+                let field = Path::new("fieldValidation");
                 errors.push(Error::not_supported(
-                    &place,
+                    &field,
                     other,
                     ["", "Ignore", "Strict", "Warn"],
                 ));
@@ -205,14 +205,14 @@ impl ListOptions {
             continuation: query.text("continue").to_owned(),
             initial_events: query.flag("sendInitialEvents"),
         };
-        refuse("ListOptions", &options.faults(query.text("resourceVersionMatch")))?;
+        refuse("ListOptions", &options.validate(query.text("resourceVersionMatch")))?;
         Ok(options)
     }
 
-    fn faults(&self, matching: &str) -> Vec<Error> {
-        let place = Path::new("resourceVersionMatch");
+    fn validate(&self, matching: &str) -> Vec<Error> {
+        let field = Path::new("resourceVersionMatch");
         let mut errors = Vec::new();
-        let mut forbid = |detail: &str| errors.push(Error::forbidden(&place, detail));
+        let mut forbid = |detail: &str| errors.push(Error::forbidden(&field, detail));
         if self.watch {
             if self.initial_events.is_some() && self.matching != Some(ResourceVersionMatch::NotOlderThan) {
                 forbid("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
@@ -229,11 +229,11 @@ impl ListOptions {
                     );
                 }
                 if self.matching != Some(ResourceVersionMatch::NotOlderThan) {
-                    errors.push(Error::not_supported(&place, matching, ["NotOlderThan"]));
+                    errors.push(Error::not_supported(&field, matching, ["NotOlderThan"]));
                 }
                 if !self.continuation.is_empty() {
                     let detail = "resourceVersionMatch is forbidden when continue is provided";
-                    errors.push(Error::forbidden(&place, detail));
+                    errors.push(Error::forbidden(&field, detail));
                 }
             }
             return errors;
@@ -247,14 +247,14 @@ impl ListOptions {
             }
             if self.matching.is_none() {
                 errors.push(Error::not_supported(
-                    &place,
+                    &field,
                     matching,
                     ["Exact", "NotOlderThan", ""],
                 ));
             }
             if self.matching == Some(ResourceVersionMatch::Exact) && self.resource_version == "0" {
                 let detail = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
-                errors.push(Error::forbidden(&place, detail));
+                errors.push(Error::forbidden(&field, detail));
             }
         }
         if self.initial_events.is_some() {
@@ -293,10 +293,10 @@ impl DeleteOptions {
         };
         let policy = text("propagationPolicy");
         let mut errors = Vec::new();
-        let place = Path::new("propagationPolicy");
+        let field = Path::new("propagationPolicy");
         if let (Some(_), Some(policy)) = (orphan, &policy) {
             let detail = "orphanDependents and deletionPropagation cannot be both set";
-            errors.push(Error::invalid(&place, policy.as_str(), detail));
+            errors.push(Error::invalid(&field, policy.as_str(), detail));
         }
         let propagation = match policy.as_deref() {
             None => orphan.map(|orphan| {
@@ -311,7 +311,7 @@ impl DeleteOptions {
             Some("Orphan") => Some(DeletionPropagation::Orphan),
             Some(other) => {
                 errors.push(Error::not_supported(
-                    &place,
+                    &field,
                     other,
                     ["Foreground", "Background", "Orphan", "nil"],
                 ));
@@ -341,16 +341,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_manager_is_printable_and_each_letter_that_is_not_is_told() {
-        let told = |query: &str| {
+    fn rejects_unprintable_field_manager() {
+        let manager_of = |query: &str| {
             let read = WriteOptions::read(&Query::parse(query), WriteVerb::Create, "agent/1");
             read.map(|options| options.manager)
                 .map_err(|status| status.message)
         };
-        assert_eq!(told("").as_deref(), Ok("agent"));
-        assert_eq!(told("fieldManager=me").as_deref(), Ok("me"));
+        assert_eq!(manager_of("").as_deref(), Ok("agent"));
+        assert_eq!(manager_of("fieldManager=me").as_deref(), Ok("me"));
         assert_eq!(
-            told("fieldManager=a%0Ab%C2%A0").unwrap_err(),
+            manager_of("fieldManager=a%0Ab%C2%A0").unwrap_err(),
             "CreateOptions.meta.k8s.io \"\" is invalid: [fieldManager: Invalid value: \"a\\nb\\u00a0\": invalid \
              character U+000A (at position 1), fieldManager: Invalid value: \"a\\nb\\u00a0\": invalid character U+00A0 \
              (at position 3)]"

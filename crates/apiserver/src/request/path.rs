@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_names_a_resource_and_its_parts() {
+    fn routes_resource_paths() {
         assert_eq!(found("/api/v1/pods"), is("pods", "", "", ""));
         assert_eq!(found("/api/v1/namespaces/a/pods/b"), is("pods", "a", "b", ""));
         assert_eq!(
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn other_paths_lead_elsewhere() {
+    fn routes_other_paths() {
         for path in [
             "/",
             "/api",

@@ -1,4 +1,5 @@
-//! What a request wants, as authorization sees it: read from method, path and query alone, whether there is such a thing or not.
+//! `RequestInfo`: the attributes of a request for authorization, read from method, path and query alone, whether the resource
+//! exists or not.
 
 use http::Method;
 use k3_api::{
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_method_and_a_path_are_a_verb_and_a_resource() {
+    fn parses_verb_and_resource() {
         is("GET", "/api/v1/namespaces/a/pods", ["list", "pods", "a", ""]);
         is("GET", "/api/v1/pods?watch=1", ["watch", "pods", "", ""]);
         is("HEAD", "/api/v1/namespaces/a/pods/b", ["get", "pods", "a", "b"]);
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_is_within_itself() {
+    fn namespace_request_has_its_own_namespace() {
         is("GET", "/api/v1/namespaces/a", ["get", "namespaces", "a", "a"]);
         is(
             "PUT",
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn the_old_way_to_watch_is_a_watch_whatever_the_method() {
+    fn legacy_watch_path_is_watch_verb() {
         is(
             "GET",
             "/api/v1/watch/namespaces/a/pods",
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn who_lists_one_object_by_its_name_needs_no_more_than_that() {
+    fn metadata_name_selector_sets_name() {
         is(
             "GET",
             "/api/v1/pods?fieldSelector=metadata.name=x",
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn other_paths_are_paths() {
+    fn non_resource_paths() {
         for path in [
             "/",
             "/api",

@@ -1,4 +1,4 @@
-//! What the audit log is told of a request when it is here.
+//! The attributes of a request for the audit log.
 
 use std::net::IpAddr;
 
@@ -16,15 +16,15 @@ const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
 
 /// A request, as far as it is known.
-pub(super) fn asked<'a>(
+pub(super) fn audit_attributes<'a>(
     head: &'a RequestHead,
     peer: &Peer,
     id: &'a str,
     user: Option<&'a User>,
     received: Time,
 ) -> AuditAttributes<'a> {
-    let nobody = User::default();
-    let object = match head.info.action(&nobody).what {
+    let anonymous = User::default();
+    let object = match head.info.action(&anonymous).what {
         AuthorizationTarget::Path(_) => None,
         AuthorizationTarget::Resource(object) => Some(ObjectRef {
             group: object.group.to_owned(),
@@ -48,7 +48,7 @@ pub(super) fn asked<'a>(
     }
 }
 
-/// Which ways somebody tried to prove who they are.
+/// The authentication methods that a request attempted.
 pub(super) fn attempts(head: &RequestHead, peer: &Peer) -> String {
     let scheme = head
         .text(&header::AUTHORIZATION)

@@ -33,7 +33,7 @@ const ORDINARY_UNITS: usize = MOST_UNITS / 4 * 3;
 /// The memory that bodies of requests take.
 pub(super) struct BodyMemory(Arc<Semaphore>);
 
-/// What is left of a body when nobody reads it any more.
+/// The unread remainder of a body.
 #[derive(Clone, Default)]
 pub(super) struct UnreadBody(Arc<Mutex<Option<BodyRemainder>>>);
 
@@ -110,8 +110,8 @@ impl BodyMemory {
 
     fn take(&self, units: usize, is_exempt: bool) -> Result<OwnedSemaphorePermit, Status> {
         let reserved = if is_exempt { 0 } else { MOST_UNITS - ORDINARY_UNITS };
-        let has_room = self.0.available_permits() >= reserved + units;
-        has_room
+        let is_available = self.0.available_permits() >= reserved + units;
+        is_available
             .then(|| {
                 let units = u32::try_from(units).expect("a body has some units at most");
                 Arc::clone(&self.0).try_acquire_many_owned(units).ok()
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn memory_of_bodies_is_bounded_and_given_back() {
+    async fn body_memory_is_bounded_and_released() {
         let memory = BodyMemory::new();
         let headers = HeaderMap::new();
         let mut held = Vec::new();
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_that_is_too_large_is_413_however_it_is_announced() {
+    async fn too_large_body_is_413() {
         let memory = BodyMemory::new();
         for body in [
             whole(MAX_REQUEST_BODY_BYTES + 1),
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_read_of_a_body_is_kept_to_be_discarded() {
+    async fn unread_body_is_kept_for_discard() {
         let unread = UnreadBody::default();
         let mut body = unread.keep(chunks(3));
         assert!(body.frame().await.is_some());

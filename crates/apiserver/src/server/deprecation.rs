@@ -1,10 +1,10 @@
-//! Kinds that are on their way out. Whoever uses them is told, whatever is done.
+//! Warnings about deprecated API versions.
 
 use k3_api::kinds::Kind;
 
 use crate::custom::DefinitionRegistry;
 
-/// What is told about a kind, if anything.
+/// The warning about a kind, if it is deprecated.
 pub(super) fn of(kind: &Kind, definitions: &DefinitionRegistry) -> Option<String> {
     if kind.rules.is_some() {
         let served = definitions.find(&kind.group, &kind.plural)?;

@@ -1,4 +1,4 @@
-//! What other parts of the process add to what the server says of itself: figures, documents, and settings that can be changed.
+//! Extra endpoints that other parts of the process add: metrics, documents, and settings.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -16,7 +16,7 @@ type Change = dyn Fn(&str) -> Result<String, String> + Send + Sync;
 pub(super) struct Setting {
     /// What it is now.
     pub(super) get: Arc<dyn Fn() -> String + Send + Sync>,
-    /// Changes it, and says what was done; or why not.
+    /// Changes it; returns a message, or an error.
     pub(super) set: Arc<Change>,
     /// Whether a role that grants the path is not enough.
     pub(super) only_masters: bool,
@@ -33,15 +33,15 @@ impl Setting {
 
 const MASTERS: &str = "system:masters";
 
-/// What was added. It is asked for when somebody looks.
+/// The extra endpoints, evaluated on request.
 #[derive(Default)]
 pub(super) struct ExtraEndpoints {
-    added: RwLock<EndpointTable>,
+    table: RwLock<EndpointTable>,
 }
 
 #[derive(Default)]
 struct EndpointTable {
-    figures: Vec<MetricsFn>,
+    metrics: Vec<MetricsFn>,
     documents: Vec<(&'static str, Document)>,
     settings: Vec<(&'static str, Setting)>,
 }
@@ -49,9 +49,9 @@ struct EndpointTable {
 // --- ExtraEndpoints ---
 
 impl ExtraEndpoints {
-    pub(super) fn add_metrics(&self, figures: impl Fn() -> String + Send + Sync + 'static) {
-        let mut added = self.added.write().unwrap_or_else(PoisonError::into_inner);
-        added.figures.push(Arc::new(figures));
+    pub(super) fn add_metrics(&self, metrics: impl Fn() -> String + Send + Sync + 'static) {
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        table.metrics.push(Arc::new(metrics));
     }
 
     pub(super) fn add_document(
@@ -59,42 +59,42 @@ impl ExtraEndpoints {
         path: &'static str,
         document: impl Fn() -> BoxFuture<'static, Value> + Send + Sync + 'static,
     ) {
-        let mut added = self.added.write().unwrap_or_else(PoisonError::into_inner);
-        added.documents.push((path, Arc::new(document)));
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        table.documents.push((path, Arc::new(document)));
     }
 
     pub(super) fn add_setting(&self, path: &'static str, setting: Setting) {
-        let mut added = self.added.write().unwrap_or_else(PoisonError::into_inner);
-        added.settings.push((path, setting));
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        table.settings.push((path, setting));
     }
 
     /// The setting at a path, if one was added.
     pub(super) fn setting(&self, path: &str) -> Option<Setting> {
-        let added = self.added.read().unwrap_or_else(PoisonError::into_inner);
-        let found = added.settings.iter().find(|(known, _)| *known == path);
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        let found = table.settings.iter().find(|(known, _)| *known == path);
         found.map(|(_, setting)| setting.clone())
     }
 
-    /// Figures, with those that were added.
-    pub(super) fn figures(&self, mut text: String) -> String {
-        let figures = self
-            .added
+    /// Metrics, with the extra ones.
+    pub(super) fn metrics(&self, mut text: String) -> String {
+        let metrics = self
+            .table
             .read()
             .unwrap_or_else(PoisonError::into_inner)
-            .figures
+            .metrics
             .clone();
-        for figures in figures {
-            text.push_str(&figures());
+        for metrics in metrics {
+            text.push_str(&metrics());
         }
         text
     }
 
     /// The document at a path, if one was added.
     pub(super) fn document(&self, path: &str) -> Option<BoxFuture<'static, Value>> {
-        let added = self.added.read().unwrap_or_else(PoisonError::into_inner);
-        let (_, document) = added.documents.iter().find(|(known, _)| *known == path)?;
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        let (_, document) = table.documents.iter().find(|(known, _)| *known == path)?;
         let document = Arc::clone(document);
-        drop(added);
+        drop(table);
         Some(document())
     }
 }
@@ -106,14 +106,14 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_is_added_is_asked_for_when_somebody_looks() {
-        let annex = ExtraEndpoints::default();
-        assert_eq!(annex.figures("a 1\n".to_owned()), "a 1\n");
-        assert!(annex.document("/debug/parts").is_none());
-        annex.add_metrics(|| "b 2\n".to_owned());
-        annex.add_document("/debug/parts", || Box::pin(async { json!(["c"]) }));
-        assert_eq!(annex.figures("a 1\n".to_owned()), "a 1\nb 2\n");
-        assert_eq!(annex.document("/debug/parts").unwrap().await, json!(["c"]));
-        assert!(annex.document("/debug").is_none());
+    async fn endpoints_are_evaluated_on_request() {
+        let extra_endpoints = ExtraEndpoints::default();
+        assert_eq!(extra_endpoints.metrics("a 1\n".to_owned()), "a 1\n");
+        assert!(extra_endpoints.document("/debug/parts").is_none());
+        extra_endpoints.add_metrics(|| "b 2\n".to_owned());
+        extra_endpoints.add_document("/debug/parts", || Box::pin(async { json!(["c"]) }));
+        assert_eq!(extra_endpoints.metrics("a 1\n".to_owned()), "a 1\nb 2\n");
+        assert_eq!(extra_endpoints.document("/debug/parts").unwrap().await, json!(["c"]));
+        assert!(extra_endpoints.document("/debug").is_none());
     }
 }

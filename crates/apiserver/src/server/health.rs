@@ -9,12 +9,12 @@ use crate::{
     request::Query,
 };
 
-/// A check, and what it says when it fails.
+/// A check, and its error.
 type Check = (&'static str, Result<(), String>);
 
 const ENDPOINTS: [&str; 3] = ["healthz", "livez", "readyz"];
 
-/// Whether a path asks for the health of the server. That must be told however much there is to do.
+/// Whether a path is a health endpoint. These are served regardless of load.
 pub(super) fn is_asked_for(path: &str) -> bool {
     path.split('/')
         .nth(1)

@@ -1,9 +1,9 @@
-//! What a connection does, so that one that does nothing is ended.
+//! Idle timeouts of connections.
 //!
-//! Promises: a connection with no request is ended after a while; one whose request does not come to the end of its headers, sooner;
-//! one whose client does not take what is sent, too. One with a request under way, a watch above all, is left alone.
-//! A connection that the server ends lingers: what the client still sends is received and discarded for a while, for a socket that is
-//! closed with bytes unread is reset, and the client may never read the last answer.
+//! Promises: a connection without a request is closed after a while; one with incomplete headers, sooner; one whose client does
+//! not read, too. One with a request in progress, in particular a watch, is kept. A connection closed by the server lingers:
+//! data that the client still sends is received and discarded for a while, because closing a socket with unread bytes resets
+//! it, and the client may lose the last response.
 
 use std::{
     future::Future,
@@ -39,11 +39,11 @@ const LINGER_BYTES: usize = 8 * 1024 * 1024;
 /// What a connection does. Times are milliseconds since it began, and one more: 0 is never.
 pub(super) struct IdleTimeout {
     began: Instant,
-    /// Whether requests come one after the other, each with its headers first.
+    /// Whether requests are sequential, as in HTTP/1.1.
     one_by_one: bool,
     requests: AtomicUsize,
     idle_since: AtomicU64,
-    /// When the first byte of a request came that is not complete.
+    /// When the first byte of an incomplete request arrived.
     first_byte: AtomicU64,
     /// Since when nothing that is to be sent was taken.
     stalled_since: AtomicU64,
@@ -53,10 +53,10 @@ pub(super) struct IdleTimeout {
     is_over: AtomicBool,
 }
 
-/// A stream whose pulse is felt.
+/// A stream that reports its activity to an [`IdleTimeout`].
 pub(super) struct IdleTimeoutStream<S> {
     stream: S,
-    pulse: Arc<IdleTimeout>,
+    idle_timeout: Arc<IdleTimeout>,
     /// `Some` once the server has ended the connection.
     linger: Option<Linger>,
 }
@@ -70,7 +70,7 @@ struct Linger {
 /// The body of an answer. Until it is dropped, its connection has something to do.
 pub(super) struct ActiveBody {
     body: ResponseBody,
-    pulse: Arc<IdleTimeout>,
+    idle_timeout: Arc<IdleTimeout>,
 }
 
 // --- IdleTimeout ---
@@ -125,9 +125,9 @@ impl IdleTimeout {
         self.is_over.store(true, Relaxed);
     }
 
-    /// Its answer is there; it goes on until its body is dropped.
+    /// The response is ready; the request lasts until its body is dropped.
     pub(super) fn answer(self: Arc<Self>, body: ResponseBody) -> ActiveBody {
-        ActiveBody { body, pulse: self }
+        ActiveBody { body, idle_timeout: self }
     }
 
     fn end(&self) {
@@ -157,10 +157,10 @@ impl IdleTimeout {
 // --- IdleTimeoutStream ---
 
 impl<S> IdleTimeoutStream<S> {
-    pub(super) fn new(stream: S, pulse: &Arc<IdleTimeout>) -> Self {
+    pub(super) fn new(stream: S, idle_timeout: &Arc<IdleTimeout>) -> Self {
         IdleTimeoutStream {
             stream,
-            pulse: Arc::clone(pulse),
+            idle_timeout: Arc::clone(idle_timeout),
             linger: None,
         }
     }
@@ -175,9 +175,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for IdleTimeoutStream<S> {
         let before = buffer.filled().len();
         let polled = Pin::new(&mut self.stream).poll_read(context, buffer);
         if buffer.filled().len() > before {
-            self.pulse.read();
+            self.idle_timeout.read();
         } else if polled.is_ready() {
-            self.pulse.is_over.store(true, Relaxed);
+            self.idle_timeout.is_over.store(true, Relaxed);
         }
         polled
     }
@@ -190,13 +190,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for IdleTimeoutStream<S> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.pulse.wrote(polled.is_ready());
+        self.idle_timeout.wrote(polled.is_ready());
         polled
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let polled = Pin::new(&mut self.stream).poll_flush(context);
-        self.pulse.wrote(polled.is_ready());
+        self.idle_timeout.wrote(polled.is_ready());
         polled
     }
 
@@ -205,7 +205,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for IdleTimeoutStream<S> {
         if this.linger.is_none() {
             ready!(Pin::new(&mut this.stream).poll_shutdown(context))?;
         }
-        if this.pulse.is_over.load(Relaxed) {
+        if this.idle_timeout.is_over.load(Relaxed) {
             return Poll::Ready(Ok(()));
         }
         let linger = this.linger.get_or_insert_with(|| Linger {
@@ -221,7 +221,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for IdleTimeoutStream<S> {
             }
             linger.bytes = linger.bytes.saturating_sub(buffer.filled().len());
         }
-        this.pulse.is_over.store(true, Relaxed);
+        this.idle_timeout.is_over.store(true, Relaxed);
         Poll::Ready(Ok(()))
     }
 
@@ -231,7 +231,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for IdleTimeoutStream<S> {
         pieces: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write_vectored(context, pieces);
-        self.pulse.wrote(polled.is_ready());
+        self.idle_timeout.wrote(polled.is_ready());
         polled
     }
 
@@ -245,7 +245,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for IdleTimeoutStream<S> {
 impl ActiveBody {
     /// The connection becomes something else than HTTP.
     pub(super) fn upgrade(&self) {
-        self.pulse.upgrade();
+        self.idle_timeout.upgrade();
     }
 
     /// The same, with what is to be sent.
@@ -277,7 +277,7 @@ impl http_body::Body for ActiveBody {
 
 impl Drop for ActiveBody {
     fn drop(&mut self) {
-        self.pulse.end();
+        self.idle_timeout.end();
     }
 }
 
@@ -295,30 +295,30 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_idle_connection_ends_and_one_with_a_request_does_not() {
-        let pulse = IdleTimeout::new(true);
+    async fn idle_connection_times_out() {
+        let idle_timeout = IdleTimeout::new(true);
         after(89).await;
-        assert!(pulse.left().is_some());
-        pulse.begin();
+        assert!(idle_timeout.left().is_some());
+        idle_timeout.begin();
         after(10_000).await;
-        assert!(pulse.left().is_some());
-        drop(Arc::clone(&pulse).answer(ResponseBody::Empty));
+        assert!(idle_timeout.left().is_some());
+        drop(Arc::clone(&idle_timeout).answer(ResponseBody::Empty));
         after(89).await;
-        assert!(pulse.left().is_some());
+        assert!(idle_timeout.left().is_some());
         after(2).await;
-        assert!(pulse.left().is_none());
+        assert!(idle_timeout.left().is_none());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn headers_that_do_not_end_end_the_connection() {
-        let pulse = IdleTimeout::new(true);
+    async fn slow_headers_time_out() {
+        let idle_timeout = IdleTimeout::new(true);
         after(10).await;
-        pulse.read();
+        idle_timeout.read();
         after(20).await;
-        pulse.read();
-        assert!(pulse.left().is_some());
+        idle_timeout.read();
+        assert!(idle_timeout.left().is_some());
         after(13).await;
-        assert!(pulse.left().is_none());
+        assert!(idle_timeout.left().is_none());
         // Where requests share a connection, bytes may be anything.
         let shared = IdleTimeout::new(false);
         shared.read();
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_connection_that_the_server_ends_lingers_until_the_client_has_sent_all() {
+    async fn closed_connection_lingers_until_client_finishes() {
         let (mut client, server) = tokio::io::duplex(16);
         let mut server = IdleTimeoutStream::new(server, &IdleTimeout::new(true));
         let sent = async {
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_connection_does_not_linger_for_ever() {
+    async fn linger_is_bounded() {
         let (client, server) = tokio::io::duplex(16);
         let began = Instant::now();
         let mut server = IdleTimeoutStream::new(server, &IdleTimeout::new(true));
@@ -350,9 +350,9 @@ mod tests {
         drop(client);
         // What is no longer HTTP ends in its own way: each side by itself.
         let (mut client, server) = tokio::io::duplex(16);
-        let pulse = IdleTimeout::new(true);
-        pulse.upgrade();
-        let mut server = IdleTimeoutStream::new(server, &pulse);
+        let idle_timeout = IdleTimeout::new(true);
+        idle_timeout.upgrade();
+        let mut server = IdleTimeoutStream::new(server, &idle_timeout);
         client.write_all(b"more").await.unwrap();
         server.shutdown().await.unwrap();
         let mut received = [0; 4];
@@ -361,16 +361,16 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_takes_nothing_is_left() {
-        let pulse = IdleTimeout::new(true);
-        pulse.begin();
-        pulse.wrote(false);
+    async fn stalled_client_times_out() {
+        let idle_timeout = IdleTimeout::new(true);
+        idle_timeout.begin();
+        idle_timeout.wrote(false);
         after(50).await;
-        pulse.wrote(false);
-        assert!(pulse.left().is_some());
+        idle_timeout.wrote(false);
+        assert!(idle_timeout.left().is_some());
         after(11).await;
-        assert!(pulse.left().is_none());
-        pulse.wrote(true);
-        assert!(pulse.left().is_some());
+        assert!(idle_timeout.left().is_none());
+        idle_timeout.wrote(true);
+        assert!(idle_timeout.left().is_some());
     }
 }

@@ -47,7 +47,7 @@ impl InProcessTransport {
         self.answer(request.map(sent))
     }
 
-    /// Boxed here, and not in `ask`: so it is compiled with this crate, not with each that asks.
+    /// Boxed here, and not in `ctx`: so it is compiled with this crate, not with each that asks.
     #[inline(never)]
     fn answer(&self, request: Request<RequestBody>) -> BoxFuture<'_, Response<InProcessBody>> {
         Box::pin(async move {

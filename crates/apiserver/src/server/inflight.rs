@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_pool_refuses_and_the_other_does_not() {
+    fn full_pool_rejects_only_its_requests() {
         let pools = InflightLimits::new(2, 1, Arc::default());
         let alice = user("alice", &["system:authenticated"]);
         let first = pools.enter(false, &alice);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_look_after_the_cluster_always_get_in() {
+    fn exempt_users_are_never_rejected() {
         let pools = InflightLimits::new(1, 1, Arc::default());
         let _full = pools.enter(false, &user("alice", &[]));
         for exempt in [
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_take_seats_by_what_they_cost() {
+    fn seats_follow_cost() {
         for (objects, bytes, expected) in [
             (0, 0, 1),
             (1, 100, 1),
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_is_no_limit() {
+    fn zero_means_unlimited() {
         let pools = InflightLimits::new(0, 0, Arc::default());
         let alice = user("alice", &[]);
         let permits: Vec<_> = (0..1000).map(|_| pools.enter(false, &alice)).collect();

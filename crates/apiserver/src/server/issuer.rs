@@ -10,7 +10,7 @@ use crate::{
     http::{self as web, HttpResponse},
 };
 
-/// How long others may go on with what they were told: a key that is new must be here that long before it signs.
+/// How long clients may cache the keys: a new key must be published that long before it signs.
 const CACHED: &str = "public, max-age=3600";
 const JSON: &str = "application/json";
 const KEYS: &str = "application/jwk-set+json";

@@ -1,7 +1,7 @@
-//! One request and its answer, as those see it who watch over the server: figures, the access log, the audit log.
+//! Observes one request and its response for metrics, the access log and the audit log.
 //!
-//! Promise: every request is counted once and told once, however it ends: answered, refused, out of time, given up by its client,
-//! or by a panic.
+//! Promise: every request is counted once and logged once, however it ends: answered, rejected, timed out, cancelled by its
+//! client, or by a panic.
 
 use std::{
     sync::Arc,
@@ -26,7 +26,7 @@ use crate::{
 
 /// Subresources that are a conversation, and not an answer.
 const CONNECTIONS: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
-/// Paths that are told in figures; others are told as none.
+/// Paths that are metric labels; others are reported as empty.
 const PATHS: [&str; 9] = [
     "/healthz",
     "/livez",
@@ -48,26 +48,26 @@ pub(super) fn is_connection(part: &str) -> bool {
 pub(super) struct RequestObserver {
     pub id: HeaderValue,
     pub began: Instant,
-    /// Whether it goes on for as long as it likes: a watch, a connection.
+    /// Whether it is long-running: a watch or a connection.
     pub is_long: bool,
     pub notes: AuditAnnotations,
     /// Whether it is known who asks, and that it is not just anybody.
-    pub is_known: bool,
-    /// What the client is told beside its answer, whatever that is.
+    pub is_authenticated: bool,
+    /// A warning for the client, added to any response.
     pub warning: Option<String>,
     /// What is written down, if it is.
     pub record: Option<Box<AuditContext>>,
     /// Its place among those that are served at once.
     pub permit: Option<InflightPermit>,
     /// Its place among the watches of its user.
-    pub seat: Option<WatchPermit>,
+    pub watch_permit: Option<WatchPermit>,
     metrics: Arc<Metrics>,
     series: Arc<RequestSeries>,
-    /// What the access log tells of it; `None` if there is none.
+    /// The access log line; `None` if it is off.
     line: Option<Box<LogLine>>,
     code: u16,
     bytes: u64,
-    is_told: bool,
+    is_reported: bool,
 }
 
 struct LogLine {
@@ -75,7 +75,7 @@ struct LogLine {
     user: String,
 }
 
-/// The body of an answer that goes on after the request was answered.
+/// A response body that is streamed after the request was answered.
 struct ObservedBody {
     pieces: Box<dyn BodyStream>,
     exchange: RequestObserver,
@@ -84,11 +84,11 @@ struct ObservedBody {
 // --- RequestObserver ---
 
 impl RequestObserver {
-    pub(super) fn begin(id: HeaderValue, head: &RequestHead, place: &Route, metrics: &Arc<Metrics>) -> Self {
-        let series = metrics.requests.of(labels(head, place));
+    pub(super) fn begin(id: HeaderValue, head: &RequestHead, route: &Route, metrics: &Arc<Metrics>) -> Self {
+        let series = metrics.requests.of(labels(head, route));
         let is_long = matches!(&*series.values[0], "WATCH" | "CONNECT");
         if is_long {
-            series.figures.running.add(1);
+            series.metrics.running.add(1);
         }
         let line = tracing::enabled!(tracing::Level::DEBUG).then(|| {
             Box::new(LogLine {
@@ -101,23 +101,23 @@ impl RequestObserver {
             began: Instant::now(),
             is_long,
             notes: AuditAnnotations::default(),
-            is_known: false,
+            is_authenticated: false,
             warning: None,
             record: None,
             permit: None,
-            seat: None,
+            watch_permit: None,
             metrics: Arc::clone(metrics),
             series,
             line,
             code: 0,
             bytes: 0,
-            is_told: false,
+            is_reported: false,
         }
     }
 
     /// It is known who asks.
-    pub(super) fn asked_by(&mut self, user: &User) {
-        self.is_known = !user.groups.iter().any(|group| group == "system:unauthenticated");
+    pub(super) fn set_user(&mut self, user: &User) {
+        self.is_authenticated = !user.groups.iter().any(|group| group == "system:unauthenticated");
         self.metrics.authenticated(Some(&user.name));
         if let Some(line) = &mut self.line {
             line.user.clone_from(&user.name);
@@ -125,11 +125,11 @@ impl RequestObserver {
     }
 
     /// It is not known who asks.
-    pub(super) fn asked_by_nobody(&self) {
+    pub(super) fn authentication_failed(&self) {
         self.metrics.authenticated(None);
     }
 
-    /// Who it is answered for is known: perhaps somebody else than who asks.
+    /// The effective user is known, perhaps an impersonated one.
     pub(super) fn acts_as(&mut self, identity: &RequestIdentity) {
         if let (Some(record), Some(impersonator)) = (&mut self.record, &identity.impersonator) {
             record.acts_as(&identity.user, &impersonator.constraint);
@@ -152,12 +152,12 @@ impl RequestObserver {
 
     /// It was refused because there are too many.
     pub(super) fn refused(&self) {
-        self.series.figures.refused.count();
+        self.series.metrics.refused.count();
     }
 
     /// It took too long.
     pub(super) fn timed_out(&self) {
-        self.series.figures.timed_out.count();
+        self.series.metrics.timed_out.count();
     }
 
     /// It panicked. The answer follows.
@@ -168,7 +168,7 @@ impl RequestObserver {
         }
     }
 
-    /// It is answered; what is left of it goes with the body.
+    /// The response is ready; observation continues with the body.
     pub(super) fn answered(mut self, answer: HttpResponse) -> HttpResponse {
         self.code = answer.status().as_u16();
         let (mut parts, body) = answer.into_parts();
@@ -207,28 +207,28 @@ impl RequestObserver {
                 if let ResponseBody::Whole(bytes) = &whole {
                     self.bytes = bytes.len() as u64;
                 }
-                self.tell();
+                self.report();
                 whole
             }
         };
         HttpResponse::from_parts(parts, body)
     }
 
-    /// Tells of it, once.
-    fn tell(&mut self) {
-        if std::mem::replace(&mut self.is_told, true) {
+    /// Reports the request, once.
+    fn report(&mut self) {
+        if std::mem::replace(&mut self.is_reported, true) {
             return;
         }
         let took = self.began.elapsed();
         let verb = &*self.series.values[0];
-        let figures = &self.series.figures;
+        let metrics = &self.series.metrics;
         if self.is_long {
-            figures.running.add(-1);
+            metrics.running.add(-1);
         }
         if self.code == 0 {
-            figures.aborted.count();
+            metrics.aborted.count();
         } else {
-            figures.answered(
+            metrics.answered(
                 self.code,
                 took,
                 matches!(verb, "GET" | "LIST").then_some(self.bytes),
@@ -256,12 +256,12 @@ impl RequestObserver {
 
 impl Drop for RequestObserver {
     fn drop(&mut self) {
-        self.tell();
+        self.report();
     }
 }
 
-fn labels<'l>(head: &'l RequestHead, place: &'l Route) -> RequestLabels<'l> {
-    let Route::Resource(target) = place else {
+fn labels<'l>(head: &'l RequestHead, route: &'l Route) -> RequestLabels<'l> {
+    let Route::Resource(target) = route else {
         let path = |known: &&&str| {
             head.path
                 .strip_prefix(**known)
@@ -332,7 +332,7 @@ impl BodyStream for ObservedBody {
                     record.piece(piece);
                 }
             }
-            Poll::Ready(None) => self.exchange.tell(),
+            Poll::Ready(None) => self.exchange.report(),
             Poll::Pending => {}
         }
         polled

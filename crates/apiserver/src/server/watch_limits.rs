@@ -32,7 +32,7 @@ impl WatchLimits {
     }
 
     /// Counts a watch, unless the user has enough of them. Members of `system:masters` never have.
-    pub(super) fn sit(self: &Arc<Self>, user: &User) -> Result<WatchPermit, Status> {
+    pub(super) fn acquire(self: &Arc<Self>, user: &User) -> Result<WatchPermit, Status> {
         let mut by_user = self.lock();
         let count = by_user.get(&user.name).copied().unwrap_or_default();
         let is_exempt = self.limit == 0 || user.groups.iter().any(|group| group == "system:masters");
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_user_with_enough_watches_gets_no_more_and_others_do() {
+    fn limits_watches_per_user() {
         let watchers = WatchLimits::new(2);
         let user = |name: &str, groups: &[&str]| User {
             name: name.to_owned(),
@@ -82,18 +82,18 @@ mod tests {
             ..User::default()
         };
         let alice = user("alice", &[]);
-        let seats = [watchers.sit(&alice), watchers.sit(&alice)].map(Result::unwrap);
-        let refused = watchers.sit(&alice).err().unwrap();
+        let seats = [watchers.acquire(&alice), watchers.acquire(&alice)].map(Result::unwrap);
+        let refused = watchers.acquire(&alice).err().unwrap();
         assert_eq!(
             (refused.code, refused.details.unwrap().retry_after_seconds),
             (429, 1)
         );
-        assert!(watchers.sit(&user("bob", &[])).is_ok());
+        assert!(watchers.acquire(&user("bob", &[])).is_ok());
         let admin = user("admin", &["system:masters"]);
-        let all: Vec<_> = (0..5).map(|_| watchers.sit(&admin)).collect();
+        let all: Vec<_> = (0..5).map(|_| watchers.acquire(&admin)).collect();
         assert!(all.iter().all(Result::is_ok));
         drop(seats);
-        assert!(watchers.sit(&alice).is_ok());
+        assert!(watchers.acquire(&alice).is_ok());
         drop(all);
         assert!(watchers.lock().is_empty());
     }

@@ -1,4 +1,4 @@
-//! Writes, which go on when their client is gone or out of patience: one that has begun is ended, whoever still waits for it.
+//! Write tasks, which continue when their client disconnects or times out: a write that was started is completed.
 
 use std::{
     future::Future,
@@ -15,7 +15,7 @@ pub(super) struct WriteTasks(Mutex<JoinSet<()>>);
 // --- WriteTasks ---
 
 impl WriteTasks {
-    /// Begins a write. Whoever waits for it may stop waiting.
+    /// Starts a write. The caller may stop waiting for it.
     pub(super) fn begin<T: Send + 'static>(
         &self,
         write: impl Future<Output = T> + Send + 'static,
@@ -24,7 +24,7 @@ impl WriteTasks {
         let mut writes = self.lock();
         while writes.try_join_next().is_some() {}
         writes.spawn(async move {
-            // Nobody may be waiting any more.
+            // The caller may have stopped waiting.
             let _ = done.send(write.await);
         });
         outcome
@@ -49,19 +49,19 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_write_that_nobody_waits_for_is_ended() {
+    async fn abandoned_write_completes() {
         let writers = WriteTasks::default();
-        let (told, ended) = oneshot::channel();
+        let (reported, ended) = oneshot::channel();
         drop(writers.begin(async move {
             time::sleep(Duration::from_secs(1)).await;
-            let _ = told.send("ended");
+            let _ = reported.send("ended");
         }));
         assert_eq!(ended.await, Ok("ended"));
         assert_eq!(writers.begin(async { 7 }).await, Ok(7));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_end_waits_for_writes_but_not_for_ever() {
+    async fn shutdown_waits_bounded_time_for_writes() {
         let writers = WriteTasks::default();
         let short = writers.begin(time::sleep(Duration::from_secs(1)));
         let long = writers.begin(time::sleep(Duration::from_secs(100)));

@@ -1,13 +1,13 @@
-//! What nodes and pods use, as `metrics.k8s.io` shows it.
+//! Resource metrics of nodes and pods (`metrics.k8s.io`).
 //!
 //! ```text
-//! path      what is asked for
-//! summary   what a node tells of itself and its pods
-//! shown     the objects that are answered with
+//! path          parses request paths
+//! summary       a node's summary of itself and its pods
+//! node_metrics  NodeMetrics and PodMetrics objects
 //! ```
 //!
-//! Promises: nodes are asked when somebody wants to know, and not again for some seconds; a node that does not answer delays
-//! nobody for long, and is left out, with its pods.
+//! Promises: kubelets are called on request, and not again for some seconds; a kubelet that does not respond delays requests only
+//! briefly, and is omitted with its pods.
 
 mod node_metrics;
 mod path;
@@ -34,7 +34,7 @@ pub(crate) use self::path::{GROUP, UsageRequest, VERSION};
 use self::summary::Summary;
 use crate::{cache::WatchCaches, outgoing::NodeConnectionInfoGetter, registry::Resource, request::Query};
 
-/// For so long what a node told is good enough.
+/// How long a node's summary is cached.
 const FRESH: Duration = Duration::from_secs(15);
 /// How long a node may take to answer, and how much it may say.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -44,8 +44,8 @@ const LONGEST: usize = 16 << 20;
 pub(crate) struct Usage {
     caches: Arc<WatchCaches>,
     nodes: Arc<NodeConnectionInfoGetter>,
-    /// What each node told last. Who asks for one that is being asked waits for that answer.
-    told: Mutex<HashMap<String, Arc<NodeSummarySlot>>>,
+    /// The last summary of each node. Concurrent requests for the same node share a call.
+    summaries: Mutex<HashMap<String, Arc<NodeSummarySlot>>>,
 }
 
 type NodeSummarySlot = tokio::sync::Mutex<Option<(Instant, Option<Arc<Summary>>)>>;
@@ -63,7 +63,7 @@ impl Usage {
         Usage {
             caches,
             nodes,
-            told: Mutex::default(),
+            summaries: Mutex::default(),
         }
     }
 
@@ -78,32 +78,32 @@ impl Usage {
         match asked {
             UsageRequest::Nodes => {
                 let nodes = self.find("Node", "", &wanted);
-                let told = self.ask(names(&nodes)).await;
+                let summaries = self.ask(names(&nodes)).await;
                 let items = nodes.iter().filter_map(|node| {
-                    node_metrics::node(node, told.get(node.at("metadata").text("name"))?, now)
+                    node_metrics::node(node, summaries.get(node.at("metadata").text("name"))?, now)
                 });
                 Ok(list("NodeMetricsList", items))
             }
             UsageRequest::Node(name) => {
                 let absent = || Status::not_found(Grouped::new(GROUP, "nodes"), name);
                 let node = self.get("Node", "", name).ok_or_else(absent)?;
-                let told = self.ask([(*name).to_owned()].into()).await;
-                told.get(*name)
-                    .and_then(|told| node_metrics::node(&node, told, now))
+                let summaries = self.ask([(*name).to_owned()].into()).await;
+                summaries.get(*name)
+                    .and_then(|summaries| node_metrics::node(&node, summaries, now))
                     .ok_or_else(absent)
             }
             UsageRequest::Pods(namespace) => {
                 let pods = self.find("Pod", namespace, &wanted);
-                let told = self.ask(nodes_of(&pods)).await;
-                let items = pods.iter().filter_map(|pod| shown_pod(pod, &told, now));
+                let summaries = self.ask(nodes_of(&pods)).await;
+                let items = pods.iter().filter_map(|pod| shown_pod(pod, &summaries, now));
                 Ok(list("PodMetricsList", items))
             }
             UsageRequest::Pod(namespace, name) => {
                 let absent =
                     || Status::not_found(Grouped::new(GROUP, "pods"), &format!("{namespace}/{name}"));
                 let pod = self.get("Pod", namespace, name).ok_or_else(absent)?;
-                let told = self.ask(nodes_of(std::slice::from_ref(&pod))).await;
-                shown_pod(&pod, &told, now).ok_or_else(absent)
+                let summaries = self.ask(nodes_of(std::slice::from_ref(&pod))).await;
+                shown_pod(&pod, &summaries, now).ok_or_else(absent)
             }
         }
     }
@@ -129,7 +129,7 @@ impl Usage {
         Some(resource.cache.get(&key)?.tree())
     }
 
-    /// What these nodes tell. Those that tell nothing are left out.
+    /// The summaries of these nodes. Nodes without one are omitted.
     async fn ask(&self, names: BTreeSet<String>) -> HashMap<String, Arc<Summary>> {
         let asked = names.into_iter().map(|name| async move {
             let summary = self.ask_one(&name).await?;
@@ -139,12 +139,12 @@ impl Usage {
     }
 
     async fn ask_one(&self, name: &str) -> Option<Arc<Summary>> {
-        let told = {
-            let mut all = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let summaries = {
+            let mut all = self.summaries.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(all.entry(name.to_owned()).or_default())
         };
-        let mut told = told.lock().await;
-        if let Some((at, summary)) = &*told
+        let mut summaries = summaries.lock().await;
+        if let Some((at, summary)) = &*summaries
             && at.elapsed() < FRESH
         {
             return summary.clone();
@@ -159,10 +159,10 @@ impl Usage {
         };
         // A node that is gone is not kept for ever.
         if summary.is_none() && self.get("Node", "", name).is_none() {
-            let mut all = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut all = self.summaries.lock().unwrap_or_else(PoisonError::into_inner);
             all.remove(name);
         }
-        *told = Some((Instant::now(), summary.clone()));
+        *summaries = Some((Instant::now(), summary.clone()));
         summary
     }
 
@@ -186,8 +186,8 @@ impl Usage {
     }
 }
 
-fn shown_pod(pod: &Value, told: &HashMap<String, Arc<Summary>>, now: Time) -> Option<Value> {
-    node_metrics::pod(pod, told.get(pod.at("spec").text("nodeName"))?, now)
+fn shown_pod(pod: &Value, summaries: &HashMap<String, Arc<Summary>>, now: Time) -> Option<Value> {
+    node_metrics::pod(pod, summaries.get(pod.at("spec").text("nodeName"))?, now)
 }
 
 fn names(objects: &[Value]) -> BTreeSet<String> {

@@ -14,32 +14,30 @@ use super::{
 /// Over which time processors are looked at.
 const WINDOW: &str = "10s";
 
-/// What a node uses; `None` if it does not tell.
-pub(super) fn node(node: &Value, told: &Summary, now: Time) -> Option<Value> {
-    let usage = usage(&told.node)?;
-    let mut shown = object("NodeMetrics", node, &told.node, now);
+/// The metrics of a node; `None` if it reports none.
+pub(super) fn node(node: &Value, summary: &Summary, now: Time) -> Option<Value> {
+    let usage = usage(&summary.node)?;
+    let mut shown = object("NodeMetrics", node, &summary.node, now);
     shown.set("usage", usage);
     Some(shown)
 }
 
 /// What a pod uses; `None` if that is not known of all its containers.
-pub(super) fn pod(pod: &Value, told: &Summary, now: Time) -> Option<Value> {
+pub(super) fn pod(pod: &Value, summary: &Summary, now: Time) -> Option<Value> {
     if pod.at("status").text("phase") != "Running" {
         return None;
     }
     let metadata = pod.at("metadata");
-    let (name, namespace, uid) = (
-        metadata.text("name"),
-        metadata.text("namespace"),
-        metadata.text("uid"),
-    );
+    let name = metadata.text("name");
+    let namespace = metadata.text("namespace");
+    let uid = metadata.text("uid");
     // A mirrored pod is known to its node by another uid.
-    let found = told
+    let found = summary
         .pods
         .iter()
         .find(|found| found.pod_ref.uid == uid)
         .or_else(|| {
-            told.pods
+            summary.pods
                 .iter()
                 .find(|found| found.pod_ref.name == name && found.pod_ref.namespace == namespace)
         })?;
@@ -82,7 +80,8 @@ fn object(kind: &str, of: &Value, used: &ResourceStats, now: Time) -> Value {
 }
 
 fn usage(used: &ResourceStats) -> Option<Value> {
-    let (cpu, memory) = (used.cpu.usage_nano_cores?, used.memory.working_set_bytes?);
+    let cpu = used.cpu.usage_nano_cores?;
+    let memory = used.memory.working_set_bytes?;
     let cpu = if cpu == 0 {
         "0".to_owned()
     } else {
@@ -108,7 +107,7 @@ fn bytes(mut bytes: u64) -> String {
 mod tests {
     use super::*;
 
-    fn told() -> Summary {
+    fn summary() -> Summary {
         serde_json::from_value(json!({
             "node": {
                 "nodeName": "n",
@@ -128,10 +127,10 @@ mod tests {
     }
 
     #[test]
-    fn a_node_uses_what_it_tells() {
+    fn node_metrics_from_summary() {
         let shown = node(
             &json!({"metadata": {"name": "n", "labels": {"a": "b"}}}),
-            &told(),
+            &summary(),
             Time::from_unix(0, 0),
         )
         .unwrap();
@@ -141,9 +140,9 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_shown_when_all_of_it_is_known() {
+    fn pod_metrics_need_all_containers() {
         let object = |name: &str, uid: &str, phase: &str| json!({"metadata": {"name": name, "namespace": "d", "uid": uid}, "status": {"phase": phase}});
-        let shown = |name, uid, phase| pod(&object(name, uid, phase), &told(), Time::from_unix(0, 0));
+        let shown = |name, uid, phase| pod(&object(name, uid, phase), &summary(), Time::from_unix(0, 0));
         assert_eq!(
             shown("p", "u", "Running").unwrap()["containers"],
             json!([{"name": "a", "usage": {"cpu": "0", "memory": "1000"}}])
@@ -155,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_have_the_largest_unit_that_divides_them() {
+    fn formats_bytes_with_largest_exact_unit() {
         for (number, text) in [
             (0, "0"),
             (1000, "1000"),

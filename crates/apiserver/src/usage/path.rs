@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_lead_to_nodes_and_pods() {
+    fn parses_node_and_pod_paths() {
         for (path, asked) in [
             ("/apis/metrics.k8s.io/v1beta1/nodes", Some(UsageRequest::Nodes)),
             (

@@ -1,8 +1,8 @@
-//! What a node tells of itself and its pods: as much of `/stats/summary` as is shown.
+//! A node's summary of itself and its pods: the used part of `/stats/summary`.
 
 use serde::Deserialize;
 
-/// What a node tells.
+/// A node's summary.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Summary {
     #[serde(default)]

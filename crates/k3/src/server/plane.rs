@@ -298,7 +298,7 @@ fn api_config(settings: &mut Settings, certificates: &Certificates, listeners: &
         unrestricted_update: settings.unrestricted_update,
         signing_key: certificates.signing_key.clone(),
         advertise: (listeners.advertise, listeners.address.port()),
-        presence: match settings.audience {
+        endpoint_reconciler: match settings.audience {
             Audience::Process => EndpointReconcilerType::Hidden,
             Audience::Cluster if is_shared(&settings.storage) => EndpointReconcilerType::Among,
             Audience::Cluster => EndpointReconcilerType::Alone,

@@ -69,7 +69,7 @@ impl<'o> EvaluationActivation<'o> {
             },
             authority: Arc::new(CelAuthorizer {
                 authorizer: Arc::clone(authorizer),
-                user: subject.ask.user.clone(),
+                user: subject.ctx.user.clone(),
             }),
         })
     }

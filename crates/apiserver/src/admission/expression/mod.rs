@@ -121,7 +121,7 @@ impl std::fmt::Display for ExpressionError {
 // --- CompositionEnv ---
 
 impl CompositionEnv {
-    /// Compiles variables, which come as names with expressions.
+    /// Compiles variables, given as names with expressions.
     pub(super) fn compile<'v>(reach: Reach, variables: impl Iterator<Item = (&'v str, &'v str)>) -> Self {
         let mut fields = ObjectDecl::new("kubernetes.variables");
         let declare = |fields: &ObjectDecl| Decl::object(fields.clone());

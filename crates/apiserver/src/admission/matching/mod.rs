@@ -1,7 +1,7 @@
-//! Which requests a webhook or a policy is about: by rules, and by the labels of the namespace and the object.
+//! Which requests a webhook or a policy matches: by rules, and by the labels of the namespace and the object.
 //!
-//! A rule that is about another version of the same objects matches too, unless it is to be taken exactly; whoever is asked then
-//! sees the object in the version the rule names. What is wrong with a selector is an error only of requests it would decide.
+//! With `matchPolicy: Equivalent` a rule for another version of the same objects matches too; the webhook or policy then sees
+//! the object in the version of the rule. An invalid selector is an error only for requests that it would decide.
 
 mod rule;
 

@@ -45,12 +45,11 @@ pub(super) fn of_pod(
     let spec = asked.object().at("spec");
     let namespace = asked.attributes.namespace;
     let full = |name: &str| go::quote(&format!("{namespace}/{name}"));
-    let (node, pod_name, account) = (
-        spec.text("nodeName"),
-        spec.text("podName"),
-        spec.text("serviceAccountName"),
-    );
-    let (quoted_node, quoted_pod) = (go::quote(node), full(pod_name));
+    let node = spec.text("nodeName");
+    let pod_name = spec.text("podName");
+    let account = spec.text("serviceAccountName");
+    let quoted_node = go::quote(node);
+    let quoted_pod = full(pod_name);
     if node != asked.node {
         return asked.refuse(format!(
             "PodCertificateRequest.Spec.NodeName={quoted_node}, which is not the requesting node {}",
@@ -77,20 +76,21 @@ pub(super) fn of_pod(
             "PodCertificateRequest for pod {quoted_pod} {why}"
         )))
     };
-    let (said, known) = (
-        spec.text("nodeUID"),
-        uid(&look("nodes", "node", "", node, &quoted_node)?),
-    );
+    let said = spec.text("nodeUID");
+    let known = uid(&look("nodes", "node", "", node, &quoted_node)?);
     if said != known {
-        let (said, known) = (go::quote(said), go::quote(&known));
+        let said = go::quote(said);
+        let known = go::quote(&known);
         return differs(format!(
             "names node UID {said}, inconsistent with the running node ({known})"
         ));
     }
     let pod = look("pods", "pod", namespace, pod_name, &quoted_pod)?;
-    let (said, known) = (spec.text("podUID"), uid(&pod));
+    let said = spec.text("podUID");
+    let known = uid(&pod);
     if said != known {
-        let (said, known) = (go::quote(said), go::quote(&known));
+        let said = go::quote(said);
+        let known = go::quote(&known);
         return differs(format!(
             "contains pod UID ({said}) which differs from running pod {known}"
         ));
@@ -105,7 +105,8 @@ pub(super) fn of_pod(
     }
     let running = pod.at("spec").text("serviceAccountName");
     if account != running {
-        let (account, running) = (go::quote(account), go::quote(running));
+        let account = go::quote(account);
+        let running = go::quote(running);
         return asked.refuse(format!(
             "PodCertificateRequest for pod {quoted_pod} contains serviceAccountName ({account}) that differs from running pod \
              ({running})"
@@ -118,9 +119,11 @@ pub(super) fn of_pod(
         account,
         &full(account),
     )?;
-    let (said, known) = (spec.text("serviceAccountUID"), uid(&known));
+    let said = spec.text("serviceAccountUID");
+    let known = uid(&known);
     if said != known {
-        let (said, known) = (go::quote(said), go::quote(&known));
+        let said = go::quote(said);
+        let known = go::quote(&known);
         return differs(format!(
             "names service account UID {said}, which differs from the running service account ({known})"
         ));
@@ -138,7 +141,7 @@ pub(super) fn of_pod(
     ))
 }
 
-/// Whether a pod has a volume with a certificate by somebody.
+/// Whether a pod has a projected volume with a certificate of this signer.
 fn names(pod: &Value, signer: &str) -> bool {
     let volumes = pod.at("spec").items("volumes").iter();
     volumes

@@ -39,7 +39,7 @@ pub(super) struct NodeRestriction(pub(super) Arc<Authorizer>);
 
 impl AdmissionPlugin for NodeRestriction {
     fn admit(&self, attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
-        let user = &attributes.ask.user;
+        let user = &attributes.ctx.user;
         let Some(node) = node_name(user) else {
             return Ok(());
         };
@@ -72,7 +72,7 @@ struct NodeRequest<'a> {
     attributes: &'a AdmissionAttributes<'a>,
 }
 
-/// Of a claim, a node tells how large its volume is and how it does.
+/// A node may update only capacity and conditions in a claim's status.
 fn claim(asked: &NodeRequest<'_>) -> Result<(), Status> {
     let Some(old) = asked.attributes.old.filter(|_| asked.part() == "status") else {
         return asked.refuse("may only update PVC status");
@@ -93,7 +93,8 @@ fn claim(asked: &NodeRequest<'_>) -> Result<(), Status> {
         }
         rest
     };
-    let (before, after) = (rest(old), rest(asked.object()));
+    let before = rest(old);
+    let after = rest(asked.object());
     if before == after {
         return Ok(());
     }
@@ -188,7 +189,7 @@ impl NodeRequest<'_> {
             ..ResourceAttributes::default()
         });
         let action = AuthorizationAttributes {
-            user: &self.attributes.ask.user,
+            user: &self.attributes.ctx.user,
             verb,
             what,
         };

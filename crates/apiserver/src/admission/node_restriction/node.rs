@@ -31,7 +31,8 @@ pub(super) fn admit(asked: &NodeRequest<'_>) -> Result<(), Status> {
         let other = go::quote(asked.name());
         return asked.refuse(format!("node {node} is not allowed to modify node {other}"));
     }
-    let (spec, labels) = (asked.object().at("spec"), labels(asked.object()));
+    let spec = asked.object().at("spec");
+    let labels = labels(asked.object());
     if asked.attributes.operation == Operation::Create {
         if spec.has("configSource") {
             return asked.refuse(format!(

@@ -66,7 +66,8 @@ const SECRETS: [(&str, &str); 8] = [
 
 pub(super) fn admit(asked: &NodeRequest<'_>, caches: &WatchCaches) -> Result<(), Status> {
     let operation = asked.operation();
-    let (node, word) = (asked.quoted(), go::quote(operation));
+    let node = asked.quoted();
+    let word = go::quote(operation);
     match (asked.part(), asked.attributes.operation) {
         ("", Operation::Create) => create(asked, caches),
         ("", Operation::Delete) => {
@@ -130,7 +131,8 @@ fn create(asked: &NodeRequest<'_>, caches: &WatchCaches) -> Result<(), Status> {
     let Some(known) = object("", "nodes", "", asked.node, caches) else {
         return Err(not_found("", "node", asked.node));
     };
-    let (said, uid) = (owner.text("uid"), known.at("metadata").text("uid"));
+    let said = owner.text("uid");
+    let uid = known.at("metadata").text("uid");
     if said != uid {
         let name = asked.node;
         return asked.refuse(format!("node {name} UID mismatch: expected {said} got {uid}"));
@@ -181,7 +183,8 @@ fn reference(spec: &Value) -> Result<&'static str, String> {
 
 /// Whether containers or volumes name a secret or config map (`what`).
 fn names_any(spec: &Value, what: &str) -> bool {
-    let (whole, key) = (format!("{what}Ref"), format!("{what}KeyRef"));
+    let whole = format!("{what}Ref");
+    let key = format!("{what}KeyRef");
     let names = |reference: &Value| !reference.text("name").is_empty();
     let of_container = |container: &Value| {
         let from = container.items("envFrom").iter();
@@ -215,12 +218,13 @@ fn names_secret(spec: &Value) -> bool {
         })
 }
 
-/// A node tells how its pods do, and no more.
+/// A node updates the status of its own pods only.
 fn status(asked: &NodeRequest<'_>) -> Result<(), Status> {
     let Some(old) = asked.attributes.old else {
         return Ok(());
     };
-    let (node, new) = (asked.quoted(), asked.object());
+    let node = asked.quoted();
+    let new = asked.object();
     if old.at("spec").text("nodeName") != asked.node {
         return asked.refuse(format!(
             "node {node} can only update pod status for pods with spec.nodeName set to itself"
@@ -229,7 +233,8 @@ fn status(asked: &NodeRequest<'_>) -> Result<(), Status> {
     if new.at("metadata").entries("labels") != old.at("metadata").entries("labels") {
         return asked.refuse(format!("node {node} cannot update labels through pod status"));
     }
-    let (before, after) = (old.at("status"), new.at("status"));
+    let before = old.at("status");
+    let after = new.at("status");
     for (field, what) in [
         ("resourceClaimStatuses", "resource claim statues"),
         ("extendedResourceClaimStatus", "extended resource claim status"),

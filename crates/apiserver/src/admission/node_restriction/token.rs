@@ -31,7 +31,8 @@ pub(super) fn admit(
     }
     let spec = asked.object().at("spec");
     let bound = spec.at("boundObjectRef");
-    let (name, uid) = (bound.text("name"), bound.text("uid"));
+    let name = bound.text("name");
+    let uid = bound.text("uid");
     if bound.text("apiVersion") != "v1" || bound.text("kind") != "Pod" || name.is_empty() {
         return asked.refuse("node requested token not bound to a pod");
     }
@@ -64,13 +65,13 @@ pub(super) fn admit(
     if asked.may(authorizer, verb, audience, asked.name()) {
         return Ok(());
     }
-    let user = &asked.attributes.ask.user.name;
+    let user = &asked.attributes.ctx.user.name;
     asked.refuse(format!(
         "{user} is not authorized to request tokens for audience {quoted}"
     ))
 }
 
-/// Whether a pod has a volume with a token for somebody, or one whose driver needs such a token.
+/// Whether a pod has a projected token volume for this audience, or a CSI volume whose driver requests such a token.
 fn speaks_to(pod: &Value, audience: &str, caches: &WatchCaches) -> Result<bool, String> {
     let mut faults = Vec::new();
     for volume in pod.at("spec").items("volumes") {
@@ -89,7 +90,7 @@ fn speaks_to(pod: &Value, audience: &str, caches: &WatchCaches) -> Result<bool, 
     }
     match faults.as_slice() {
         [] => Ok(false),
-        [fault] => Err(fault.clone()),
+        [error] => Err(error.clone()),
         _ => Err(format!("[{}]", faults.join(", "))),
     }
 }
@@ -128,7 +129,7 @@ fn source_driver(source: &Value) -> &str {
     }
 }
 
-/// Whether a driver needs tokens for somebody.
+/// Whether a CSI driver requests tokens for this audience.
 fn needs(driver: &str, audience: &str, caches: &WatchCaches) -> Result<bool, Status> {
     if driver.is_empty() {
         return Ok(false);

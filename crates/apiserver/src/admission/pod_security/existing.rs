@@ -20,7 +20,7 @@ use crate::{admission::resource, cache::WatchCaches};
 const MOST: usize = 3000;
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What to tell about the pods that would be refused by a standard.
+/// Warnings about existing pods that violate a standard.
 pub(super) fn warnings(namespace: &str, standard: Standard, caches: &WatchCaches) -> Vec<String> {
     let end = Instant::now() + PATIENCE;
     let pods = resource("", "pods", caches);
@@ -67,10 +67,10 @@ pub(super) fn warnings(namespace: &str, standard: Standard, caches: &WatchCaches
         check(&pod.tree());
         checked += 1;
     }
-    tell(namespace, standard, &found, checked, total)
+    format_warnings(namespace, standard, &found, checked, total)
 }
 
-fn tell(
+fn format_warnings(
     namespace: &str,
     standard: Standard,
     found: &BTreeMap<String, (String, usize)>,

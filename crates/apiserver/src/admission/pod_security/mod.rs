@@ -83,7 +83,7 @@ impl AdmissionPlugin for PodSecurity {
     }
 }
 
-/// Refuses labels that nobody understands, and warns of the pods that would be refused from now on.
+/// Rejects invalid labels, and warns about existing pods that violate the new enforce policy.
 fn namespace(attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
     let of = |namespace: &Value| {
         let labels = namespace.at("metadata").entries("labels");
@@ -112,7 +112,7 @@ fn pod(attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result
         return Err(Status::internal_error(why));
     };
     if errors.is_empty() && policy.is_privileged() {
-        note(attributes, "enforce-policy", "privileged:latest");
+        add_audit_annotation(attributes, "enforce-policy", "privileged:latest");
         return Ok(());
     }
     if let Some(old) = attributes.old
@@ -122,9 +122,9 @@ fn pod(attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result
     }
     let pod = Pod::of(attributes.object);
     let enforced = checks::violations(policy.enforce, &pod);
-    let said = judge(&policy, &pod, Some(&enforced));
-    note(attributes, "enforce-policy", policy.enforce.to_string());
-    tell(attributes, &errors, said);
+    let said = evaluate(&policy, &pod, Some(&enforced));
+    add_audit_annotation(attributes, "enforce-policy", policy.enforce.to_string());
+    record_messages(attributes, &errors, said);
     if enforced.is_empty() {
         return Ok(());
     }
@@ -142,7 +142,7 @@ fn template(attributes: &mut AdmissionAttributes<'_>, way: &str, caches: &WatchC
             "failed to lookup namespace {0}: namespaces {0} not found",
             go::quote(attributes.namespace)
         );
-        return note(attributes, "error", why);
+        return add_audit_annotation(attributes, "error", why);
     };
     if errors.is_empty() && policy.warn.level == Level::Privileged && policy.audit.level == Level::Privileged
     {
@@ -152,8 +152,8 @@ fn template(attributes: &mut AdmissionAttributes<'_>, way: &str, caches: &WatchC
     if template.is_null() {
         return;
     }
-    let said = judge(&policy, &Pod::of(template), None);
-    tell(attributes, &errors, said);
+    let said = evaluate(&policy, &Pod::of(template), None);
+    record_messages(attributes, &errors, said);
 }
 
 /// What is noted for the audit log, and what the client is warned of.
@@ -164,7 +164,7 @@ struct EvaluationMessages {
 }
 
 /// What a pod does wrong by the standards that refuse nothing. `enforced` is what it does wrong by the one that does.
-fn judge(policy: &Policy, pod: &Pod<'_>, enforced: Option<&Vec<Violation>>) -> EvaluationMessages {
+fn evaluate(policy: &Policy, pod: &Pod<'_>, enforced: Option<&Vec<Violation>>) -> EvaluationMessages {
     let say = |standard: Standard| {
         let found = match enforced {
             Some(enforced) if standard == policy.enforce => violation::details(enforced),
@@ -182,18 +182,18 @@ fn judge(policy: &Policy, pod: &Pod<'_>, enforced: Option<&Vec<Violation>>) -> E
     }
 }
 
-fn tell(attributes: &mut AdmissionAttributes<'_>, errors: &[field::Error], said: EvaluationMessages) {
+fn record_messages(attributes: &mut AdmissionAttributes<'_>, errors: &[field::Error], said: EvaluationMessages) {
     if let Some(errors) = field::aggregate(errors) {
-        note(attributes, "error", format!("Failed to parse policy: {errors}"));
+        add_audit_annotation(attributes, "error", format!("Failed to parse policy: {errors}"));
     }
     if let Some(violations) = said.audit {
-        note(attributes, "audit-violations", violations);
+        add_audit_annotation(attributes, "audit-violations", violations);
     }
     attributes.warnings.extend(said.warning);
 }
 
-fn note(attributes: &AdmissionAttributes<'_>, key: &str, text: impl Into<String>) {
-    attributes.ask.notes.add(&format!("{PREFIX}{key}"), text);
+fn add_audit_annotation(attributes: &AdmissionAttributes<'_>, key: &str, text: impl Into<String>) {
+    attributes.ctx.notes.add(&format!("{PREFIX}{key}"), text);
 }
 
 /// What a namespace asks for, and which of its labels are wrong; `None` if it is not there. Labels are read once for each state
@@ -208,7 +208,8 @@ fn of_namespace(name: &str, caches: &WatchCaches) -> Option<(Policy, Vec<field::
 /// Whether other images run than before, or more containers.
 fn changes_images(new: &Value, old: &Value) -> bool {
     let differ = |list: &str| {
-        let (new, old) = (new.items(list), old.items(list));
+        let new = new.items(list);
+        let old = old.items(list);
         new.len() != old.len()
             || new
                 .iter()

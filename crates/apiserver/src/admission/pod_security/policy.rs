@@ -96,7 +96,7 @@ impl Policy {
     }
 }
 
-/// What a label says, if it is there. What it cannot be understood for is put to the errors.
+/// The parsed value of a label, if set. Invalid values are added to the errors.
 fn read<'l, T>(
     name: &str,
     label: &impl Fn(&str) -> Option<&'l str>,

@@ -55,7 +55,7 @@ impl<'p> Pod<'p> {
     }
 
     /// Who sets something in its security context.
-    pub(super) fn doers(&self, mut does: impl FnMut(&'p Value) -> bool) -> Offenders<'p> {
+    pub(super) fn offenders(&self, mut does: impl FnMut(&'p Value) -> bool) -> Offenders<'p> {
         Offenders {
             pod: does(self.spec.at("securityContext")),
             containers: self.containers_that(|container| does(container.at("securityContext"))),

@@ -1,4 +1,4 @@
-//! Applying what an expression says an object is to have.
+//! Merges the apply configuration that an expression returned.
 
 use k3_api::{
     apply::typed::{Duplicates, merge, validate},

@@ -20,7 +20,7 @@ const MOST_FAILURES: usize = 50;
 #[derive(Debug, Default)]
 pub(super) struct DecisionCollector {
     /// The first reason to refuse the request.
-    refusal: Option<PolicyDecision>,
+    denial: Option<PolicyDecision>,
     warnings: Vec<String>,
     failures: Vec<ValidationFailure>,
     /// The notes of the policy that is being asked: different runs may have different ones.
@@ -46,7 +46,7 @@ impl DecisionCollector {
             Some(binding) => format!("ValidatingAdmissionPolicy '{policy}' with binding '{binding}'"),
             None => format!("ValidatingAdmissionPolicy '{policy}'"),
         };
-        self.refusal.get_or_insert_with(|| PolicyDecision {
+        self.denial.get_or_insert_with(|| PolicyDecision {
             message: format!("{by} denied request: {}", objection.message),
             ..objection
         });
@@ -66,8 +66,8 @@ impl DecisionCollector {
     }
 
     /// A policy was run.
-    pub(super) fn take<E>(&mut self, policy: &Policy<E>, binding: &PolicyBinding, judgement: ValidateResult) {
-        for (position, objection) in judgement.objections {
+    pub(super) fn take<E>(&mut self, policy: &Policy<E>, binding: &PolicyBinding, result: ValidateResult) {
+        for (position, objection) in result.objections {
             for action in &binding.actions {
                 match action.as_str() {
                     "Deny" => {
@@ -92,7 +92,7 @@ impl DecisionCollector {
                 }
             }
         }
-        for annotation in judgement.annotations {
+        for annotation in result.annotations {
             match annotation {
                 PolicyAuditAnnotation::Note { key, mut value } => {
                     let mut end = value.len().min(LONGEST_NOTE);
@@ -118,9 +118,9 @@ impl DecisionCollector {
     }
 
     /// All runs of a policy are done: the audit log gets its notes.
-    pub(super) fn note<E>(&mut self, policy: &Policy<E>, ask: &RequestContext) {
+    pub(super) fn note<E>(&mut self, policy: &Policy<E>, ctx: &RequestContext) {
         for (key, values) in std::mem::take(&mut self.notes) {
-            ask.notes
+            ctx.notes
                 .add(&format!("{}/{key}", policy.name), values.join(", "));
         }
     }
@@ -132,22 +132,22 @@ impl DecisionCollector {
             self.failures.truncate(MOST_FAILURES);
             let text = serde_json::to_string(&self.failures).expect("failures can be written");
             attributes
-                .ask
+                .ctx
                 .notes
                 .add("validation.policy.admission.k8s.io/validation_failure", text);
         }
-        let Some(refusal) = self.refusal else {
+        let Some(denial) = self.denial else {
             return Ok(());
         };
-        let mut status = attributes.forbidden(&refusal.message);
-        (status.reason, status.code) = match refusal.reason.as_str() {
+        let mut status = attributes.forbidden(&denial.message);
+        (status.reason, status.code) = match denial.reason.as_str() {
             "Forbidden" => (Reason::Forbidden, 403),
             "Unauthorized" => (Reason::Unauthorized, 401),
             "RequestEntityTooLarge" => (Reason::RequestEntityTooLarge, 413),
             _ => (Reason::Invalid, 422),
         };
         status.details.get_or_insert_default().causes.push(Cause {
-            message: refusal.message,
+            message: denial.message,
             ..Cause::default()
         });
         Err(status)

@@ -1,16 +1,15 @@
-//! Policies: expressions that change or judge what is written.
+//! Admission policies (KEP-3488, KEP-3962): CEL expressions that mutate or validate writes.
 //!
 //! ```text
-//! source      policies with their bindings, as they are configured
-//! params      the parameters of a policy, as a binding names them
-//! validating  one policy that judges, and what it says of a request
-//! mutating    one policy that changes objects
-//! verdict     what all policies together say
+//! policy_source  policies with their bindings, as configured
+//! params         the params of a policy, as a binding names them
+//! validating     evaluation of one ValidatingAdmissionPolicy
+//! mutating       evaluation of one MutatingAdmissionPolicy
+//! decision       the combined result of all policies
 //! ```
 //!
-//! Promises: a policy acts from the moment its binding is stored. Its expressions are compiled once. What cannot be found out
-//! fails the request, or is passed over, as the policy says. Without policies for a resource, requests for it pay nothing but a
-//! look into an index.
+//! Promises: a policy is active from the moment its binding is stored. Its expressions are compiled once. Errors fail the request
+//! or are ignored, by `failurePolicy`. Without policies for a resource, requests for it cost one index lookup.
 
 mod apply;
 mod decision;
@@ -90,15 +89,16 @@ impl PolicyDispatcher {
         }
         let subject = VersionedAttributes::of(attributes, &self.converter);
         let namespace = namespace(&subject, caches);
-        let (new, old) = (attributes.new_state(), attributes.old_state());
+        let new = attributes.new_state();
+        let old = attributes.old_state();
         let mut scenes: Vec<(VersionedResource, EvaluationActivation<'_>)> = Vec::new();
-        let mut verdict = DecisionCollector::default();
+        let mut decisions = DecisionCollector::default();
         for (policy, bindings) in &policies {
             for run in runs(policy, bindings, &subject, new, old, caches) {
                 let run = match run {
                     Ok(run) => run,
                     Err(problem) => {
-                        verdict.misconfigured(policy, &problem);
+                        decisions.misconfigured(policy, &problem);
                         continue;
                     }
                 };
@@ -112,7 +112,7 @@ impl PolicyDispatcher {
                                 scenes.len() - 1
                             }
                             Err(status) => {
-                                verdict.misconfigured(
+                                decisions.misconfigured(
                                     policy,
                                     &PolicyConfigurationError::not_converted(run.binding, &status),
                                 );
@@ -121,18 +121,18 @@ impl PolicyDispatcher {
                         }
                     }
                 };
-                let judgement = policy.compiled(CompiledValidatingPolicy::compile).judge(
+                let result = policy.compiled(CompiledValidatingPolicy::compile).validate(
                     &scenes[at].1,
                     run.params.as_ref(),
                     namespace,
                     policy.fails_open,
                 );
-                verdict.take(policy, run.binding, judgement);
+                decisions.take(policy, run.binding, result);
             }
-            verdict.note(policy, attributes.ask);
+            decisions.note(policy, attributes.ctx);
         }
         drop(scenes);
-        verdict.end(attributes)
+        decisions.end(attributes)
     }
 
     /// Lets policies change the object, one after the other.
@@ -154,7 +154,8 @@ impl PolicyDispatcher {
         let mut errors = mutating::MutationErrors::default();
         let mut all = Vec::new();
         for (policy, bindings) in &policies {
-            let (new, old) = (attributes.new_state(), attributes.old_state());
+            let new = attributes.new_state();
+            let old = attributes.old_state();
             for run in runs(policy, bindings, &subject, new, old, caches) {
                 match run {
                     Ok(run) => all.push(run),
@@ -170,7 +171,8 @@ impl PolicyDispatcher {
                 let compiled = run.policy.compiled(mutating::CompiledMutatingPolicy::compile);
                 let id = run.id();
                 let applies = {
-                    let (new, old) = (attributes.new_state(), attributes.old_state());
+                    let new = attributes.new_state();
+                    let old = attributes.old_state();
                     let scene = EvaluationActivation::new(&subject, &run.form, new, old, &self.authorizer)?;
                     compiled.applies(&scene, run.params.as_ref())
                 };
@@ -183,7 +185,8 @@ impl PolicyDispatcher {
                     }
                 }
                 for mutation in &compiled.mutations {
-                    let (new, old) = (attributes.new_state(), attributes.old_state());
+                    let new = attributes.new_state();
+                    let old = attributes.old_state();
                     let scene = EvaluationActivation::new(&subject, &run.form, new, old, &self.authorizer)?;
                     let view = subject.view(attributes.object, &run.form)?;
                     let changed = compiled.change(
@@ -295,7 +298,7 @@ impl<'p> PolicyConfigurationError<'p> {
 // --- PolicyInvocation ---
 
 impl<E> PolicyInvocation<'_, E> {
-    /// What tells it apart from other runs.
+    /// Identifies the invocation among those of a request.
     fn id(&self) -> String {
         let params = self.params.as_ref().unwrap_or(&Value::Null).at("metadata");
         format!(

@@ -45,7 +45,7 @@ pub(super) enum MutationError {
     Status(Box<Status>),
 }
 
-/// What went wrong with all policies.
+/// The errors of all policies.
 #[derive(Debug, Default)]
 pub(super) struct MutationErrors(Vec<(String, Reason)>);
 
@@ -123,7 +123,7 @@ impl CompiledMutatingPolicy {
         let mut budget = BUDGET;
         let value = expression
             .evaluate(&bindings, &variables, &mut budget)
-            .map_err(|fault| MutationError::Policy(fault.to_string()))?;
+            .map_err(|error| MutationError::Policy(error.to_string()))?;
         let changed = match mutation {
             Mutation::Apply(_) => apply::apply(object, &value, form).map_err(MutationError::Policy)?,
             Mutation::Patch(_) => match patched(object, &value)? {

@@ -23,7 +23,7 @@ pub(super) struct Policy<E> {
     pub name: String,
     pub spec: Value,
     pub criteria: MatchCriteria,
-    /// Whether a request goes on when the policy cannot be applied.
+    /// Whether `failurePolicy` is `Ignore`.
     pub fails_open: bool,
     compiled: OnceLock<E>,
 }

@@ -1,4 +1,4 @@
-//! One policy that judges, and what it says of a request.
+//! Validation of a request by one `ValidatingAdmissionPolicy`.
 
 use std::rc::Rc;
 
@@ -34,7 +34,7 @@ struct Validation {
     reason: String,
 }
 
-/// What a policy says of a request.
+/// The result of evaluating one policy.
 #[derive(Debug, Default)]
 pub(super) struct ValidateResult {
     /// What speaks against it, each with the position of the validation.
@@ -50,7 +50,7 @@ pub(super) struct PolicyDecision {
     pub reason: String,
 }
 
-/// What the audit log is to be told.
+/// A value for the audit log.
 #[derive(Debug)]
 pub(super) enum PolicyAuditAnnotation {
     /// This.
@@ -100,8 +100,8 @@ impl CompiledValidatingPolicy {
         }
     }
 
-    /// What the policy says of a request. What cannot be found out speaks against it, unless the policy fails open.
-    pub(super) fn judge(
+    /// Evaluates the policy. Errors deny the request unless `failurePolicy` is `Ignore`.
+    pub(super) fn validate(
         &self,
         scene: &EvaluationActivation<'_>,
         params: Option<&Value>,
@@ -124,14 +124,14 @@ impl CompiledValidatingPolicy {
         }
         let objections = match self.object(scene, params, namespace, fails_open) {
             Ok(objections) => objections,
-            Err(fault) => return failed(fault.to_string()),
+            Err(error) => return failed(error.to_string()),
         };
         match self.annotate(scene, params, namespace, fails_open) {
             Ok(annotations) => ValidateResult {
                 objections,
                 annotations,
             },
-            Err(fault) => failed(fault.to_string()),
+            Err(error) => failed(error.to_string()),
         }
     }
 
@@ -172,7 +172,7 @@ impl CompiledValidatingPolicy {
         for (at, (validation, result)) in self.validations.iter().zip(results).enumerate() {
             let objection = match (result, &messages) {
                 (Err(why), _) => failure(why, fails_open),
-                (Ok(_), Err(fault)) => failure(format!("failed messageExpression: {fault}"), fails_open),
+                (Ok(_), Err(error)) => failure(format!("failed messageExpression: {error}"), fails_open),
                 (Ok(true), Ok(_)) => None,
                 (Ok(false), Ok(messages)) => Some(validation.objection(messages[at].as_deref())),
             };

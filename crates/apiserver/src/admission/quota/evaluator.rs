@@ -1,7 +1,7 @@
-//! Charges demands to quotas, one after the other, many with one write.
+//! Charges usage deltas to quotas in batches.
 //!
-//! Whoever comes first serves everybody who came since, so that a hundred objects made at once cost a few writes of their quotas
-//! and do not get into each other's way. Another server that writes meanwhile is noticed by the store; then it is done again.
+//! The first request of a namespace serves all that queued up meanwhile, so a hundred concurrent creates cost a few writes of
+//! their quotas and do not conflict. A concurrent write by another server is detected by the store; the batch is then retried.
 
 use std::{
     collections::HashMap,
@@ -19,10 +19,10 @@ use crate::{
     registry::{Resource, not_committed},
 };
 
-/// How often it is done again when somebody else writes the same quota.
+/// Attempts when the quota is written concurrently.
 const TRIES: usize = 20;
 
-/// The lines of all namespaces where somebody waits.
+/// The queues of all namespaces with waiting requests.
 #[derive(Default)]
 pub(super) struct QuotaEvaluator(Mutex<HashMap<String, Arc<NamespaceQueue>>>);
 
@@ -30,11 +30,11 @@ pub(super) struct QuotaEvaluator(Mutex<HashMap<String, Arc<NamespaceQueue>>>);
 #[derive(Default)]
 struct NamespaceQueue {
     waiting: Mutex<Vec<AdmissionWaiter>>,
-    /// Held by whoever serves.
+    /// Held by the request that serves the queue.
     turn: tokio::sync::Mutex<()>,
 }
 
-/// Somebody who waits.
+/// A waiting request.
 struct AdmissionWaiter {
     demand: Arc<UsageDelta>,
     answer: oneshot::Sender<Result<(), ChargeError>>,
@@ -71,7 +71,7 @@ impl QuotaEvaluator {
             });
             tokio::select! {
                 biased;
-                // Whoever served may have gone away before it was done; then it is asked anew.
+                // The request that served the queue may have been cancelled; then this one is queued again.
                 answer = &mut answered => if let Ok(answer) = answer { break answer; },
                 turn = line.turn.lock() => {
                     let batch = std::mem::take(&mut *line.lock());
@@ -96,7 +96,7 @@ impl QuotaEvaluator {
         }
     }
 
-    /// Forgets a line that nobody stands in.
+    /// Removes an empty queue.
     fn leave(&self, namespace: &str) {
         let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if lines
@@ -138,7 +138,7 @@ async fn serve(
         for account in &accounts {
             match caches
                 .store()
-                .commit(account.write(quotas, attributes.ask.now))
+                .commit(account.write(quotas, attributes.ctx.now))
                 .await
             {
                 Ok(revision) => caches.wait_until_applied(revision.get()).await,

@@ -1,14 +1,14 @@
-//! Nothing in a namespace goes beyond its quotas.
+//! `ResourceQuota`: usage in a namespace stays within its quotas.
 //!
 //! ```text
-//! demand     what a request asks of the quotas of its namespace
-//! account    a quota: what may be used, and what is
-//! ledger     charges demands to quotas, one after the other, many with one write
+//! usage_delta  what a request adds to the usage of its namespace
+//! quota_state  one quota: its limits and its usage
+//! evaluator    charges usage to quotas, many requests with one write
 //! ```
 //!
-//! Promise: what an object uses is written into the status of every quota it concerns before the object is stored, by a write
-//! that fails if anybody else wrote meanwhile. So no more is ever stored than the quotas allow, by however many servers. An
-//! object that is not stored after all stays charged until somebody counts anew.
+//! Promise: the usage of an object is written into the status of every matching quota before the object is stored, by a write
+//! that fails on a conflict. So usage never exceeds the quotas, with any number of servers. An object that is not stored after
+//! all stays charged until the quota controller recalculates.
 
 mod evaluator;
 mod quota_state;
@@ -65,7 +65,7 @@ impl QuotaAdmission {
         }
         let demand = UsageDelta::new(meter, attributes, caches);
         let charged = self.ledger.charge(attributes, demand, &quotas, caches).await;
-        charged.map_err(|refusal| match refusal {
+        charged.map_err(|error| match error {
             ChargeError::Forbidden(why) => attributes.forbidden(why),
             ChargeError::Failed(status) => status,
         })

@@ -21,7 +21,7 @@ pub(super) struct UsageDelta {
     old: Option<ObjectUsage>,
     /// What its containers should say.
     missing: Missing,
-    /// A status tells what is so already: it is charged, and never refused.
+    /// A status update reports existing usage: it is charged, and never rejected.
     is_fact: bool,
     /// Whether it is only tried.
     pub dry_run: bool,
@@ -39,7 +39,7 @@ struct ObjectUsage {
 impl UsageDelta {
     pub(super) fn new(meter: Meter, attributes: &AdmissionAttributes<'_>, caches: &WatchCaches) -> Self {
         let used = |object| ObjectUsage {
-            usage: meter.measure(object, attributes.ask.now, &CachedSurroundings(caches)),
+            usage: meter.measure(object, attributes.ctx.now, &CachedSurroundings(caches)),
             traits: meter.traits(object),
         };
         UsageDelta {
@@ -52,7 +52,7 @@ impl UsageDelta {
         }
     }
 
-    /// Charges it to all quotas that it concerns, or to none, and says why. Tells whether any was.
+    /// Charges all matching quotas or none. Returns whether any was charged, or why not.
     pub(super) fn charge(&self, accounts: &mut [QuotaState]) -> Result<bool, String> {
         let mut concerned = Vec::new();
         for account in &mut *accounts {
@@ -90,7 +90,7 @@ impl UsageDelta {
         Ok(is_charged)
     }
 
-    /// Refuses what says too little, and a quota that nobody has counted yet.
+    /// Rejects missing requests or limits, and a quota without status.
     fn inspect(&self, account: &QuotaState) -> Result<(), String> {
         let mut tracked = account.hard.keys().filter(|name| self.meter.tracks(name));
         let missing: Vec<_> = self
@@ -187,7 +187,8 @@ impl Surroundings for CachedSurroundings<'_> {
 
     fn device_claims(&self, namespace: &str) -> Vec<Value> {
         let claims = resource("resource.k8s.io", "resourceclaims", self.0);
-        let (snapshot, prefix) = (claims.cache.snapshot(0), claims.under(namespace));
+        let snapshot = claims.cache.snapshot(0);
+        let prefix = claims.under(namespace);
         let found = snapshot.under(&prefix, None);
         found.map(|claim| claim.tree()).collect()
     }

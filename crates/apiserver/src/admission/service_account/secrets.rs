@@ -82,11 +82,11 @@ fn check_containers(
     by: &str,
 ) -> Result<(), String> {
     for container in spec.items(list) {
-        for (name, place) in of_container(container) {
+        for (name, location) in of_container(container) {
             if !own.contains(name) {
                 let container = container.text("name");
                 return Err(format!(
-                    "{called} {container} with {place} referencing secret.secretName=\"{name}\" is not allowed because \
+                    "{called} {container} with {location} referencing secret.secretName=\"{name}\" is not allowed because \
                      service account {by} does not reference that secret"
                 ));
             }
@@ -99,8 +99,8 @@ fn check_containers(
 fn of_container(container: &Value) -> impl Iterator<Item = (&str, String)> {
     let variables = container.items("env").iter().filter_map(|variable| {
         let reference = variable.way("valueFrom.secretKeyRef");
-        let place = format!("envVar {}", variable.text("name"));
-        reference.is_object().then(|| (reference.text("name"), place))
+        let location = format!("envVar {}", variable.text("name"));
+        reference.is_object().then(|| (reference.text("name"), location))
     });
     let sources = container.items("envFrom").iter().filter_map(|source| {
         let reference = source.at("secretRef");
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_account_names_may_be_used() {
+    fn allows_only_secrets_of_account() {
         let variable =
             |name: &str| json!({"name": "V", "valueFrom": {"secretKeyRef": {"name": name, "key": "k"}}});
         let allowed = json!({
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_found_wherever_a_pod_can_name_one() {
+    fn finds_every_secret_reference() {
         assert!(!any(
             &json!({"containers": [{"name": "c", "envFrom": [{"configMapRef": {"name": "x"}}]}]})
         ));

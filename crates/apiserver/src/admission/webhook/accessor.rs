@@ -20,7 +20,7 @@ use crate::outgoing::{CallError, Destination};
 /// One webhook.
 #[derive(Debug)]
 pub(super) struct WebhookAccessor {
-    /// What tells it apart from all others: those of one configuration may have the same name.
+    /// Unique: webhooks of one configuration may share a name.
     pub id: String,
     pub configuration: String,
     pub name: String,
@@ -29,7 +29,7 @@ pub(super) struct WebhookAccessor {
     /// The `matchConditions`, and what was compiled of them when they were first needed.
     sources: Value,
     conditions: OnceLock<MatchConditions>,
-    /// Whether a request goes on when the webhook cannot be asked.
+    /// Whether `failurePolicy` is `Ignore`.
     pub fails_open: bool,
     pub timeout: Option<Duration>,
     /// Whether it can be asked about what is not to be stored.
@@ -45,7 +45,7 @@ pub(super) struct WebhookAccessor {
 pub(super) enum SideEffects {
     /// Nothing, or nothing on a dry run.
     Harmless,
-    /// Something, or nobody knows.
+    /// `Some` or `Unknown`.
     Some,
     /// The configuration does not say.
     Unsaid,
@@ -145,7 +145,7 @@ impl ReviewVersion {
 // --- WebhookList ---
 
 impl WebhookList {
-    /// The webhooks of all configurations, which come ordered by name.
+    /// The webhooks of all configurations, ordered by name.
     pub(super) fn new(configurations: &[Arc<Vec<Arc<WebhookAccessor>>>]) -> Self {
         let all: Vec<Arc<WebhookAccessor>> = configurations
             .iter()

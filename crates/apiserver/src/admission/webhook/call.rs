@@ -24,12 +24,12 @@ pub(super) enum WebhookError {
     Denied(Box<Status>),
 }
 
-/// The code of a refusal that says none, and the last that HTTP has.
+/// The default and the maximum code of a denial.
 const LEAST_CODE: u16 = 400;
 const MOST_CODE: u16 = 999;
 
 /// Asks a webhook about a request in a form.
-pub(super) async fn ask(
+pub(super) async fn call_webhook(
     outgoing: &WebhookClientManager,
     hook: &WebhookAccessor,
     sort: WebhookKind,
@@ -120,7 +120,7 @@ impl WebhookError {
         WebhookError::Denied(Box::new(status))
     }
 
-    /// The answer to the client; `None` if the request goes on without this webhook's word.
+    /// The response to the client; `None` if the failure is ignored.
     pub(super) fn status(self, hook: &WebhookAccessor) -> Option<Status> {
         match self {
             WebhookError::Denied(status) => Some(*status),
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_denial_says_who_denies_and_why() {
+    fn denial_names_webhook_and_reason() {
         let message = |result: Value| denial(&hook(), &result).message;
         let by = r#"admission webhook "h.example.com" denied the request"#;
         assert_eq!(message(json!(null)), format!("{by} without explanation"));
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_denial_keeps_code_reason_and_details_but_is_never_a_success() {
+    fn denial_keeps_code_and_details_but_is_never_success() {
         let status = denial(
             &hook(),
             &json!({"status": "Success", "code": 200, "reason": "Own", "details": {"causes": [{"field": "a", "message": "b"}]}}),

@@ -1,14 +1,14 @@
-//! Webhooks: programs elsewhere that change or refuse what is written.
+//! Admission webhooks.
 //!
 //! ```text
-//! hook     one webhook, as its configuration has it
-//! review   the question that a webhook is asked, and what it answers
-//! call     asking one webhook
+//! accessor  one webhook, as its configuration has it
+//! review    the AdmissionReview that a webhook is sent, and its response
+//! call      calling one webhook
 //! ```
 //!
-//! Promises: those that change objects are asked one after the other, in the order of their configurations' names; those that
-//! only judge are asked all at once. A webhook that cannot be asked fails the request, or is left out, as its configuration
-//! says. Without webhooks for a resource, requests for it pay nothing but a look into an index.
+//! Promises: mutating webhooks are called one after the other, in the order of their configurations' names; validating webhooks
+//! are called in parallel. A webhook that cannot be called fails the request or is skipped, by `failurePolicy`. Without webhooks
+//! for a resource, requests for it cost one index lookup.
 
 mod accessor;
 mod call;
@@ -93,7 +93,8 @@ impl WebhookDispatcher {
         subject: &VersionedAttributes<'_>,
         caches: &WatchCaches,
     ) -> Result<Option<VersionedResource>, Status> {
-        let (new, old) = (attributes.new_state(), attributes.old_state());
+        let new = attributes.new_state();
+        let old = attributes.old_state();
         let Some(form) = hook.criteria.matches(subject, new, old, caches)? else {
             return Ok(None);
         };
@@ -142,12 +143,12 @@ impl WebhookDispatcher {
                 patch: None,
                 patch_type: None,
             };
-            note.add(&format!("mutation.webhook.admission.k8s.io/{at}"), attributes.ask);
+            note.add(&format!("mutation.webhook.admission.k8s.io/{at}"), attributes.ctx);
             round.invoked(&hook.id, mutated, hook.again);
-            if let Err(refusal) = changed {
-                match refusal.status(hook) {
+            if let Err(error) = changed {
+                match error.status(hook) {
                     Some(status) => return Err(status),
-                    None => attributes.ask.notes.add(
+                    None => attributes.ctx.notes.add(
                         &format!("failed-open.mutation.webhook.admission.k8s.io/{at}"),
                         hook.name.as_str(),
                     ),
@@ -158,7 +159,7 @@ impl WebhookDispatcher {
         Ok(())
     }
 
-    /// Lets one webhook change the object. Tells whether it did.
+    /// Lets one webhook mutate the object. Returns whether it did.
     async fn change(
         &self,
         hook: &WebhookAccessor,
@@ -167,8 +168,9 @@ impl WebhookDispatcher {
         form: &VersionedResource,
         at: &str,
     ) -> Result<bool, WebhookError> {
-        let (new, old) = (attributes.new_state(), attributes.old_state());
-        let verdict = call::ask(
+        let new = attributes.new_state();
+        let old = attributes.old_state();
+        let response = call::call_webhook(
             &self.outgoing,
             hook,
             WebhookKind::Mutating,
@@ -178,18 +180,18 @@ impl WebhookDispatcher {
             old,
         )
         .await?;
-        tell(&verdict, hook, attributes.ask, attributes.warnings);
-        if !verdict.allowed {
-            return Err(WebhookError::denied(call::denial(hook, &verdict.result)));
+        record_response(&response, hook, attributes.ctx, attributes.warnings);
+        if !response.allowed {
+            return Err(WebhookError::denied(call::denial(hook, &response.result)));
         }
-        if verdict.patch.is_empty() {
+        if response.patch.is_empty() {
             return Ok(false);
         }
         let undecodable = |why: String| {
             WebhookError::Call(format!("received undecodable patch in webhook response: {why}"))
         };
         let operations: Value =
-            serde_json::from_slice(&verdict.patch).map_err(|error| undecodable(error.to_string()))?;
+            serde_json::from_slice(&response.patch).map_err(|error| undecodable(error.to_string()))?;
         let is_empty = operations.as_array().is_some_and(Vec::is_empty);
         let patch = Patch::try_new(operations.clone()).map_err(|error| undecodable(error.to_string()))?;
         if is_empty || operations.is_null() {
@@ -202,10 +204,10 @@ impl WebhookDispatcher {
                 go::quote(&hook.name)
             )));
         };
-        if verdict.patch_type != "JSONPatch" {
+        if response.patch_type != "JSONPatch" {
             return Err(WebhookError::Call(format!(
                 "unsupported patch type {}",
-                go::quote(&verdict.patch_type)
+                go::quote(&response.patch_type)
             )));
         }
         let view = subject.view(new, form).map_err(WebhookError::denied)?;
@@ -221,7 +223,7 @@ impl WebhookDispatcher {
             patch: Some(&operations),
             patch_type: Some("JSONPatch"),
         };
-        note.add(&format!("patch.webhook.admission.k8s.io/{at}"), attributes.ask);
+        note.add(&format!("patch.webhook.admission.k8s.io/{at}"), attributes.ctx);
         let view = view.into_owned();
         let full = keep_record(&view, full, attributes.warnings);
         let put_back = subject.put_back(attributes.object, full, form);
@@ -240,7 +242,8 @@ impl WebhookDispatcher {
             return Ok(());
         }
         let subject = VersionedAttributes::of(attributes, &self.converter);
-        let (new, old) = (attributes.new_state(), attributes.old_state());
+        let new = attributes.new_state();
+        let old = attributes.old_state();
         let mut asked = Vec::new();
         for (_, hook) in hooks.of(plural) {
             if let Some(form) = self.matches(hook, attributes, &subject, caches)? {
@@ -248,7 +251,7 @@ impl WebhookDispatcher {
             }
         }
         let calls = asked.iter().map(|(hook, form)| {
-            call::ask(
+            call::call_webhook(
                 &self.outgoing,
                 hook,
                 WebhookKind::Validating,
@@ -260,20 +263,20 @@ impl WebhookDispatcher {
         });
         let verdicts = futures_util::future::join_all(calls).await;
         let mut refused = None;
-        for (position, ((hook, _), verdict)) in asked.into_iter().zip(verdicts).enumerate() {
-            let refusal = match verdict {
-                Ok(verdict) => {
-                    tell(&verdict, hook, attributes.ask, attributes.warnings);
-                    if verdict.allowed {
+        for (position, ((hook, _), response)) in asked.into_iter().zip(verdicts).enumerate() {
+            let error = match response {
+                Ok(response) => {
+                    record_response(&response, hook, attributes.ctx, attributes.warnings);
+                    if response.allowed {
                         continue;
                     }
-                    WebhookError::denied(call::denial(hook, &verdict.result))
+                    WebhookError::denied(call::denial(hook, &response.result))
                 }
-                Err(refusal) => refusal,
+                Err(error) => error,
             };
-            match refusal.status(hook) {
+            match error.status(hook) {
                 Some(status) => refused = refused.or(Some(status)),
-                None => attributes.ask.notes.add(
+                None => attributes.ctx.notes.add(
                     &format!("failed-open.validating.webhook.admission.k8s.io/round_0_index_{position}"),
                     hook.name.as_str(),
                 ),
@@ -283,7 +286,7 @@ impl WebhookDispatcher {
     }
 }
 
-/// What the audit log is told of a call.
+/// The audit annotation of a call.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct WebhookAuditAnnotation<'n> {
@@ -300,21 +303,21 @@ struct WebhookAuditAnnotation<'n> {
 // --- WebhookAuditAnnotation ---
 
 impl WebhookAuditAnnotation<'_> {
-    fn add(&self, key: &str, ask: &RequestContext) {
+    fn add(&self, key: &str, ctx: &RequestContext) {
         let text = serde_json::to_string(self).expect("a note can be written");
-        ask.notes.add(key, text);
+        ctx.notes.add(key, text);
     }
 }
 
-/// Passes on what a webhook says to the client and to the audit log.
-fn tell(
-    verdict: &AdmissionResponse,
+/// Passes the warnings and audit annotations of a webhook on.
+fn record_response(
+    response: &AdmissionResponse,
     hook: &WebhookAccessor,
-    ask: &RequestContext,
+    ctx: &RequestContext,
     warnings: &mut Vec<String>,
 ) {
-    for (key, value) in &verdict.annotations {
-        ask.notes.add(&format!("{}/{key}", hook.name), value.as_str());
+    for (key, value) in &response.annotations {
+        ctx.notes.add(&format!("{}/{key}", hook.name), value.as_str());
     }
-    warnings.extend(verdict.warnings.iter().cloned());
+    warnings.extend(response.warnings.iter().cloned());
 }

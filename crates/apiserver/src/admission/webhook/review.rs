@@ -21,7 +21,7 @@ pub(super) enum WebhookKind {
 #[derive(Debug, PartialEq)]
 pub(super) struct AdmissionResponse {
     pub allowed: bool,
-    /// The patch, as it came; empty for none.
+    /// The patch as received; empty for none.
     pub patch: Vec<u8>,
     /// How the patch is written.
     pub patch_type: String,
@@ -66,7 +66,8 @@ pub(super) fn decode(answer: &[u8], asked: ReviewVersion) -> Result<Value, Strin
             go_kind(&review)
         ));
     }
-    let (version, kind) = (review.text("apiVersion"), review.text("kind"));
+    let version = review.text("apiVersion");
+    let kind = review.text("kind");
     let is_known = matches!(version, "" | "admission.k8s.io/v1" | "admission.k8s.io/v1beta1")
         && matches!(kind, "" | "AdmissionReview");
     if kind == "Status" && version == "v1" && review.text("status") != "Success" {
@@ -171,7 +172,8 @@ fn check(review: &Value, asked: ReviewVersion, uid: &str) -> Result<(), String> 
             go::quote(said)
         ));
     }
-    let (version, kind) = (review.text("apiVersion"), review.text("kind"));
+    let version = review.text("apiVersion");
+    let kind = review.text("kind");
     if (version, kind) != (asked.api_version(), "AdmissionReview") {
         let version = if version.is_empty() { "/" } else { version };
         return Err(format!(
@@ -182,7 +184,7 @@ fn check(review: &Value, asked: ReviewVersion, uid: &str) -> Result<(), String> 
     Ok(())
 }
 
-/// A patch comes with its type, and only from who may change objects.
+/// A patch requires a patch type and a mutating webhook.
 fn check_patch(patch: &[u8], patch_type: Option<&str>, sort: WebhookKind) -> Result<(), String> {
     let why = match (sort, patch.is_empty(), patch_type) {
         (WebhookKind::Mutating, false, None) => "webhook returned response.patch but not response.patchType",
@@ -208,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_to_the_question_that_was_asked() {
+    fn rejects_response_with_other_uid_or_version() {
         let v1 = |review: &Value| {
             AdmissionResponse::read(review, ReviewVersion::V1, "u", WebhookKind::Mutating).unwrap_err()
         };
@@ -222,17 +224,17 @@ mod tests {
             "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got /, Kind="
         );
         let old = json!({"response": {"allowed": true, "patch": "W10="}});
-        let verdict =
+        let response =
             AdmissionResponse::read(&old, ReviewVersion::V1Beta1, "u", WebhookKind::Mutating).unwrap();
-        assert!(verdict.allowed);
+        assert!(response.allowed);
         assert_eq!(
-            (verdict.patch.as_slice(), verdict.patch_type.as_str()),
+            (response.patch.as_slice(), response.patch_type.as_str()),
             (&b"[]"[..], "JSONPatch")
         );
     }
 
     #[test]
-    fn a_patch_comes_with_its_type_from_who_may_change_objects() {
+    fn patch_requires_type_and_mutating_webhook() {
         for (patch, patch_type, sort, why) in [
             (
                 json!("W10="),
@@ -278,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_review_is_told_apart() {
+    fn reports_malformed_review() {
         let wrong = |text: &str| decode(text.as_bytes(), ReviewVersion::V1).unwrap_err();
         assert_eq!(
             wrong("hello"),

@@ -102,7 +102,7 @@ async fn tracer() -> Callee {
 }
 
 #[tokio::test]
-async fn a_webhook_denies_and_the_client_is_told_why() {
+async fn denial_reaches_client() {
     let callee = Callee::new(|_, review| {
         answer(
             review,
@@ -128,7 +128,7 @@ async fn a_webhook_denies_and_the_client_is_told_why() {
 }
 
 #[tokio::test]
-async fn a_webhook_changes_the_object_and_the_audit_log_is_told() {
+async fn mutation_is_audited() {
     let callee = tracer().await;
     let cluster = Cluster::new().await;
     cluster
@@ -158,13 +158,14 @@ async fn a_webhook_changes_the_object_and_the_audit_log_is_told() {
 }
 
 #[tokio::test]
-async fn a_review_says_all_there_is_to_know() {
+async fn review_has_all_request_attributes() {
     let callee = Callee::new(|_, review| answer(review, &json!({"allowed": true}))).await;
     let cluster = Cluster::new().await;
     cluster
         .configure(VALIDATING, "c", &[(&callee, "/see", json!({}))])
         .await;
-    let (new, old) = (config_map(&json!({"k": "new"})), config_map(&json!({"k": "old"})));
+    let new = config_map(&json!({"k": "new"}));
+    let old = config_map(&json!({"k": "old"}));
     let requests = [
         TestRequest {
             query: "fieldManager=me&fieldValidation=Strict",
@@ -218,7 +219,7 @@ async fn a_review_says_all_there_is_to_know() {
 }
 
 #[tokio::test]
-async fn a_webhook_that_fails_fails_the_request_or_is_left_out() {
+async fn failure_policy_decides_about_failing_webhook() {
     let callee = Callee::new(|path, review| match path.split('?').next().unwrap() {
         "/slow" => Reply::Never,
         "/nonsense" => Reply::Text(200, "hello"),
@@ -280,7 +281,7 @@ async fn a_webhook_that_fails_fails_the_request_or_is_left_out() {
 }
 
 #[tokio::test]
-async fn a_patch_that_does_not_apply_fails_the_request_whatever_the_policy() {
+async fn inapplicable_patch_fails_request_despite_failure_policy() {
     let callee =
         Callee::new(|_, review| answer(review, &patch(&json!([{"op": "remove", "path": "/nowhere"}])))).await;
     let cluster = Cluster::new().await;
@@ -302,7 +303,7 @@ async fn a_patch_that_does_not_apply_fails_the_request_whatever_the_policy() {
 }
 
 #[tokio::test]
-async fn webhooks_run_by_the_name_of_their_configuration_and_again_when_they_want_to() {
+async fn webhooks_run_in_configuration_name_order_and_are_reinvoked() {
     let callee = tracer().await;
     let cluster = Cluster::new().await;
     let again = json!({"reinvocationPolicy": "IfNeeded"});
@@ -321,7 +322,7 @@ async fn webhooks_run_by_the_name_of_their_configuration_and_again_when_they_wan
 }
 
 #[tokio::test]
-async fn plugins_see_what_a_webhook_changed() {
+async fn plugins_run_again_after_webhook_mutation() {
     let callee = Callee::new(|_, review| {
         let operations = json!([{"op": "add", "path": "/spec/tolerations", "value": []}]);
         answer(review, &patch(&operations))
@@ -342,7 +343,7 @@ async fn plugins_see_what_a_webhook_changed() {
 }
 
 #[tokio::test]
-async fn webhooks_that_only_judge_are_asked_all_at_once() {
+async fn validating_webhooks_run_in_parallel() {
     let barrier = Arc::new(Barrier::new(2));
     let callee = Callee::new(move |_, review| {
         let Reply::Json(answer) = answer(
@@ -363,7 +364,7 @@ async fn webhooks_that_only_judge_are_asked_all_at_once() {
 }
 
 #[tokio::test]
-async fn a_webhook_is_asked_only_about_what_it_is_for() {
+async fn webhook_matches_its_rules() {
     let callee = Callee::new(|_, review| answer(review, &json!({"allowed": false}))).await;
     let rule = |with: Value| {
         let mut rule = json!({"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]});
@@ -402,7 +403,7 @@ async fn a_webhook_is_asked_only_about_what_it_is_for() {
 }
 
 #[tokio::test]
-async fn a_webhook_for_another_version_sees_the_object_in_it() {
+async fn equivalent_match_converts_object() {
     let callee = Callee::new(|_, review| {
         let operations =
             json!([{"op": "replace", "path": "/spec/targetCPUUtilizationPercentage", "value": 70}]);
@@ -433,7 +434,7 @@ async fn a_webhook_for_another_version_sees_the_object_in_it() {
 }
 
 #[tokio::test]
-async fn what_is_not_stored_is_not_shown_to_webhooks_with_side_effects() {
+async fn dry_run_skips_webhooks_with_side_effects() {
     let callee = Callee::new(|_, review| answer(review, &json!({"allowed": true}))).await;
     for (effects, is_asked) in [
         ("None", true),
@@ -464,7 +465,7 @@ async fn what_is_not_stored_is_not_shown_to_webhooks_with_side_effects() {
 }
 
 #[tokio::test]
-async fn what_configures_webhooks_is_never_theirs_to_judge() {
+async fn webhook_configurations_are_exempt() {
     let callee = Callee::new(|_, review| answer(review, &json!({"allowed": false}))).await;
     let cluster = Cluster::new().await;
     cluster
@@ -476,7 +477,7 @@ async fn what_configures_webhooks_is_never_theirs_to_judge() {
 }
 
 #[tokio::test]
-async fn a_scale_is_shown_as_one_and_changed_as_one() {
+async fn scale_subresource_is_reviewed_as_scale() {
     let callee = Callee::new(|_, review| {
         answer(
             review,
@@ -513,7 +514,7 @@ async fn a_scale_is_shown_as_one_and_changed_as_one() {
 }
 
 #[tokio::test]
-async fn reviews_come_in_the_first_version_that_both_sides_know() {
+async fn uses_first_supported_review_version() {
     let callee = Callee::new(|_, review| answer(review, &json!({"allowed": true}))).await;
     for (versions, asked) in [
         (json!(["v9", "v1beta1", "v1"]), "admission.k8s.io/v1beta1"),
@@ -538,7 +539,7 @@ async fn reviews_come_in_the_first_version_that_both_sides_know() {
 }
 
 #[tokio::test]
-async fn conditions_decide_whether_a_webhook_is_asked_at_all() {
+async fn match_conditions_skip_webhook() {
     let callee = Callee::new(|_, review| answer(review, &json!({"allowed": false}))).await;
     let denied = Some("admission webhook \"deny.example.com\" denied the request without explanation");
     let failed =
@@ -569,7 +570,7 @@ async fn conditions_decide_whether_a_webhook_is_asked_at_all() {
 }
 
 #[tokio::test]
-async fn a_webhook_does_not_spoil_the_record_of_who_set_what() {
+async fn webhook_cannot_corrupt_managed_fields() {
     let callee = Callee::new(|_, review| {
         let operations = json!([{"op": "add", "path": "/metadata/managedFields", "value": [{"manager": "m", "operation": "Nonsense"}]}]);
         answer(review, &patch(&operations))
@@ -589,7 +590,7 @@ async fn a_webhook_does_not_spoil_the_record_of_who_set_what() {
 }
 
 #[tokio::test]
-async fn a_webhook_for_another_version_of_a_custom_kind_sees_the_object_in_it() {
+async fn equivalent_match_converts_custom_resource() {
     let callee = Callee::new(|_, review| {
         answer(
             review,

@@ -90,13 +90,13 @@ impl Graph {
         for (owned, following) in &mut self.owned {
             for (before, after) in following.changes(caches) {
                 if let Some(object) = before {
-                    self.nodes.remove(&place(*owned, &object));
+                    self.nodes.remove(&owned_key(*owned, &object));
                 }
                 if let Some(object) = after {
                     let tree = object.tree();
                     let node = tree.at("spec").text("nodeName");
                     if !node.is_empty() {
-                        self.nodes.insert(place(*owned, &object), node.into());
+                        self.nodes.insert(owned_key(*owned, &object), node.into());
                     }
                 }
             }
@@ -107,13 +107,13 @@ impl Graph {
         let Some(object) = after.as_ref().or(before.as_ref()) else {
             return;
         };
-        let place = (object.namespace().into(), object.name().into());
+        let owned_key = (object.namespace().into(), object.name().into());
         let new = after.as_ref().and_then(|object| PodReferences::read(object));
         // Most changes of a pod are of its status.
-        if new.as_ref() == self.on_nodes.get(&place) {
+        if new.as_ref() == self.on_nodes.get(&owned_key) {
             return;
         }
-        if let Some(old) = self.on_nodes.remove(&place) {
+        if let Some(old) = self.on_nodes.remove(&owned_key) {
             for reference in old.all {
                 let Some(nodes) = self.wanted.get_mut(&reference) else {
                     continue;
@@ -134,7 +134,7 @@ impl Graph {
                 let nodes = self.wanted.entry(reference.clone()).or_default();
                 *nodes.entry(new.node.clone()).or_default() += 1;
             }
-            self.on_nodes.insert(place, new);
+            self.on_nodes.insert(owned_key, new);
         }
     }
 
@@ -199,6 +199,6 @@ impl Graph {
     }
 }
 
-fn place(owned: NodeOwnedKind, object: &CachedObject) -> (NodeOwnedKind, Box<str>, Box<str>) {
+fn owned_key(owned: NodeOwnedKind, object: &CachedObject) -> (NodeOwnedKind, Box<str>, Box<str>) {
     (owned, object.namespace().into(), object.name().into())
 }

@@ -74,13 +74,13 @@ impl NodeAuthorizer {
             let user = quote(&action.user.name);
             return Some(Decision::NoOpinion(format!("unknown node for user {user}")));
         }
-        Some(match self.judge(node, action) {
+        Some(match self.authorize_node(node, action) {
             Ok(()) => Decision::Allow(String::new()),
             Err(reason) => Decision::NoOpinion(reason),
         })
     }
 
-    fn judge(&self, node: &str, action: &AuthorizationAttributes<'_>) -> Result<(), DenialReason> {
+    fn authorize_node(&self, node: &str, action: &AuthorizationAttributes<'_>) -> Result<(), DenialReason> {
         let verb = action.verb;
         let AuthorizationTarget::Resource(object) = &action.what else {
             return common(action);
@@ -303,7 +303,7 @@ fn lease(node: &str, verb: &str, object: &ResourceAttributes<'_>) -> Result<(), 
             quote(LEASES)
         ));
     }
-    // The name of a new one is for admission to judge.
+    // The name of a new object is checked by the `NodeRestriction` plugin.
     if verb != "create" && object.name != node {
         return refuse("can only access node lease with the same name as the requesting node");
     }
@@ -331,7 +331,7 @@ fn csi_node(node: &str, verb: &str, object: &ResourceAttributes<'_>) -> Result<(
 
 fn own_node(node: &str, verb: &str, object: &ResourceAttributes<'_>) -> Result<(), DenialReason> {
     match (object.subresource, verb) {
-        // Which node that is, is for admission to judge.
+        // Which node it is, is checked by the `NodeRestriction` plugin.
         ("", "create" | "update" | "patch") | ("status", "update" | "patch") => Ok(()),
         ("", "get" | "list" | "watch") => match object.name {
             name if name == node => Ok(()),

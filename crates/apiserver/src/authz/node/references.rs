@@ -199,7 +199,8 @@ impl VolumeReferences {
         if claim.is_null() {
             return None;
         }
-        let (namespace, name) = (claim.text("namespace"), claim.text("name"));
+        let namespace = claim.text("namespace");
+        let name = claim.text("name");
         let mut secrets = Vec::new();
         let mut add = |namespace: &str, name: &str| {
             if !name.is_empty() {

@@ -27,7 +27,7 @@ fn reason(world: &TestCluster, who: &User, verb: &str, what: ResourceAttributes<
 }
 
 #[tokio::test]
-async fn a_node_reads_what_its_pods_refer_to_and_nothing_else() {
+async fn node_reads_only_objects_referenced_by_its_pods() {
     let world = TestCluster::new().await;
     let spec = json!({
         "serviceAccountName": "account",
@@ -46,7 +46,8 @@ async fn a_node_reads_what_its_pods_refer_to_and_nothing_else() {
         "resourceClaims": [{"name": "r", "resourceClaimName": "device"}],
     });
     world.put(&pod("p", "n1", &spec)).await;
-    let (own, other) = (node("n1"), node("n2"));
+    let own = node("n1");
+    let other = node("n2");
     let may = |who: &User, what: &str, name: &str| world.may(who, "get", what, "a", name);
     for (what, names) in [
         ("secrets", &["pull", "from", "key", "volume", "part", "csi"][..]),
@@ -73,7 +74,7 @@ async fn a_node_reads_what_its_pods_refer_to_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_mirror_pod_gives_its_node_nothing() {
+async fn mirror_pod_grants_nothing() {
     let world = TestCluster::new().await;
     let mut mirror = pod("m", "n1", &json!({"imagePullSecrets": [{"name": "s"}]}));
     mirror["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "x"});
@@ -83,7 +84,7 @@ async fn a_mirror_pod_gives_its_node_nothing() {
 }
 
 #[tokio::test]
-async fn a_node_reads_the_volumes_of_its_claims_and_their_secrets() {
+async fn node_reads_volumes_and_secrets_of_its_claims() {
     let world = TestCluster::new().await;
     let claim = json!({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]});
     let volume = |claim: &str| {
@@ -108,7 +109,7 @@ async fn a_node_reads_the_volumes_of_its_claims_and_their_secrets() {
 }
 
 #[tokio::test]
-async fn a_node_has_what_is_its_own() {
+async fn node_owns_its_objects() {
     let world = TestCluster::new().await;
     for (version, kind) in [
         ("storage.k8s.io/v1", "VolumeAttachment"),
@@ -164,7 +165,7 @@ async fn a_node_has_what_is_its_own() {
 }
 
 #[tokio::test]
-async fn a_node_lists_what_it_selects_by_its_own_name() {
+async fn node_lists_with_field_selector_of_its_name() {
     let world = TestCluster::new().await;
     let who = node("n1");
     for what in [
@@ -191,7 +192,7 @@ async fn a_node_lists_what_it_selects_by_its_own_name() {
 
 #[tokio::test]
 #[expect(clippy::too_many_lines, reason = "a table of refusals")]
-async fn a_refusal_says_why() {
+async fn denial_has_reason() {
     let world = TestCluster::new().await;
     for (verb, what, namespace, name, why) in [
         (
@@ -301,8 +302,8 @@ async fn a_refusal_says_why() {
             "nodes may not delete podcertificaterequests",
         ),
     ] {
-        let told = reason(&world, &node("n"), verb, object(what, namespace, name));
-        assert_eq!(told, format!("node: {why}"), "{verb} {what}");
+        let message = reason(&world, &node("n"), verb, object(what, namespace, name));
+        assert_eq!(message, format!("node: {why}"), "{verb} {what}");
     }
     assert_eq!(reason(&world, &node("n"), "delete", object("nodes", "", "n")), "");
     assert_eq!(

@@ -1,7 +1,6 @@
-//! Cluster roles, some of which gather the rules of others.
+//! Cluster roles, including aggregated ones.
 //!
-//! A controller writes what is gathered into such a role, for all to see; nobody has to wait for it: what a role gathers
-//! counts at once.
+//! A controller writes the aggregated rules into the role. Decisions need not wait for it: aggregation is applied here at once.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -43,7 +42,7 @@ impl ClusterRoles {
         };
     }
 
-    /// Gathers anew. To be called when roles have changed.
+    /// Aggregates the rules again. Called when roles have changed.
     pub(super) fn settle(&mut self) {
         let gathering = self.0.iter().filter(|(_, role)| !role.gathers.is_empty());
         let gathered: Vec<_> = gathering

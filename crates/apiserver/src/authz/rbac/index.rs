@@ -64,7 +64,8 @@ impl RbacIndex {
         let Some(object) = after.as_ref().or(before.as_ref()) else {
             return;
         };
-        let (namespace, name) = (object.namespace(), object.name());
+        let namespace = object.namespace();
+        let name = object.name();
         if namespace.is_empty() {
             self.cluster_roles.change(name, role.as_ref());
             return;
@@ -144,8 +145,8 @@ impl RbacIndex {
         }
     }
 
-    /// The bindings for a user: those for the whole cluster, then those in a namespace, if one is given. One that is for the
-    /// user in several ways comes several times.
+    /// The bindings of a user: cluster-wide ones, then those of a namespace, if given. A binding that matches several times is
+    /// repeated.
     pub(super) fn bindings<'i>(
         &'i self,
         user: &'i User,
@@ -228,7 +229,7 @@ impl Binding {
         }
     }
 
-    /// Whose it is and of what, as reasons tell it to a user that it is for.
+    /// Describes the binding in the reason for a user.
     pub(super) fn describe(&self, user: &User) -> String {
         let subject = self.subjects.iter().find(|subject| subject.is(user));
         let (kind, shown) = subject.map_or(("", ""), |subject| (&subject.kind, &subject.shown));
@@ -250,9 +251,10 @@ impl Binding {
 // --- BindingSubject ---
 
 impl BindingSubject {
-    /// Reads a subject of a binding in a namespace; `None` if it can be nobody.
+    /// Parses a subject of a binding in a namespace; `None` if it can match no user.
     fn read(subject: &Value, namespace: &str) -> Option<Self> {
-        let (kind, name) = (subject.text("kind"), subject.text("name"));
+        let kind = subject.text("kind");
+        let name = subject.text("name");
         let (who, shown) = if kind == "ServiceAccount" {
             let namespace = match subject.text("namespace") {
                 "" if namespace.is_empty() => return None,

@@ -1,7 +1,7 @@
-//! Roles and their bindings decide.
+//! The RBAC authorizer.
 //!
-//! Promises: a decision is taken from an index that has every write that was answered before; it follows the caches, whoever
-//! wrote, and what it costs to follow depends on what changed alone.
+//! Promises: decisions use an index that includes every acknowledged write of any server; the cost of updating it depends only
+//! on what changed.
 
 mod cluster_roles;
 mod index;
@@ -28,7 +28,7 @@ use super::{AuthorizationAttributes, AuthorizationTarget, Decision, cache_follow
 use crate::cache::WatchCaches;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
-/// How often it is looked whether something new came while something new was taken in.
+/// How often the caches are checked for changes that arrived during an update.
 const LOOKS: usize = 100;
 
 /// Decides by roles and bindings.
@@ -88,7 +88,8 @@ impl RbacAuthorizer {
     /// The rules a user has in a namespace, or in the whole cluster, and what kept others from being found.
     pub(super) fn rules(&self, user: &User, namespace: &str) -> (Vec<PolicyRule>, Vec<RoleResolutionError>) {
         let state = self.state();
-        let (mut all, mut missing) = (Vec::new(), Vec::new());
+        let mut all = Vec::new();
+        let mut missing = Vec::new();
         for binding in state.index.bindings_in_order(user, namespace) {
             match state.index.rules(binding) {
                 Ok(rules) => all.extend(rules.iter().cloned()),
@@ -135,8 +136,8 @@ impl RbacState {
         followed.all(|following| following.is_current(caches))
     }
 
-    /// Takes in what is new, until nothing is: then all of it is of one moment. A role from before it was narrowed beside a
-    /// binding from after would give what nobody ever meant to give.
+    /// Applies changes until there are none, so that the state is consistent. An old role combined with a new binding would
+    /// grant permissions that were never granted together.
     fn follow(&mut self, caches: &WatchCaches) {
         for _ in 0..LOOKS {
             let mut has_changed = false;
@@ -161,12 +162,12 @@ impl RbacState {
     }
 }
 
-/// Several errors as one text, each told once; `None` if there are none.
+/// Joins several errors without duplicates; `None` if there are none.
 pub(super) fn aggregate(errors: Vec<String>) -> Option<String> {
     let mut seen = HashSet::new();
-    let mut told = errors;
-    told.retain(|error| seen.insert(error.clone()));
-    match told.as_slice() {
+    let mut unique = errors;
+    unique.retain(|error| seen.insert(error.clone()));
+    match unique.as_slice() {
         [] => None,
         [one] => Some(one.clone()),
         several => Some(format!("[{}]", several.join(", "))),

@@ -34,13 +34,13 @@ impl PolicyRule {
     }
 
     fn read(rule: &Value) -> Self {
-        let words = |name| rule.texts(name).map(Box::from).collect();
+        let values = |name| rule.texts(name).map(Box::from).collect();
         PolicyRule {
-            verbs: words("verbs"),
-            groups: words("apiGroups"),
-            resources: words("resources"),
-            names: words("resourceNames"),
-            paths: words("nonResourceURLs"),
+            verbs: values("verbs"),
+            groups: values("apiGroups"),
+            resources: values("resources"),
+            names: values("resourceNames"),
+            paths: values("nonResourceURLs"),
         }
     }
 
@@ -124,7 +124,7 @@ impl PolicyRule {
     }
 
     /// How many words it has.
-    pub(crate) fn words(&self) -> usize {
+    pub(crate) fn value_count(&self) -> usize {
         let all = [
             &self.verbs,
             &self.groups,
@@ -132,10 +132,10 @@ impl PolicyRule {
             &self.names,
             &self.paths,
         ];
-        all.iter().map(|words| words.len()).sum()
+        all.iter().map(|values| values.len()).sum()
     }
 
-    /// The rule in one line, as it is told to who may not give it away.
+    /// The rule in one line, for error messages.
     pub(crate) fn short(&self) -> String {
         let parts: Vec<_> = [
             ("APIGroups", &self.groups),
@@ -145,13 +145,13 @@ impl PolicyRule {
             ("Verbs", &self.verbs),
         ]
         .into_iter()
-        .filter(|(_, words)| !words.is_empty())
-        .map(|(name, words)| format!("{name}:{}", quoted(words)))
+        .filter(|(_, values)| !values.is_empty())
+        .map(|(name, values)| format!("{name}:{}", quoted(values)))
         .collect();
         format!("{{{}}}", parts.join(", "))
     }
 
-    /// The rule as a review of rules shows it: what it says of resources.
+    /// The resource part of the rule, for a rules review.
     pub(crate) fn of_resources(&self) -> Option<Value> {
         let mut rule = json!({"verbs": self.verbs, "apiGroups": self.groups, "resources": self.resources});
         if !self.names.is_empty() {
@@ -160,18 +160,18 @@ impl PolicyRule {
         (!self.resources.is_empty()).then_some(rule)
     }
 
-    /// The same for what it says of paths.
+    /// The non-resource part of the rule, for a rules review.
     pub(crate) fn of_paths(&self) -> Option<Value> {
         (!self.paths.is_empty()).then(|| json!({"verbs": self.verbs, "nonResourceURLs": self.paths}))
     }
 }
 
-fn has(words: &StringList, word: &str) -> bool {
-    words.iter().any(|own| **own == *word)
+fn has(values: &StringList, word: &str) -> bool {
+    values.iter().any(|own| **own == *word)
 }
 
-fn has_or_all(words: &StringList, word: &str) -> bool {
-    words.iter().any(|own| **own == *ALL || **own == *word)
+fn has_or_all(values: &StringList, word: &str) -> bool {
+    values.iter().any(|own| **own == *ALL || **own == *word)
 }
 
 /// Whether a resource in a rule, such as `pods`, `pods/log`, `*/scale` or `*`, means a resource and its part.
@@ -195,7 +195,7 @@ pub(crate) fn leads_to(own: &str, path: &str) -> bool {
 }
 
 /// A list of texts as Go shows it.
-pub(crate) fn quoted(words: &[impl AsRef<str>]) -> String {
-    let words: Vec<_> = words.iter().map(|word| quote(word.as_ref())).collect();
-    format!("[{}]", words.join(" "))
+pub(crate) fn quoted(values: &[impl AsRef<str>]) -> String {
+    let values: Vec<_> = values.iter().map(|word| quote(word.as_ref())).collect();
+    format!("[{}]", values.join(" "))
 }

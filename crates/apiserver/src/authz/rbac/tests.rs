@@ -33,7 +33,7 @@ fn meta(namespace: &str, name: &str) -> Value {
     }
 }
 
-/// A binding of a role, written `ClusterRole/name` or `Role/name`, to somebody, written `User/name` and so on.
+/// A binding of a role, written `ClusterRole/name` or `Role/name`, to a subject, written `User/name` and so on.
 fn binding(namespace: &str, name: &str, role: &str, subjects: &[&str]) -> Value {
     let kind = if namespace.is_empty() {
         "ClusterRoleBinding"
@@ -60,7 +60,7 @@ fn reading(resources: &[&str]) -> Value {
 }
 
 #[tokio::test]
-async fn a_role_has_at_once_what_the_roles_it_gathers_have() {
+async fn aggregated_rules_apply_immediately() {
     let world = TestCluster::new().await;
     let gathering = |name: &str, gathers: &str, part_of: &str| {
         let mut role = role("", name, &json!([]));
@@ -91,7 +91,7 @@ async fn a_role_has_at_once_what_the_roles_it_gathers_have() {
 }
 
 #[tokio::test]
-async fn a_binding_in_a_namespace_counts_there_and_one_of_the_cluster_everywhere() {
+async fn role_binding_is_namespaced_and_cluster_role_binding_global() {
     let world = TestCluster::new().await;
     world.put(&role("", "reader", &reading(&["pods"]))).await;
     world
@@ -110,7 +110,7 @@ async fn a_binding_in_a_namespace_counts_there_and_one_of_the_cluster_everywhere
 }
 
 #[tokio::test]
-async fn a_decision_follows_every_change_of_roles_and_bindings() {
+async fn decisions_follow_role_and_binding_changes() {
     let world = TestCluster::new().await;
     let alice = user("alice", &[]);
     let bound = binding("a", "b", "Role/r", &["User/alice"]);
@@ -145,13 +145,13 @@ async fn a_decision_follows_every_change_of_roles_and_bindings() {
 }
 
 #[tokio::test]
-async fn service_accounts_are_users_with_a_long_name() {
+async fn service_account_subjects_match_user_names() {
     let world = TestCluster::new().await;
     world.put(&role("", "r", &reading(&["pods"]))).await;
     world
         .put(&binding("a", "b", "ClusterRole/r", &["ServiceAccount/x"]))
         .await;
-    // Without a namespace it is nobody in the whole cluster.
+    // A service account subject without namespace matches no user cluster-wide.
     world
         .put(&binding(
             "",
@@ -177,7 +177,7 @@ async fn service_accounts_are_users_with_a_long_name() {
 }
 
 #[tokio::test]
-async fn a_reason_names_the_first_subject_that_the_user_is() {
+async fn reason_names_first_matching_subject() {
     let world = TestCluster::new().await;
     world.put(&role("", "y", &reading(&["pods"]))).await;
     world
@@ -202,7 +202,7 @@ async fn a_reason_names_the_first_subject_that_the_user_is() {
 }
 
 #[tokio::test]
-async fn what_is_missing_is_told_once_and_masters_need_no_role() {
+async fn reports_missing_role_once_and_masters_bypass_rbac() {
     let world = TestCluster::new().await;
     for name in ["a", "b"] {
         world
@@ -210,10 +210,8 @@ async fn what_is_missing_is_told_once_and_masters_need_no_role() {
             .await;
     }
     world.put(&binding("n", "c", "Role/gone", &["User/alice"])).await;
-    let (alice, pods) = (
-        user("alice", &[]),
-        AuthorizationTarget::Resource(object("pods", "n", "")),
-    );
+    let alice = user("alice", &[]);
+    let pods = AuthorizationTarget::Resource(object("pods", "n", ""));
     let text = "rbac: RBAC: [clusterrole.rbac.authorization.k8s.io \"gone\" not found, role.rbac.authorization.k8s.io \"gone\" \
                 not found]";
     assert_eq!(
@@ -229,7 +227,7 @@ async fn what_is_missing_is_told_once_and_masters_need_no_role() {
 }
 
 #[test]
-fn a_rule_means_what_it_says() {
+fn rule_matching() {
     let rule = |verbs: &str, groups: &str, resources: &str, names: &[&str]| {
         let list = |text: &str| -> Vec<String> { text.split(',').map(str::to_owned).collect() };
         let rule = json!({"verbs": list(verbs), "apiGroups": list(groups), "resources": list(resources), "resourceNames": names});
@@ -273,12 +271,12 @@ fn a_rule_means_what_it_says() {
 }
 
 /// A word of a few, so that random rules and requests meet.
-fn word(words: &'static [&'static str]) -> impl Strategy<Value = String> {
-    prop::sample::select(words).prop_map(str::to_owned)
+fn choice(choices: &'static [&'static str]) -> impl Strategy<Value = String> {
+    prop::sample::select(choices).prop_map(str::to_owned)
 }
 
-fn words(words: &'static [&'static str]) -> impl Strategy<Value = Vec<String>> {
-    prop::collection::vec(word(words), 0..3)
+fn choices(choices: &'static [&'static str]) -> impl Strategy<Value = Vec<String>> {
+    prop::collection::vec(choice(choices), 0..3)
 }
 
 const NAMESPACES: &[&str] = &["", "a", "b"];
@@ -294,15 +292,15 @@ const SUBJECTS: &[&str] = &[
     "Robot/alice",
 ];
 
-/// Something that happens to a role or a binding: it comes, changes or goes.
+/// A role or binding is added, changed or deleted.
 fn step() -> impl Strategy<Value = (Value, bool)> {
-    let rule = (words(&["get", "list", "*"]), words(&["", "apps", "*"]), words(RESOURCES), words(NAMES)).prop_map(
+    let rule = (choices(&["get", "list", "*"]), choices(&["", "apps", "*"]), choices(RESOURCES), choices(NAMES)).prop_map(
         |(verbs, groups, resources, names)| json!({"verbs": verbs, "apiGroups": groups, "resources": resources, "resourceNames": names}),
     );
-    let roles = (word(NAMESPACES), word(NAMES), prop::collection::vec(rule, 0..3))
+    let roles = (choice(NAMESPACES), choice(NAMES), prop::collection::vec(rule, 0..3))
         .prop_map(|(namespace, name, rules)| role(&namespace, &name, &json!(rules)));
-    let kinds = word(&["ClusterRole", "Role"]);
-    let bindings = (word(NAMESPACES), word(NAMES), kinds, word(NAMES), words(SUBJECTS)).prop_map(
+    let kinds = choice(&["ClusterRole", "Role"]);
+    let bindings = (choice(NAMESPACES), choice(NAMES), kinds, choice(NAMES), choices(SUBJECTS)).prop_map(
         |(namespace, name, kind, role, subjects)| {
             let subjects: Vec<_> = subjects.iter().map(String::as_str).collect();
             binding(&namespace, &name, &format!("{kind}/{role}"), &subjects)
@@ -332,7 +330,8 @@ fn scan(
         let is_binding = of(bound, "kind").ends_with("Binding");
         let subjects = bound["subjects"].as_array().cloned().unwrap_or_default();
         let is_for = subjects.iter().any(|subject| {
-            let (who, own) = (of(subject, "name"), of(subject, "namespace"));
+            let who = of(subject, "name");
+            let own = of(subject, "namespace");
             let home = if own.is_empty() { &within } else { &own };
             match of(subject, "kind").as_str() {
                 "User" => who == name,
@@ -359,9 +358,9 @@ fn scan(
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// The index says what a scan of all bindings says, after whatever has happened.
+    /// The index agrees with a scan of all bindings after any history.
     #[test]
-    fn the_index_says_what_a_scan_says(steps in prop::collection::vec(step(), 1..40), pause in 1..10usize) {
+    fn index_equals_full_scan(steps in prop::collection::vec(step(), 1..40), pause in 1..10usize) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let world = TestCluster::new().await;
@@ -418,7 +417,7 @@ fn compare(world: &TestCluster, plain: &ObjectList) {
 /// What a decision costs beside ten thousand bindings. Run it with `--release --run-ignored all --no-capture`.
 #[tokio::test]
 #[ignore = "a figure, not a claim: it is only worth something in a release build"]
-async fn the_cost_of_a_decision_beside_ten_thousand_bindings() {
+async fn decision_cost_with_ten_thousand_bindings() {
     const DECISIONS: u32 = 200_000;
     let world = TestCluster::new().await;
     for role in k3_api::bootstrap::cluster_roles().chain(k3_api::bootstrap::cluster_role_bindings()) {

@@ -33,13 +33,13 @@ fn aggregated_half(path: &str) -> Value {
 
 /// The facts of the API, where they are at hand.
 fn facts() -> Option<Value> {
-    let folder = std::env::var_os("K3_FACTS")?;
-    let text = std::fs::read(std::path::Path::new(&folder).join("discovery.json")).ok()?;
+    let directory = std::env::var_os("K3_FACTS")?;
+    let text = std::fs::read(std::path::Path::new(&directory).join("discovery.json")).ok()?;
     serde_json::from_slice(&text).ok()
 }
 
 #[test]
-fn the_core_group_says_where_the_server_is_and_carries_no_version_of_its_own() {
+fn core_group_has_server_address_and_no_api_version() {
     let known = discovery();
     assert_eq!(
         known.legacy("/api").unwrap(),
@@ -55,7 +55,7 @@ fn the_core_group_says_where_the_server_is_and_carries_no_version_of_its_own() {
 }
 
 #[test]
-fn the_preferred_version_comes_first() {
+fn preferred_version_is_first() {
     let group = discovery().legacy("/apis/autoscaling").unwrap();
     let version = |name: &str| json!({"groupVersion": format!("autoscaling/{name}"), "version": name});
     assert_eq!(
@@ -80,7 +80,7 @@ fn the_preferred_version_comes_first() {
 }
 
 #[test]
-fn a_part_tells_its_group_where_it_is_another() {
+fn subresource_names_foreign_group() {
     let resources = discovery().legacy("/api/v1").unwrap();
     let entry = |name: &str| {
         let list = resources["resources"].as_array().unwrap();
@@ -96,7 +96,7 @@ fn a_part_tells_its_group_where_it_is_another() {
 }
 
 #[test]
-fn what_is_stored_elsewhere_has_the_hash_of_there() {
+fn storage_hash_follows_storage_version() {
     let hash = |path: &str, name: &str| {
         let resources = discovery().legacy(path).unwrap();
         let list = resources["resources"].as_array().unwrap().clone();
@@ -118,7 +118,7 @@ fn what_is_stored_elsewhere_has_the_hash_of_there() {
 }
 
 #[test]
-fn unknown_places_are_not_there() {
+fn unknown_paths_are_not_found() {
     for path in [
         "/api/v2",
         "/apis/bogus",
@@ -133,7 +133,7 @@ fn unknown_places_are_not_there() {
 }
 
 #[test]
-fn the_tag_of_an_aggregated_document_saves_sending_it_again() {
+fn matching_etag_returns_not_modified() {
     let known = discovery();
     let first = known.answer("/apis", AGGREGATED, "", false).unwrap();
     assert_eq!(first.status(), 200);
@@ -150,7 +150,7 @@ fn the_tag_of_an_aggregated_document_saves_sending_it_again() {
 }
 
 #[test]
-fn the_tag_follows_the_content() {
+fn etag_follows_content() {
     let tag = |known: &Discovery| {
         header_of(
             &known.answer("/apis", AGGREGATED, "", false).unwrap(),
@@ -164,7 +164,7 @@ fn the_tag_follows_the_content() {
 }
 
 #[test]
-fn the_first_clause_that_can_be_had_decides() {
+fn first_satisfiable_accept_clause_wins() {
     let media = |accept: &str| {
         let answer = discovery().answer("/apis", accept, "", false).unwrap();
         (answer.status().as_u16(), header_of(&answer, header::CONTENT_TYPE))
@@ -191,7 +191,7 @@ fn the_first_clause_that_can_be_had_decides() {
 }
 
 #[test]
-fn every_document_can_be_read_back_from_protobuf() {
+fn documents_round_trip_protobuf() {
     let known = discovery();
     let proto = "application/vnd.kubernetes.protobuf";
     for (path, kind) in [
@@ -220,7 +220,7 @@ fn every_document_can_be_read_back_from_protobuf() {
 }
 
 #[test]
-fn the_aggregated_documents_are_those_of_the_facts() {
+fn aggregated_documents_match_recording() {
     let Some(facts) = facts() else {
         println!("left out: no facts (set K3_FACTS)");
         return;
@@ -260,7 +260,7 @@ fn the_aggregated_documents_are_those_of_the_facts() {
 }
 
 #[test]
-fn the_index_lists_groups_and_versions_once_and_sorted() {
+fn index_is_sorted_and_unique() {
     let index = discovery().index(&["/healthz", "/version"]);
     let paths: Vec<_> = index["paths"]
         .as_array()
@@ -282,7 +282,7 @@ fn the_index_lists_groups_and_versions_once_and_sorted() {
 }
 
 #[test]
-fn the_version_is_that_of_the_api_with_ours_behind_it() {
+fn version_is_upstream_with_suffix() {
     let text = version()["gitVersion"].as_str().unwrap().to_owned();
     assert!(text.starts_with("v1.37.0+k3."), "{text}");
 }

@@ -30,11 +30,11 @@ fn definition<'d>(document: &'d Value, name: &str) -> &'d Value {
 
 /// A file of facts, where they are at hand.
 fn facts(variable: &str, name: &str) -> Option<Value> {
-    let Some(folder) = std::env::var_os(variable) else {
+    let Some(directory) = std::env::var_os(variable) else {
         println!("left out: no facts (set {variable})");
         return None;
     };
-    let text = std::fs::read(std::path::Path::new(&folder).join(name)).ok()?;
+    let text = std::fs::read(std::path::Path::new(&directory).join(name)).ok()?;
     serde_json::from_slice(&text).ok()
 }
 
@@ -43,7 +43,7 @@ fn keys(value: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn a_kind_is_defined_with_words_wants_and_its_name() {
+fn definition_has_description_required_fields_and_gvk() {
     let document = get("/openapi/v3/apis/apps/v1");
     let deployment = definition(&document, "io.k8s.api.apps.v1.Deployment");
     assert_eq!(
@@ -67,7 +67,7 @@ fn a_kind_is_defined_with_words_wants_and_its_name() {
 }
 
 #[test]
-fn lists_and_maps_tell_how_they_are_merged() {
+fn definitions_have_merge_extensions() {
     let document = get("/openapi/v3/api/v1");
     let ports = &definition(&document, "io.k8s.api.core.v1.Container")["properties"]["ports"];
     assert_eq!(ports["x-kubernetes-list-type"], "map");
@@ -88,7 +88,7 @@ fn lists_and_maps_tell_how_they_are_merged() {
 }
 
 #[test]
-fn every_reference_leads_to_a_definition() {
+fn every_ref_resolves() {
     fn check(value: &Value, known: &Value, seen: &mut usize) {
         match value {
             Value::Object(fields) => {
@@ -117,7 +117,7 @@ fn every_reference_leads_to_a_definition() {
 }
 
 #[test]
-fn paths_have_names_actions_and_kinds() {
+fn paths_have_ids_actions_and_gvk() {
     let document = get("/openapi/v3/api/v1");
     let operation = |path: &str, method: &str| document["paths"][path][method].clone();
     for (path, method, id, action) in [
@@ -183,7 +183,7 @@ fn paths_have_names_actions_and_kinds() {
 }
 
 #[test]
-fn the_index_leads_to_parts_that_need_not_be_asked_for_twice() {
+fn index_links_are_cacheable() {
     let known = OpenApi::new();
     let index = known.answer("/openapi/v3", "", "", "", &|_| None).unwrap();
     assert_eq!(
@@ -191,10 +191,10 @@ fn the_index_leads_to_parts_that_need_not_be_asked_for_twice() {
         "text/plain; charset=utf-8"
     );
     let index: Value = serde_json::from_slice(&body(index)).unwrap();
-    let place = index["paths"]["apis/batch/v1"]["serverRelativeURL"]
+    let path = index["paths"]["apis/batch/v1"]["serverRelativeURL"]
         .as_str()
         .unwrap();
-    let (path, hash) = place.split_once("?hash=").unwrap();
+    let (path, hash) = path.split_once("?hash=").unwrap();
     let part = known
         .answer(path, hash, "application/json", "", &|_| None)
         .unwrap();
@@ -212,12 +212,12 @@ fn the_index_leads_to_parts_that_need_not_be_asked_for_twice() {
             moved.status().as_u16(),
             header_of(&moved, header::LOCATION).as_str()
         ),
-        (301, place)
+        (301, path)
     );
 }
 
 #[test]
-fn unknown_parts_are_not_found_and_unknown_types_not_acceptable() {
+fn unknown_documents_are_not_found() {
     let known = OpenApi::new();
     let code = |path: &str, accept: &str| {
         known
@@ -233,7 +233,7 @@ fn unknown_parts_are_not_found_and_unknown_types_not_acceptable() {
 }
 
 #[test]
-fn version_2_is_served_as_json_and_as_protobuf() {
+fn serves_v2_as_json_and_protobuf() {
     let known = OpenApi::new();
     let json = known
         .answer("/openapi/v2", "", "application/json", "", &|_| None)
@@ -290,7 +290,7 @@ fn split(mut message: &[u8]) -> Vec<(u32, &[u8])> {
 }
 
 #[test]
-fn paths_and_definitions_are_those_of_the_recordings() {
+fn paths_and_definitions_match_recordings() {
     for (case, path) in [
         ("openapi-v3-index", "/openapi/v3"),
         ("openapi-v3-core", "/openapi/v3/api/v1"),
@@ -319,7 +319,7 @@ fn paths_and_definitions_are_those_of_the_recordings() {
 }
 
 #[test]
-fn actions_are_those_of_the_facts() {
+fn actions_match_recording() {
     let Some(facts) = facts("K3_FACTS", "paths.json") else {
         return;
     };
@@ -347,7 +347,7 @@ fn actions_are_those_of_the_facts() {
 }
 
 #[test]
-fn defaults_and_wants_are_those_of_the_facts() {
+fn defaults_and_required_match_recording() {
     let Some(facts) = facts("K3_FACTS", "field-facts.json") else {
         return;
     };

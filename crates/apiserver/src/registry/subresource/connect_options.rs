@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 use crate::registry::RequestContext;
 
 /// What a client asks of a stream, in the URL. `path` is that which a request is passed on to.
-pub(super) fn options(ask: &RequestContext, path: &str) -> Result<Value, Status> {
-    let part = ask.target.kind.subresource(ask.target.part());
+pub(super) fn options(ctx: &RequestContext, path: &str) -> Result<Value, Status> {
+    let part = ctx.target.kind.subresource(ctx.target.part());
     let (kind, version) = part.map_or(("", ""), |part| (&*part.kind, &*part.version));
     let mut options = json!({"kind": kind, "apiVersion": version});
-    let query = &ask.query;
-    let name = ask.target.part();
+    let query = &ctx.query;
+    let name = ctx.target.part();
     if matches!(name, "exec" | "attach") {
         for flag in ["stdin", "stdout", "stderr", "tty"] {
             if query.flag(flag).unwrap_or_default() {

@@ -19,17 +19,17 @@ use crate::{
     server::Verb,
 };
 
-/// So much is read of an answer that something went wrong.
+/// How much of an error response is read.
 const MOST_SAID: usize = 50_000;
 
 // --- Registry ---
 
 impl Registry {
     /// The log of a container.
-    pub(super) async fn log(&self, ask: &RequestContext) -> Result<HttpResponse, Status> {
-        check_log_options(ask)?;
-        let pod = self.pod(ask).await?;
-        let container = container(&pod, ask.query.text("container"))?;
+    pub(super) async fn log(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
+        check_log_options(ctx)?;
+        let pod = self.pod(ctx).await?;
+        let container = container(&pod, ctx.query.text("container"))?;
         let node = pod.at("spec").text("nodeName");
         if node.is_empty() {
             // Nothing ran, so nothing was written.
@@ -41,16 +41,16 @@ impl Registry {
         }
         let path = format!(
             "/containerLogs/{}/{}/{container}",
-            ask.target.namespace, ask.target.name
+            ctx.target.namespace, ctx.target.name
         );
-        let skips = ask.query.flag("insecureSkipTLSVerifyBackend").unwrap_or_default();
-        let location = self.node_location(node, !skips, path, log_query(ask)?)?;
+        let skips = ctx.query.flag("insecureSkipTLSVerifyBackend").unwrap_or_default();
+        let location = self.node_location(node, !skips, path, log_query(ctx)?)?;
         let mut answer = match location.get().await {
             Ok(answer) => answer,
             Err(failed) => return Err(failed_call("Get", &location, &failed)),
         };
         if !(200..=206).contains(&answer.status().as_u16()) {
-            return Err(failed_log(answer, &ask.target.name).await);
+            return Err(failed_log(answer, &ctx.target.name).await);
         }
         *answer.status_mut() = StatusCode::OK;
         answer.headers_mut().clear();
@@ -65,34 +65,34 @@ impl Registry {
     /// A command in a container, its terminal, or its ports.
     pub(super) async fn stream(
         &self,
-        ask: &RequestContext,
+        ctx: &RequestContext,
         verb: Verb,
         passed: ProxyRequest,
     ) -> Result<HttpResponse, Status> {
-        self.admit_connection(ask, "").await?;
+        self.admit_connection(ctx, "").await?;
         if verb != Verb::Create {
-            self.require_create(ask)?;
+            self.require_create(ctx)?;
         }
-        let pod = self.pod(ask).await?;
-        let part = ask.target.part();
+        let pod = self.pod(ctx).await?;
+        let part = ctx.target.part();
         let mut path = match part {
-            "portforward" => format!("/portForward/{}/{}", ask.target.namespace, ask.target.name),
-            part => format!("/{part}/{}/{}", ask.target.namespace, ask.target.name),
+            "portforward" => format!("/portForward/{}/{}", ctx.target.namespace, ctx.target.name),
+            part => format!("/{part}/{}/{}", ctx.target.namespace, ctx.target.name),
         };
         if part != "portforward" {
-            let container = container(&pod, ask.query.text("container"))?;
+            let container = container(&pod, ctx.query.text("container"))?;
             path = format!("{path}/{container}");
         }
         let node = match pod.at("spec").text("nodeName") {
             "" => {
                 return Err(Status::bad_request(format!(
                     "pod {} does not have a host assigned",
-                    ask.target.name
+                    ctx.target.name
                 )));
             }
             node => node,
         };
-        let location = self.node_location(node, true, path, stream_query(ask)?)?;
+        let location = self.node_location(node, true, path, stream_query(ctx)?)?;
         if !passed.wants_upgrade() {
             return Err(Status::bad_request("Upgrade request required"));
         }
@@ -114,8 +114,8 @@ impl Registry {
     }
 
     /// Refuses who may not create: a WebSocket begins with a GET, but it is no less than a POST.
-    fn require_create(&self, ask: &RequestContext) -> Result<(), Status> {
-        let target = &ask.target;
+    fn require_create(&self, ctx: &RequestContext) -> Result<(), Status> {
+        let target = &ctx.target;
         let pod = ResourceAttributes {
             version: &target.kind.version,
             resource: &target.kind.plural,
@@ -125,7 +125,7 @@ impl Registry {
             ..ResourceAttributes::default()
         };
         let action = AuthorizationAttributes {
-            user: &ask.user,
+            user: &ctx.user,
             verb: "create",
             what: AuthorizationTarget::Resource(pod),
         };
@@ -137,30 +137,30 @@ impl Registry {
         }
     }
 
-    async fn pod(&self, ask: &RequestContext) -> Result<Value, Status> {
+    async fn pod(&self, ctx: &RequestContext) -> Result<Value, Status> {
         self.read_index().await?;
         let pods = Resource::of(
             builtin().kind("", "v1", "Pod").expect("the kind is built in"),
             &self.caches,
         );
-        let key = pods.key(&ask.target.namespace, &ask.target.name)?;
+        let key = pods.key(&ctx.target.namespace, &ctx.target.name)?;
         let pod = pods
             .cache
             .get(&key)
-            .ok_or_else(|| pods.not_found(&ask.target.name))?;
+            .ok_or_else(|| pods.not_found(&ctx.target.name))?;
         Ok(pod.tree())
     }
 }
 
-/// What a node says of a log that it does not show.
+/// The error of a node that does not return a log.
 async fn failed_log(answer: HttpResponse, name: &str) -> Status {
     let code = answer.status().as_u16();
-    let said = web::said(answer, MOST_SAID).await;
+    let body_text = web::body_text(answer, MOST_SAID).await;
     match code {
-        500 => Status::internal_error(said),
-        400 => Status::bad_request(said),
+        500 => Status::internal_error(body_text),
+        400 => Status::bad_request(body_text),
         code => {
-            let mut status = Status::generic(code, &said);
+            let mut status = Status::generic(code, &body_text);
             status.message = format!("{} ( pods/log {name})", status.message);
             if let Some(details) = &mut status.details {
                 name.clone_into(&mut details.name);
@@ -172,8 +172,8 @@ async fn failed_log(answer: HttpResponse, name: &str) -> Status {
 }
 
 /// The options of a log as a node reads them.
-fn log_query(ask: &RequestContext) -> Result<String, Status> {
-    let query = &ask.query;
+fn log_query(ctx: &RequestContext) -> Result<String, Status> {
+    let query = &ctx.query;
     let mut pairs: Vec<(&str, String)> = Vec::new();
     for flag in ["follow", "previous", "timestamps"] {
         if query.flag(flag).unwrap_or_default() {
@@ -192,10 +192,10 @@ fn log_query(ask: &RequestContext) -> Result<String, Status> {
 }
 
 /// The options of a stream as a node reads them.
-fn stream_query(ask: &RequestContext) -> Result<String, Status> {
-    let query = &ask.query;
+fn stream_query(ctx: &RequestContext) -> Result<String, Status> {
+    let query = &ctx.query;
     let mut pairs: Vec<(&str, String)> = Vec::new();
-    match ask.target.part() {
+    match ctx.target.part() {
         "portforward" => {
             let ports: Vec<_> = query.ports("ports")?.iter().map(u16::to_string).collect();
             if !ports.is_empty() {
@@ -221,7 +221,7 @@ fn stream_query(ask: &RequestContext) -> Result<String, Status> {
     Ok(encode(&mut pairs))
 }
 
-/// Finds the container that is meant, or says which there are.
+/// Finds the named container, or lists the available ones.
 fn container<'p>(pod: &'p Value, name: &'p str) -> Result<&'p str, Status> {
     let pod_name = pod.at("metadata").text("name");
     let spec = pod.at("spec");
@@ -250,11 +250,12 @@ fn container<'p>(pod: &'p Value, name: &'p str) -> Result<&'p str, Status> {
     }
 }
 
-fn check_log_options(ask: &RequestContext) -> Result<(), Status> {
-    let query = &ask.query;
+fn check_log_options(ctx: &RequestContext) -> Result<(), Status> {
+    let query = &ctx.query;
     let seconds = query.int("sinceSeconds")?;
     query.time("sinceTime")?;
-    let (lines, bytes) = (query.int("tailLines")?, query.int("limitBytes")?);
+    let lines = query.int("tailLines")?;
+    let bytes = query.int("limitBytes")?;
     let mut errors = Vec::new();
     if let Some(lines) = lines.filter(|lines| *lines < 0) {
         errors.push(Error::invalid(
@@ -288,7 +289,7 @@ fn check_log_options(ask: &RequestContext) -> Result<(), Status> {
     }
     Err(Status::invalid(
         Grouped::new("", "PodLogOptions"),
-        &ask.target.name,
+        &ctx.target.name,
         &errors,
     ))
 }
@@ -300,7 +301,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_container_is_meant_or_has_to_be_said() {
+    fn selects_container_or_requires_name() {
         let pod = |main: &[&str], init: &[&str]| {
             let named =
                 |names: &[&str]| -> Vec<Value> { names.iter().map(|name| json!({"name": name})).collect() };

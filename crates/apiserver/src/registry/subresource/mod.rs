@@ -40,7 +40,7 @@ enum AdmissionPhase {
     /// What may still be changed, or refused as it was asked for.
     Change,
     /// Whether the outcome may be.
-    Judge,
+    Validate,
 }
 
 // --- Registry ---
@@ -49,21 +49,21 @@ impl Registry {
     /// Answers a request for what is not an object that is stored, or a part of one; `None` if it is.
     pub(crate) async fn special(
         &self,
-        ask: &RequestContext,
+        ctx: &RequestContext,
         verb: Verb,
     ) -> Option<Result<HttpResponse, Status>> {
-        let target = &ask.target;
+        let target = &ctx.target;
         // Whatever a custom resource is called, it is nothing of what follows.
         if target.kind.rules.is_some() && target.part() != "scale" {
             return None;
         }
         Some(match (&*target.kind.plural, target.part()) {
-            (_, "scale") => self.scale(ask, verb).await,
-            ("pods", "binding") | ("bindings", "") => self.bind(ask).await,
-            ("pods", "eviction") => self.evict(ask).await,
-            ("serviceaccounts", "token") => self.issue_token(ask).await,
-            ("componentstatuses", "") => self.component_statuses(ask, verb).await,
-            _ if target.kind.persistence == Persistence::Virtual => self.review(ask).await,
+            (_, "scale") => self.scale(ctx, verb).await,
+            ("pods", "binding") | ("bindings", "") => self.bind(ctx).await,
+            ("pods", "eviction") => self.evict(ctx).await,
+            ("serviceaccounts", "token") => self.issue_token(ctx).await,
+            ("componentstatuses", "") => self.component_statuses(ctx, verb).await,
+            _ if target.kind.persistence == Persistence::Virtual => self.review(ctx).await,
             _ => return None,
         })
     }
@@ -71,25 +71,25 @@ impl Registry {
     /// Answers a request for a connection: a log, a stream, or something that is passed on.
     pub(crate) async fn connect(
         &self,
-        ask: &RequestContext,
+        ctx: &RequestContext,
         verb: Verb,
         passed: ProxyRequest,
     ) -> Result<HttpResponse, Status> {
-        match ask.target.part() {
-            "log" => self.log(ask).await,
-            "proxy" => self.proxy(ask, passed).await,
-            _ => self.stream(ask, verb, passed).await,
+        match ctx.target.part() {
+            "log" => self.log(ctx).await,
+            "proxy" => self.proxy(ctx, passed).await,
+            _ => self.stream(ctx, verb, passed).await,
         }
     }
 
     /// Takes a request for a stream through admission. Its options stand for an object.
-    async fn admit_connection(&self, ask: &RequestContext, path: &str) -> Result<(), Status> {
-        let mut options = connect_options::options(ask, path)?;
+    async fn admit_connection(&self, ctx: &RequestContext, path: &str) -> Result<(), Status> {
+        let mut options = connect_options::options(ctx, path)?;
         let mut warnings = Warnings::default();
-        for phase in [AdmissionPhase::Change, AdmissionPhase::Judge] {
+        for phase in [AdmissionPhase::Change, AdmissionPhase::Validate] {
             self.admit_as(
                 (Operation::Connect, phase),
-                ask,
+                ctx,
                 &mut options,
                 false,
                 &mut warnings,
@@ -103,30 +103,30 @@ impl Registry {
     async fn admit_as(
         &self,
         (operation, phase): (Operation, AdmissionPhase),
-        ask: &RequestContext,
+        ctx: &RequestContext,
         object: &mut Value,
         dry_run: bool,
         warnings: &mut Warnings,
     ) -> Result<(), Status> {
-        let resource = Resource::of(ask.target.kind.clone(), &self.caches);
+        let resource = Resource::of(ctx.target.kind.clone(), &self.caches);
         let mut attributes = AdmissionAttributes {
             operation,
             resource: &resource,
-            subresource: ask.target.part(),
-            namespace: &ask.target.namespace,
+            subresource: ctx.target.part(),
+            namespace: &ctx.target.namespace,
             object,
             old: None,
-            ask,
+            ctx,
             dry_run,
             warnings: &mut warnings.0,
         };
         match phase {
             AdmissionPhase::Change => self.admit_new(&mut attributes).await,
-            AdmissionPhase::Judge => self.admission.validate(&mut attributes, &self.caches).await,
+            AdmissionPhase::Validate => self.admission.validate(&mut attributes, &self.caches).await,
         }
     }
 
-    /// Changes a stored object by the server's own doing: no admission, no rules, nobody owns what changes.
+    /// Changes a stored object on behalf of the server: no admission, no validation, no field manager.
     async fn modify(
         &self,
         resource: &Resource,
@@ -162,8 +162,8 @@ impl Registry {
     }
 
     /// The states of the parts of a control plane: long deprecated, and answered by none.
-    async fn component_statuses(&self, ask: &RequestContext, verb: Verb) -> Result<HttpResponse, Status> {
-        let resource = Resource::of(ask.target.kind.clone(), &self.caches);
+    async fn component_statuses(&self, ctx: &RequestContext, verb: Verb) -> Result<HttpResponse, Status> {
+        let resource = Resource::of(ctx.target.kind.clone(), &self.caches);
         let health = self.caches.store().health().await;
         let (status, message) = match &health {
             Ok(_) => ("True", "ok".to_owned()),
@@ -176,27 +176,27 @@ impl Registry {
             "conditions": [{"type": "Healthy", "status": status, "message": message}],
         });
         match verb {
-            Verb::List => super::list::answer_trees(vec![tree], &serde_json::json!({}), ask, &resource),
-            _ if ask.target.name == "etcd-0" => response::tree(200, tree, ask, &resource),
-            _ => Err(resource.not_found(&ask.target.name)),
+            Verb::List => super::list::answer_trees(vec![tree], &serde_json::json!({}), ctx, &resource),
+            _ if ctx.target.name == "etcd-0" => response::tree(200, tree, ctx, &resource),
+            _ => Err(resource.not_found(&ctx.target.name)),
         }
     }
 }
 
-/// A `Status` that says no more than that it was made.
-fn made(ask: &RequestContext, warnings: &Warnings) -> HttpResponse {
+/// A `Status` of success for a created object.
+fn created_status(ctx: &RequestContext, warnings: &Warnings) -> HttpResponse {
     let status = Status {
         code: 201,
         details: None,
         ..Status::success(Details::default())
     };
-    let mut made = web::status(&status, ask.accepted.format, ask.accepted.pretty);
-    response::warn(&mut made, &warnings.0);
-    made
+    let mut created_status = web::status(&status, ctx.accepted.format, ctx.accepted.pretty);
+    response::warn(&mut created_status, &warnings.0);
+    created_status
 }
 
-/// The answer to what the rules of a kind find wrong with an object that is told of by a name.
-fn judge(
+/// Validates an object that is not stored; errors name it.
+fn validate_rules(
     rules: &dyn Rules,
     object: &Value,
     at: &k3_api::rules::Circumstances<'_>,

@@ -15,7 +15,7 @@ use crate::{
     registry::{Registry, RequestContext, Resource, random_number},
 };
 
-/// What a name says: how to talk, to whom, and to which port.
+/// A parsed proxy target: scheme, name and port.
 #[derive(Debug, PartialEq, Eq)]
 struct ProxyTarget<'n> {
     is_tls: bool,
@@ -38,22 +38,22 @@ impl Registry {
     /// A request to be passed on to a service, a pod or a node.
     pub(super) async fn proxy(
         &self,
-        ask: &RequestContext,
+        ctx: &RequestContext,
         mut passed: ProxyRequest,
     ) -> Result<HttpResponse, Status> {
-        let path = rest_of_path(&passed.path, ask.target.kind.is_namespaced()).to_owned();
-        self.admit_connection(ask, &path).await?;
+        let path = rest_of_path(&passed.path, ctx.target.kind.is_namespaced()).to_owned();
+        self.admit_connection(ctx, &path).await?;
         self.read_index().await?;
-        let named = ProxyTarget::read(&ask.target.name).ok_or_else(|| {
+        let named = ProxyTarget::read(&ctx.target.name).ok_or_else(|| {
             Status::bad_request(format!(
                 "invalid {} request {}",
-                ask.target.kind.singular,
-                go::quote(&ask.target.name)
+                ctx.target.kind.singular,
+                go::quote(&ctx.target.name)
             ))
         })?;
-        let mut location = match &*ask.target.kind.kind {
-            "Service" => self.service_location(ask, &named)?,
-            "Pod" => self.pod_location(ask, &named)?,
+        let mut location = match &*ctx.target.kind.kind {
+            "Service" => self.service_location(ctx, &named)?,
+            "Pod" => self.pod_location(ctx, &named)?,
             _ => self.own_location(&named)?,
         };
         location.path = path;
@@ -85,9 +85,9 @@ impl Registry {
         Ok(answer)
     }
 
-    fn pod_location(&self, ask: &RequestContext, named: &ProxyTarget<'_>) -> Result<Location, Status> {
-        let resource = Resource::of(ask.target.kind.clone(), &self.caches);
-        let pod = object(&resource, &ask.target.namespace, named.name)?;
+    fn pod_location(&self, ctx: &RequestContext, named: &ProxyTarget<'_>) -> Result<Location, Status> {
+        let resource = Resource::of(ctx.target.kind.clone(), &self.caches);
+        let pod = object(&resource, &ctx.target.namespace, named.name)?;
         let node = pod.at("spec").text("nodeName");
         if self.nodes.is_simulated(node) {
             return Err(simulated_node(node));
@@ -111,12 +111,12 @@ impl Registry {
         Ok(self.elsewhere(named, literal(address)?, port))
     }
 
-    fn service_location(&self, ask: &RequestContext, named: &ProxyTarget<'_>) -> Result<Location, Status> {
-        let namespace = &ask.target.namespace;
+    fn service_location(&self, ctx: &RequestContext, named: &ProxyTarget<'_>) -> Result<Location, Status> {
+        let namespace = &ctx.target.namespace;
         let quoted = go::quote(named.name);
         let mut port = named.port.to_owned();
         if let Ok(number) = named.port.parse::<i64>() {
-            let resource = Resource::of(ask.target.kind.clone(), &self.caches);
+            let resource = Resource::of(ctx.target.kind.clone(), &self.caches);
             let service = object(&resource, namespace, named.name)?;
             let found = service
                 .at("spec")
@@ -157,7 +157,7 @@ impl Registry {
         Ok(self.elsewhere(named, literal(&host)?, Some(port)))
     }
 
-    /// The pod of a namespace that an endpoint is: whoever writes endpoints must not reach everything the server reaches.
+    /// The pod behind an endpoint: authors of endpoints must not reach everything that the server can reach.
     fn endpoint_pod(&self, endpoint: &Value, namespace: &str) -> Option<Value> {
         let target = endpoint.at("targetRef");
         let kind = builtin().kind("", "v1", "Pod").expect("the kind is built in");
@@ -225,7 +225,7 @@ impl<'n> ProxyTarget<'n> {
     }
 }
 
-/// What a call that was not answered is told as.
+/// The status of a failed proxied call.
 pub(super) fn failed_call(verb: &str, location: &Location, failed: &ProxyError) -> Status {
     match failed {
         ProxyError::NotAllowed(why) => Status::bad_request(why.clone()),
@@ -233,7 +233,7 @@ pub(super) fn failed_call(verb: &str, location: &Location, failed: &ProxyError) 
     }
 }
 
-/// What a conversation that did not begin is told as.
+/// The status of a failed upgrade.
 pub(super) fn failed_stream(failed: ProxyError) -> Status {
     match failed {
         ProxyError::NotAllowed(why) => Status::bad_request(why),
@@ -254,7 +254,7 @@ fn literal(address: &str) -> Result<String, Status> {
     Ok(ip.to_string())
 }
 
-/// The part of a path that comes after `proxy`, as it was written.
+/// The path after `proxy`, as written.
 fn rest_of_path(path: &str, is_namespaced: bool) -> &str {
     // /api/v1/namespaces/a/pods/b/proxy and /api/v1/nodes/a/proxy
     let parts = if is_namespaced { 7 } else { 5 };
@@ -262,7 +262,7 @@ fn rest_of_path(path: &str, is_namespaced: bool) -> &str {
     slashes.nth(parts).map_or("", |at| &path[at..])
 }
 
-/// Tells a client to ask again with a slash at the end.
+/// Redirects a client to the same path with a trailing slash.
 fn moved(passed: &ProxyRequest) -> HttpResponse {
     let mut to = format!("{}/", passed.path);
     if !passed.query.is_empty() {
@@ -321,7 +321,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_say_how_to_talk_and_to_which_port() {
+    fn parses_scheme_name_and_port() {
         let named = |is_tls, name, port| Some(ProxyTarget { is_tls, name, port });
         for (text, expected) in [
             ("a", named(false, "a", "")),
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_of_a_path_stays_as_it_was_written() {
+    fn keeps_path_suffix_verbatim() {
         for (path, is_namespaced, rest) in [
             ("/api/v1/namespaces/a/pods/b/proxy", true, ""),
             ("/api/v1/namespaces/a/pods/b/proxy/", true, "/"),
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_has_an_address_and_no_name() {
+    fn rejects_host_name_as_pod_ip() {
         for address in ["", "host", "localhost", "2130706433", "0x7f000001"] {
             assert_eq!(literal(address).unwrap_err().message, "address not allowed");
         }
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn redirections_lead_back_through_here() {
+    fn rewrites_redirects() {
         let prefix = "/api/v1/namespaces/a/pods/b/proxy";
         let hosts = ["10.0.0.1:80".to_owned(), "server:6443".to_owned()];
         for (to, expected) in [

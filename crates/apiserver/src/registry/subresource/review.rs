@@ -30,50 +30,51 @@ use crate::{
 
 impl Registry {
     /// Answers the question in the body.
-    pub(super) async fn review(&self, ask: &RequestContext) -> Result<HttpResponse, Status> {
-        let options = WriteOptions::read(&ask.query, WriteVerb::Create, &ask.agent)?;
+    pub(super) async fn review(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
+        let options = WriteOptions::read(&ctx.query, WriteVerb::Create, &ctx.agent)?;
         let mut warnings = Warnings::default();
-        let kind = &ask.target.kind;
-        let mut object = body::read(ask, ExpectedKind::of(kind), &options, &mut warnings)?;
+        let kind = &ctx.target.kind;
+        let mut object = body::read(ctx, ExpectedKind::of(kind), &options, &mut warnings)?;
         let resource = Resource::of(kind.clone(), &self.caches);
-        match_namespace(&mut object, &resource, &ask.target.namespace)?;
+        match_namespace(&mut object, &resource, &ctx.target.namespace)?;
         resource.rules().default(&mut object);
         let at = Circumstances {
             kind,
-            now: ask.now,
-            user: &ask.user,
+            now: ctx.now,
+            user: &ctx.user,
         };
         managed_fields::with_subject(kind, resource.rules(), "", None, |subject| {
-            subject.track(None, &mut object, &options.manager, ask.now);
+            subject.track(None, &mut object, &options.manager, ctx.now);
         });
         rules::review(&object, &at)?;
         match &*kind.kind {
             "TokenReview" => {
                 token_review::validate_token_review(&object).map_or(Ok(()), Err)?;
-                let status = self.token_status(object.at("spec"), ask.now).await;
+                let status = self.token_status(object.at("spec"), ctx.now).await;
                 object.set("status", status);
             }
             "SelfSubjectReview" => {
-                object.set("status", json!({"userInfo": user_info(&ask.user)}));
+                object.set("status", json!({"userInfo": user_info(&ctx.user)}));
                 object
                     .make("metadata")
-                    .set("creationTimestamp", ask.now.truncated().to_string());
+                    .set("creationTimestamp", ctx.now.truncated().to_string());
             }
-            "SelfSubjectRulesReview" => object = self.list_rules(&object, ask)?,
-            _ => self.judge(&mut object, ask),
+            "SelfSubjectRulesReview" => object = self.list_rules(&object, ctx)?,
+            _ => self.review_access(&mut object, ctx),
         }
         let object = response::normal(&object, &kind.ty);
-        let mut answer = response::tree(201, object, ask, &resource)?;
+        let mut answer = response::tree(201, object, ctx, &resource)?;
         response::warn(&mut answer, &warnings.0);
         Ok(answer)
     }
 
-    /// Says whether somebody may do something.
-    fn judge(&self, object: &mut Value, ask: &RequestContext) {
+    /// Evaluates an access review.
+    fn review_access(&self, object: &mut Value, ctx: &RequestContext) {
         let spec = object.at("spec");
-        let is_own = ask.target.kind.kind.starts_with("Self");
-        let user = if is_own { ask.user.clone() } else { user_in(spec) };
-        let (resource, other) = (spec.at("resourceAttributes"), spec.at("nonResourceAttributes"));
+        let is_own = ctx.target.kind.kind.starts_with("Self");
+        let user = if is_own { ctx.user.clone() } else { user_in(spec) };
+        let resource = spec.at("resourceAttributes");
+        let other = spec.at("nonResourceAttributes");
         let selected = SelectorAttributes::read(resource);
         let action = if resource.is_null() {
             AuthorizationAttributes {
@@ -109,13 +110,13 @@ impl Registry {
         object.set("status", status);
     }
 
-    /// Says what who asks may do in a namespace. The answer does not repeat the question.
-    fn list_rules(&self, object: &Value, ask: &RequestContext) -> Result<Value, Status> {
+    /// Lists the rules of the user in a namespace, for a `SelfSubjectRulesReview`. The spec is not repeated.
+    fn list_rules(&self, object: &Value, ctx: &RequestContext) -> Result<Value, Status> {
         let namespace = object.at("spec").text("namespace");
         if namespace.is_empty() {
             return Err(Status::bad_request("no namespace on request"));
         }
-        let rules = self.authorizer.rules(&ask.user, namespace);
+        let rules = self.authorizer.rules(&ctx.user, namespace);
         let mut status = json!({
             "resourceRules": rules.resources,
             "nonResourceRules": rules.paths,
@@ -230,7 +231,7 @@ fn user_in(spec: &Value) -> User {
     }
 }
 
-/// A user as answers tell of it.
+/// A user as `UserInfo`.
 pub(super) fn user_info(user: &User) -> Value {
     let mut info = json!({"username": user.name, "groups": user.groups});
     if !user.uid.is_empty() {

@@ -10,7 +10,7 @@ use k3_api::{
 };
 use serde_json::{Value, json};
 
-use super::{AdmissionPhase, judge};
+use super::{AdmissionPhase, validate_rules};
 use crate::{
     admission::Operation,
     http::HttpResponse,
@@ -25,8 +25,8 @@ use crate::{
     request::{WriteOptions, WriteVerb},
 };
 
-/// What pods' tokens ask for when nobody chose it. They are given a year, for programs that read their token once, and are
-/// noted when they are used after the hour.
+/// The default expiration of projected tokens. It is extended to a year, for programs that read their token only once; later
+/// use is annotated as stale.
 const UNCHOSEN_SECONDS: i64 = 3607;
 const YEAR_SECONDS: i64 = 365 * 24 * 3600;
 
@@ -34,9 +34,9 @@ const YEAR_SECONDS: i64 = 365 * 24 * 3600;
 
 impl Registry {
     /// Issues a token of the service account in the path, as the request in the body asks for it.
-    pub(super) async fn issue_token(&self, ask: &RequestContext) -> Result<HttpResponse, Status> {
-        let options = WriteOptions::read(&ask.query, WriteVerb::Create, &ask.agent)?;
-        let subresource = ask.target.subresource().expect("a token is a subresource");
+    pub(super) async fn issue_token(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
+        let options = WriteOptions::read(&ctx.query, WriteVerb::Create, &ctx.agent)?;
+        let subresource = ctx.target.subresource().expect("a token is a subresource");
         let grouped = Grouped::new(&subresource.group, &subresource.kind);
         let rules = k3_api::kinds::rules_of_subresource(subresource).expect("token requests have rules");
         let expected = ExpectedKind {
@@ -46,30 +46,29 @@ impl Registry {
             ty: &subresource.ty,
         };
         let mut warnings = Warnings::default();
-        let mut request = body::read(ask, expected, &options, &mut warnings)?;
-        let accounts = Resource::of(ask.target.kind.clone(), &self.caches);
-        match_namespace(&mut request, &accounts, &ask.target.namespace)?;
+        let mut request = body::read(ctx, expected, &options, &mut warnings)?;
+        let accounts = Resource::of(ctx.target.kind.clone(), &self.caches);
+        match_namespace(&mut request, &accounts, &ctx.target.namespace)?;
         rules.default(&mut request);
         managed_fields::with_part(subresource, |subject| {
-            subject.track(None, &mut request, &options.manager, ask.now);
+            subject.track(None, &mut request, &options.manager, ctx.now);
         });
         // Before an audience is chosen for who names none: nodes may leave it to the server, and name none but those of pods.
         self.admit_as(
             (Operation::Create, AdmissionPhase::Change),
-            ask,
+            ctx,
             &mut request,
             options.dry_run,
             &mut warnings,
         )
         .await?;
-        let (namespace, name) = (&ask.target.namespace, &ask.target.name);
-        let said = request.at("metadata").text("name");
-        if !said.is_empty() && said != name {
-            let (metadata, why) = (
-                Path::new("metadata"),
-                "must match the service account name if specified",
-            );
-            let error = Error::invalid(&metadata.child("name"), said, why);
+        let namespace = &ctx.target.namespace;
+        let name = &ctx.target.name;
+        let body_text = request.at("metadata").text("name");
+        if !body_text.is_empty() && body_text != name {
+            let metadata = Path::new("metadata");
+            let why = "must match the service account name if specified";
+            let error = Error::invalid(&metadata.child("name"), body_text, why);
             return Err(Status::invalid(grouped, name, &[error]));
         }
         self.read_index().await?;
@@ -80,10 +79,10 @@ impl Registry {
             .ok_or_else(|| accounts.not_found(name))?
             .tree();
         let uid = account.at("metadata").text("uid");
-        let said = request.at("metadata").text("uid");
-        if !said.is_empty() && said != uid {
+        let body_text = request.at("metadata").text("uid");
+        if !body_text.is_empty() && body_text != uid {
             let why = format!(
-                "the UID in the token request ({said}) does not match the UID of the service account ({uid})"
+                "the UID in the token request ({body_text}) does not match the UID of the service account ({uid})"
             );
             return Err(Status::conflict(grouped, name, why));
         }
@@ -95,17 +94,17 @@ impl Registry {
         let metadata = request.make("metadata");
         metadata.set("name", name.as_str());
         metadata.set("uid", uid);
-        metadata.set("creationTimestamp", ask.now.truncated().to_string());
+        metadata.set("creationTimestamp", ctx.now.truncated().to_string());
         request.remove("status");
         let at = Circumstances {
-            kind: &ask.target.kind,
-            now: ask.now,
-            user: &ask.user,
+            kind: &ctx.target.kind,
+            now: ctx.now,
+            user: &ctx.user,
         };
-        judge(rules, &request, &at, (grouped, ""))?;
+        validate_rules(rules, &request, &at, (grouped, ""))?;
         self.admit_as(
-            (Operation::Create, AdmissionPhase::Judge),
-            ask,
+            (Operation::Create, AdmissionPhase::Validate),
+            ctx,
             &mut request,
             options.dry_run,
             &mut warnings,
@@ -115,10 +114,10 @@ impl Registry {
             "namespace": namespace,
             "serviceaccount": {"name": name, "uid": uid},
         });
-        self.bind_token(&mut claims, request.at("spec").at("boundObjectRef"), ask)?;
-        let token = self.sign_token(claims, request.at("spec"), ask);
+        self.bind_token(&mut claims, request.at("spec").at("boundObjectRef"), ctx)?;
+        let token = self.sign_token(claims, request.at("spec"), ctx);
         let seconds = request.at("spec").int("expirationSeconds").unwrap_or_default();
-        let expires = ask.now.plus(Duration::from_seconds(seconds)).truncated();
+        let expires = ctx.now.plus(Duration::from_seconds(seconds)).truncated();
         request.set(
             "status",
             json!({"token": token, "expirationTimestamp": expires.to_string()}),
@@ -127,27 +126,27 @@ impl Registry {
             201,
             &response::normal(&request, &subresource.ty),
             &subresource.ty,
-            ask,
+            ctx,
         )?;
         response::warn(&mut answer, &warnings.0);
         Ok(answer)
     }
 
     /// The token, with the claims that are Kubernetes' own and those that all tokens have.
-    fn sign_token(&self, mut own: Value, spec: &Value, ask: &RequestContext) -> String {
+    fn sign_token(&self, mut own: Value, spec: &Value, ctx: &RequestContext) -> String {
         let audiences = spec.items("audiences");
         let is_ours = |audience: &Value| {
             let ours = self.authenticator.audiences();
             ours.iter().any(|ours| audience.as_str() == Some(ours))
         };
-        let now = ask.now.unix_seconds();
+        let now = ctx.now.unix_seconds();
         let mut seconds = spec.int("expirationSeconds").unwrap_or_default();
         if own.has("pod") && seconds == UNCHOSEN_SECONDS && audiences.iter().all(is_ours) {
             own.set("warnafter", now + seconds);
             seconds = YEAR_SECONDS;
         }
         let id = random_uid();
-        ask.notes.add(
+        ctx.notes.add(
             "authentication.kubernetes.io/issued-credential-id",
             format!("JTI={id}"),
         );
@@ -159,23 +158,24 @@ impl Registry {
             "iss": signer.issuer(),
             "jti": id,
             "nbf": now,
-            "sub": format!("system:serviceaccount:{}:{}", ask.target.namespace, ask.target.name),
+            "sub": format!("system:serviceaccount:{}:{}", ctx.target.namespace, ctx.target.name),
             "kubernetes.io": own,
         }))
     }
 
     /// Ties a token to an object: it is worth nothing without it.
-    fn bind_token(&self, claims: &mut Value, reference: &Value, ask: &RequestContext) -> Result<(), Status> {
+    fn bind_token(&self, claims: &mut Value, reference: &Value, ctx: &RequestContext) -> Result<(), Status> {
         if reference.is_null() {
             return Ok(());
         }
-        let (kind, name) = (reference.text("kind"), reference.text("name"));
+        let kind = reference.text("kind");
+        let name = reference.text("name");
         let version = reference.text("apiVersion");
         let (group, version) = version.split_once('/').unwrap_or(("", version));
         let shown = format!("{group}/{version}, Kind={kind}");
         let (plural, namespace) = match (group, kind) {
-            ("", "Pod") => ("pods", ask.target.namespace.as_str()),
-            ("", "Secret") => ("secrets", ask.target.namespace.as_str()),
+            ("", "Pod") => ("pods", ctx.target.namespace.as_str()),
+            ("", "Secret") => ("secrets", ctx.target.namespace.as_str()),
             ("", "Node") => ("nodes", ""),
             (
                 "admissionregistration.k8s.io",
@@ -195,10 +195,10 @@ impl Registry {
         let object = self.bindable(plural, namespace, name)?;
         if kind == "Pod" {
             let spec = object.at("spec");
-            if spec.text("serviceAccountName") != ask.target.name {
+            if spec.text("serviceAccountName") != ctx.target.name {
                 return Err(Status::bad_request(format!(
                     "cannot bind token for serviceaccount {} to pod running with different serviceaccount name.",
-                    quote(&ask.target.name)
+                    quote(&ctx.target.name)
                 )));
             }
             let node = spec.text("nodeName");
@@ -211,7 +211,8 @@ impl Registry {
                 claims.set("node", claim);
             }
         }
-        let (uid, wanted) = (object.at("metadata").text("uid"), reference.text("uid"));
+        let uid = object.at("metadata").text("uid");
+        let wanted = reference.text("uid");
         if !wanted.is_empty() && wanted != uid {
             let why = format!(
                 "the UID in the bound object reference ({wanted}) does not match the UID in record. The object might \

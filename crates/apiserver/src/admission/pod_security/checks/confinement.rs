@@ -21,7 +21,7 @@ const SE_LINUX: [&str; 5] = [
 
 /// Profiles of `AppArmor` that confine less than the usual one.
 pub(super) fn app_armor(pod: &Pod<'_>) -> Option<Violation> {
-    let (doers, values) = profiles(pod, "appArmorProfile");
+    let (offenders, values) = profiles(pod, "appArmorProfile");
     let mut annotations: Vec<_> = pod
         .annotations
         .iter()
@@ -34,8 +34,8 @@ pub(super) fn app_armor(pod: &Pod<'_>) -> Option<Violation> {
         .collect();
     annotations.sort();
     let mut setters = Vec::new();
-    if !doers.is_empty() {
-        setters.push(doers.to_string());
+    if !offenders.is_empty() {
+        setters.push(offenders.to_string());
     }
     if !annotations.is_empty() {
         setters.push(plural("annotation", "annotations", annotations.len()).to_owned());
@@ -70,20 +70,22 @@ pub(super) fn se_linux_31(pod: &Pod<'_>) -> Option<Violation> {
 
 fn se_linux(pod: &Pod<'_>, allowed: &[&str]) -> Option<Violation> {
     let mut types = Values::new();
-    let (mut sets_user, mut sets_role) = (false, false);
-    let doers = pod.doers(|context| {
+    let mut sets_user = false;
+    let mut sets_role = false;
+    let offenders = pod.offenders(|context| {
         let options = context.at("seLinuxOptions");
         let wanted = options.text("type");
         let is_bad = !allowed.contains(&wanted);
         if is_bad {
             types.insert(wanted.into());
         }
-        let (user, role) = (!options.text("user").is_empty(), !options.text("role").is_empty());
+        let user = !options.text("user").is_empty();
+        let role = !options.text("role").is_empty();
         sets_user |= user;
         sets_role |= role;
         is_bad || user || role
     });
-    if doers.is_empty() {
+    if offenders.is_empty() {
         return None;
     }
     let mut data = Vec::new();
@@ -103,7 +105,7 @@ fn se_linux(pod: &Pod<'_>, allowed: &[&str]) -> Option<Violation> {
     let data = data.join("; ");
     Some(Violation::new(
         "seLinuxOptions",
-        format!("{doers} set forbidden securityContext.seLinuxOptions: {data}"),
+        format!("{offenders} set forbidden securityContext.seLinuxOptions: {data}"),
     ))
 }
 
@@ -134,14 +136,14 @@ pub(super) fn seccomp_annotations(pod: &Pod<'_>) -> Option<Violation> {
 
 /// Profiles of seccomp that confine less than the usual one.
 pub(super) fn seccomp_allowed(pod: &Pod<'_>) -> Option<Violation> {
-    let (doers, values) = profiles(pod, "seccompProfile");
-    if doers.is_empty() {
+    let (offenders, values) = profiles(pod, "seccompProfile");
+    if offenders.is_empty() {
         return None;
     }
     Some(Violation::new(
         "seccompProfile",
         format!(
-            "{doers} must not set securityContext.seccompProfile.type to {}",
+            "{offenders} must not set securityContext.seccompProfile.type to {}",
             quoted(&values)
         ),
     ))
@@ -172,7 +174,7 @@ pub(super) fn seccomp_set(pod: &Pod<'_>) -> Option<Violation> {
 /// Who sets a profile that is neither the usual one nor one of the node's, and which.
 fn profiles<'p>(pod: &Pod<'p>, field: &str) -> (Offenders<'p>, Values<'p>) {
     let mut values = Values::new();
-    let doers = pod.doers(|context| {
+    let offenders = pod.offenders(|context| {
         let profile = context.at(field).text("type");
         let is_bad = context.has(field) && profile != "RuntimeDefault" && profile != "Localhost";
         if is_bad {
@@ -180,5 +182,5 @@ fn profiles<'p>(pod: &Pod<'p>, field: &str) -> (Offenders<'p>, Values<'p>) {
         }
         is_bad
     });
-    (doers, values)
+    (offenders, values)
 }

@@ -62,7 +62,7 @@ pub(super) fn probes(pod: &Pod<'_>) -> Option<Violation> {
     if using.is_empty() {
         return None;
     }
-    // Told in order, and each name once.
+    // In order, without duplicates.
     let using: Values<'_> = using.into_iter().map(Into::into).collect();
     Some(Violation::new(
         "probe or lifecycle host",

@@ -48,7 +48,7 @@ const fn restricted(
     }
 }
 
-/// All checks, in the order in which violations are told.
+/// All checks, in the order in which violations are reported.
 const CHECKS: [PolicyCheck; 19] = [
     baseline("appArmorProfile", &[(0, confinement::app_armor)]),
     baseline("capabilities_baseline", &[(0, capabilities::added)]),
@@ -158,7 +158,7 @@ pub(super) fn violations(standard: Standard, pod: &Pod<'_>) -> Vec<Violation> {
 // --- PolicyCheck ---
 
 impl PolicyCheck {
-    /// The test as of a version; `None` if it came later.
+    /// The check function for a version; `None` before the version that introduced it.
     fn edition(&self, minor: i64) -> Option<CheckFn> {
         let mut editions = self.editions.iter().rev();
         editions.find(|(from, _)| *from <= minor).map(|(_, test)| *test)
@@ -170,7 +170,7 @@ fn unless_windows(pod: &Pod<'_>, test: CheckFn) -> Option<Violation> {
     if pod.is_windows() { None } else { test(pod) }
 }
 
-/// Who is nobody on the host may be root in the pod.
+/// With user namespaces, root in the pod is unprivileged on the host.
 fn unless_own_users(pod: &Pod<'_>, test: CheckFn) -> Option<Violation> {
     if pod.has_own_users() { None } else { test(pod) }
 }

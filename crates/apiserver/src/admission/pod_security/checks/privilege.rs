@@ -20,7 +20,7 @@ pub(super) fn privileged(pod: &Pod<'_>) -> Option<Violation> {
     ))
 }
 
-/// Containers that may come to more rights than they begin with.
+/// Containers that allow privilege escalation.
 pub(super) fn escalation(pod: &Pod<'_>) -> Option<Violation> {
     let names = pod.containers_that(|container| {
         container.at("securityContext").at("allowPrivilegeEscalation") != &Value::Bool(false)
@@ -64,12 +64,12 @@ pub(super) fn proc_mount(pod: &Pod<'_>) -> Option<Violation> {
 
 /// Processes of a Windows host.
 pub(super) fn host_process(pod: &Pod<'_>) -> Option<Violation> {
-    let doers = pod.doers(|context| context.at("windowsOptions").flag("hostProcess"));
-    if doers.is_empty() {
+    let offenders = pod.offenders(|context| context.at("windowsOptions").flag("hostProcess"));
+    if offenders.is_empty() {
         return None;
     }
     Some(Violation::new(
         "hostProcess",
-        format!("{doers} must not set securityContext.windowsOptions.hostProcess=true"),
+        format!("{offenders} must not set securityContext.windowsOptions.hostProcess=true"),
     ))
 }

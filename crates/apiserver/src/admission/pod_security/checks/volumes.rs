@@ -43,7 +43,7 @@ const HARMFUL: [&str; 21] = [
     "storageos",
 ];
 
-/// Folders of the host.
+/// `hostPath` volumes.
 pub(super) fn host_path(pod: &Pod<'_>) -> Option<Violation> {
     let names = volumes_that(pod, |volume| volume.has("hostPath"));
     if names.is_empty() {
