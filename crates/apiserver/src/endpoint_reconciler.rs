@@ -85,7 +85,7 @@ impl EndpointReconciler {
     /// serve.
     pub(crate) async fn start(registry: Arc<Registry>, config: &Config) -> Self {
         let (address, port) = config.advertise;
-        let own = match config.reconciler_type {
+        let own = match config.endpoint_reconciler {
             EndpointReconcilerType::Hidden => None,
             reconciler_type => Some(ServerEndpoint {
                 address: SocketAddr::new(address, port),

@@ -30,7 +30,10 @@ const CLASSES: [(&str, &str, &str); 6] = [
 
 /// Refuses a request if something that decides about it is not decrypted: its absence must not admit anything. The caches read
 /// such objects again by themselves.
-pub(super) fn check_decrypted(attributes: &AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
+pub(super) fn check_decrypted(
+    attributes: &AdmissionAttributes<'_>,
+    caches: &WatchCaches,
+) -> Result<(), Status> {
     if !caches.may_have_undecrypted() {
         return Ok(());
     }
@@ -65,7 +68,12 @@ pub(super) fn check_decrypted(attributes: &AdmissionAttributes<'_>, caches: &Wat
 }
 
 /// Refuses if any object of a resource, or of it in a namespace, is not decrypted.
-fn check_resource_decrypted(group: &str, plural: &str, namespace: &str, caches: &WatchCaches) -> Result<(), Status> {
+fn check_resource_decrypted(
+    group: &str,
+    plural: &str,
+    namespace: &str,
+    caches: &WatchCaches,
+) -> Result<(), Status> {
     let resource = resource(group, plural, caches);
     let snapshot = resource.cache.snapshot(0);
     let prefix = resource.under(namespace);

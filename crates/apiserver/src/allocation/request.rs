@@ -73,7 +73,9 @@ impl<'a> AllocationRequest<'a> {
         for address in &addresses.take {
             match self.address(address).await {
                 Ok(text) => got.push((address.index, text)),
-                Err(AllocationError::Invalid(error)) => return Err(refused_address(service, address, &error)),
+                Err(AllocationError::Invalid(error)) => {
+                    return Err(refused_address(service, address, &error));
+                }
                 Err(AllocationError::Failed(status)) => return Err(status),
             }
         }

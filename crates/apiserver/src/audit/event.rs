@@ -71,7 +71,11 @@ struct JsonLine(String);
 
 impl RequestFacts {
     pub(super) fn new(attributes: AuditAttributes<'_>) -> Self {
-        let agent = match attributes.agent.char_indices().find(|(at, _)| *at >= LONGEST_AGENT) {
+        let agent = match attributes
+            .agent
+            .char_indices()
+            .find(|(at, _)| *at >= LONGEST_AGENT)
+        {
             Some((end, _)) => format!("{}...TRUNCATED", &attributes.agent[..end]).into(),
             None => attributes.agent.into(),
         };

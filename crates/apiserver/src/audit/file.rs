@@ -200,7 +200,10 @@ fn is_date(text: &str) -> bool {
 
 /// Opens a file for appending, readable by its owner only: it may contain secrets.
 fn open(path: &Path) -> io::Result<(BufWriter<File>, u64)> {
-    if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
+    if let Some(directory) = path
+        .parent()
+        .filter(|directory| !directory.as_os_str().is_empty())
+    {
         k3_files::create_directory(directory)?;
     }
     let file = k3_files::open(path, OpenOptions::new().append(true).create(true))?;

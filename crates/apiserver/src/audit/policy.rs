@@ -305,7 +305,9 @@ impl Rule {
             }
             None if !self.namespaces.is_empty() || !self.resources.is_empty() => false,
             Some(_) => self.paths.is_empty(),
-            None => self.paths.is_empty() || self.paths.iter().any(|path| path_matches(path, attributes.path)),
+            None => {
+                self.paths.is_empty() || self.paths.iter().any(|path| path_matches(path, attributes.path))
+            }
         }
     }
 }
@@ -446,7 +448,7 @@ mod tests {
             ..attributes()
         };
         policy
-            .audit_config(&attributes)
+            .evaluate(&attributes)
             .map_or(Level::None, |audit_config| audit_config.level)
     }
 
@@ -502,8 +504,10 @@ mod tests {
             path: "/healthz",
             ..attributes()
         };
-        let audit_config = policy.audit_config(&attributes).unwrap();
-        assert!(audit_config.omit.has(Stage::RequestReceived) && audit_config.omit.has(Stage::ResponseStarted));
+        let audit_config = policy.evaluate(&attributes).unwrap();
+        assert!(
+            audit_config.omit.has(Stage::RequestReceived) && audit_config.omit.has(Stage::ResponseStarted)
+        );
         assert!(!audit_config.omit.has(Stage::ResponseComplete) && audit_config.omit_managed_fields);
     }
 

@@ -109,7 +109,8 @@ impl AuditContext {
         {
             self.response = Some(RecordedBody::new(body.clone(), media));
         }
-        if body.is_none() && self.audit_config.level >= Level::RequestResponse && &*self.facts.verb != "watch" {
+        if body.is_none() && self.audit_config.level >= Level::RequestResponse && &*self.facts.verb != "watch"
+        {
             self.pieces = Some(BytesMut::new());
             self.response = Some(RecordedBody::new(Bytes::new(), media));
         }

@@ -202,7 +202,9 @@ impl Authenticator {
         request: &Credentials<'_>,
         reasons: &mut AuthenticationErrors,
     ) -> Option<AuthenticatedUser> {
-        if let (Some(authenticate_credentials), Some(verifier)) = (&request.peer.certificate, &self.certificates) {
+        if let (Some(authenticate_credentials), Some(verifier)) =
+            (&request.peer.certificate, &self.certificates)
+        {
             match authenticate_credentials.user(verifier.as_ref(), request.now) {
                 Ok(Some(user)) => {
                     return Some(AuthenticatedUser::by(AuthenticationMethod::Certificate, user));

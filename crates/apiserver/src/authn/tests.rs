@@ -462,7 +462,7 @@ async fn localhost_is_trusted_when_enabled_by_peer_address() {
         ..Authentication::default()
     };
     let cluster = Cluster::start(options).await;
-    let ctx = |headers: Vec<(HeaderName, &'static str)>, peer: &'static str| {
+    let respond_with = |headers: Vec<(HeaderName, &'static str)>, peer: &'static str| {
         let cluster = &cluster;
         async move {
             cluster
@@ -475,26 +475,26 @@ async fn localhost_is_trusted_when_enabled_by_peer_address() {
         "system:masters".to_owned(),
         "system:authenticated".to_owned(),
     ]);
-    assert_eq!(ask(vec![], "127.0.0.1:5").await, masters);
-    assert_eq!(ask(vec![], "192.0.2.7:5").await, Err(401));
+    assert_eq!(respond_with(vec![], "127.0.0.1:5").await, masters);
+    assert_eq!(respond_with(vec![], "192.0.2.7:5").await, Err(401));
     for name in ["x-forwarded-for", "x-real-ip", "forwarded", "via"] {
         let name = HeaderName::from_static(name);
         assert_eq!(
-            ask(vec![(name.clone(), "127.0.0.1")], "192.0.2.7:5").await,
+            respond_with(vec![(name.clone(), "127.0.0.1")], "192.0.2.7:5").await,
             Err(401),
             "{name}"
         );
         assert_eq!(
-            ask(vec![(name.clone(), "127.0.0.1")], "127.0.0.1:5").await,
+            respond_with(vec![(name.clone(), "127.0.0.1")], "127.0.0.1:5").await,
             Err(401),
             "{name}"
         );
     }
     // Invalid credentials are rejected even from localhost.
     let wrong = (header::AUTHORIZATION, "Bearer nonsense");
-    assert_eq!(ask(vec![wrong], "127.0.0.1:5").await, Err(401));
+    assert_eq!(respond_with(vec![wrong], "127.0.0.1:5").await, Err(401));
     let odd = (header::AUTHORIZATION, "Basic YTpi");
-    assert_eq!(ask(vec![odd], "127.0.0.1:5").await, Err(401));
+    assert_eq!(respond_with(vec![odd], "127.0.0.1:5").await, Err(401));
     let cluster = Cluster::start(Authentication::default()).await;
     assert_eq!(
         cluster.ask_at(NOW, "/api", &[], "127.0.0.1:5").await,

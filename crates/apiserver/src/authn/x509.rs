@@ -188,8 +188,9 @@ mod tests {
         let ours = authority();
         let others = authority();
         let verifier = verifier(&ours);
-        let at =
-            |text: &str, authenticate_credentials: &ClientCertificate| authenticate_credentials.user(verifier.as_ref(), Time::parse(text).unwrap());
+        let at = |text: &str, authenticate_credentials: &ClientCertificate| {
+            authenticate_credentials.user(verifier.as_ref(), Time::parse(text).unwrap())
+        };
         let good = alice(&ours, ExtendedKeyUsagePurpose::ClientAuth);
         assert_eq!(at("2020-12-31T23:59:59Z", &good).unwrap().unwrap().name, "alice");
         // The connection outlives the certificate; a clock that is set back is accepted too.

@@ -304,11 +304,11 @@ impl ImpersonationCheck<'_> {
             let has = |group: &str| groups.iter().any(|own| own == group);
             if has("") {
                 let why = "impersonating the empty string group is not allowed";
-                return Err(self.action(self.object("groups", "")).refused(why));
+                return Err(self.action(self.object("groups", "")).forbidden(why));
             }
             if has(MASTERS) {
                 let why = "impersonating the system:masters group is not allowed";
-                return Err(self.action(self.object("groups", MASTERS)).refused(why));
+                return Err(self.action(self.object("groups", MASTERS)).forbidden(why));
             }
             let all = self.action(self.object("groups", "*"));
             if groups.len() >= MANY && self.authorizer.allows(&all) {
@@ -330,7 +330,7 @@ impl ImpersonationCheck<'_> {
         if !self.is_old() && !extra.is_empty() {
             for (key, values) in extra {
                 if let Some(why) = odd_extra(key, values) {
-                    return Err(self.action(object("", "")).refused(&why));
+                    return Err(self.action(object("", "")).forbidden(&why));
                 }
             }
             let values: usize = extra.iter().map(|(_, values)| values.len()).sum();

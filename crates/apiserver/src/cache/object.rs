@@ -196,7 +196,10 @@ impl PartialEq for CachedObject {
 fn read_labels(bytes: &[u8], metadata_offset: usize) -> LabelList {
     let mut found = LabelList::default();
     // From the brace that opens the metadata.
-    if let Some(metadata) = metadata_offset.checked_sub(1).and_then(|start| bytes.get(start..)) {
+    if let Some(metadata) = metadata_offset
+        .checked_sub(1)
+        .and_then(|start| bytes.get(start..))
+    {
         let mut reader = serde_json::Deserializer::from_slice(metadata);
         // It ends with an error when the labels are read, or cannot be there any more.
         let _ = reader.deserialize_map(LabelReader(&mut found));

@@ -241,7 +241,8 @@ impl WatchCache {
         }
         state.forget_snapshots(Instant::now());
         let mut snapshots = state.snapshots.iter();
-        snapshots.find(|(_, snapshots)| snapshots.revision == revision)
+        snapshots
+            .find(|(_, snapshots)| snapshots.revision == revision)
             .map(|(_, snapshots)| snapshots.clone())
     }
 

@@ -168,7 +168,7 @@ async fn run(registry: &Registry) {
             }
         }
         for group in std::mem::take(&mut groups) {
-            if let Err(status) = api_services::sync(registry, &group).await {
+            if let Err(status) = api_services::keep(registry, &group).await {
                 tracing::warn!(
                     group,
                     why = status.message,
@@ -284,7 +284,8 @@ fn with_status(crd: &Value, taken: &TakenNames, now: Time) -> Value {
         kept.make("status").set("acceptedNames", accepted);
         condition.set(&mut kept, now);
         if conditions::find(&kept, "Established").is_none() {
-            let not_accepted = Condition::new("Established", false, "NotAccepted", "not all names are accepted");
+            let not_accepted =
+                Condition::new("Established", false, "NotAccepted", "not all names are accepted");
             not_accepted.set(&mut kept, now);
         }
     }

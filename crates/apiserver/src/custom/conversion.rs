@@ -105,7 +105,8 @@ impl CustomResourceConverter {
         let mut converted = converted.into_iter();
         for object in objects.iter_mut().filter(|object| is_other(object)) {
             *object = converted.next().unwrap_or_default();
-            version_rules.rules
+            version_rules
+                .rules
                 .coerce(object, Source::Conversion)
                 .map_err(ConversionError)?;
         }

@@ -96,7 +96,8 @@ impl ServedDefinition {
     /// The kind of a version that is served.
     pub(crate) fn served(&self, version: &str) -> Option<KindRef> {
         let definition_version = self.definition.version(version)?;
-        definition_version.served
+        definition_version
+            .served
             .then(|| self.kind(version).cloned().map(KindRef::Custom))?
     }
 

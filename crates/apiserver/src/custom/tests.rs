@@ -250,7 +250,9 @@ async fn next_server_resumes_finalization() {
     first.create(widget("a", &[])).await.unwrap();
     // It ends after the definition was marked.
     let Node {
-        registry, _controller, ..
+        registry,
+        _controller,
+        ..
     } = &first;
     let mut ctx = RequestContext::own(
         builtin()

@@ -11,5 +11,5 @@ pub(crate) use self::{
     body::{BodyStream, RequestBody, RequestBodyError, ResponseBody, panic_text, sent},
     gzip::compress,
     negotiation::{Format, MediaTypeOffer, NegotiatedMediaType, ObjectForm, negotiate, refused},
-    response::{HttpResponse, answer, json, said, set, status, text, warn},
+    response::{HttpResponse, answer, body_text, json, set, status, text, warn},
 };

@@ -129,7 +129,11 @@ fn write_parameter(out: &mut Vec<u8>, number: u32, parameter: &Value) {
                 }
             }),
             _ => message(out, 2, |out| {
-                let (sub, kind, unique) = if location == "path" { (4, 5, 19) } else { (3, 6, 20) };
+                let (sub, kind, unique) = if location == "path" {
+                    (4, 5, 19)
+                } else {
+                    (3, 6, 20)
+                };
                 message(out, sub, |out| {
                     flag(out, 1, parameter.get("required"));
                     text(out, 2, parameter.get("in"));

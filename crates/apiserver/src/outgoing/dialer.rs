@@ -123,7 +123,7 @@ impl Dialer {
 
     /// Why an address must not be dialled.
     fn check(&self, rule: DialRule, address: SocketAddr) -> Result<(), String> {
-        for ip in address::meanings(address.ip()) {
+        for ip in address::effective_addresses(address.ip()) {
             address::check(rule, ip, || self.network.is_local(ip))?;
             let is_service = self.services.is_some_and(|services| services.contains(ip));
             if is_service && matches!(rule, DialRule::Node | DialRule::Proxy) {

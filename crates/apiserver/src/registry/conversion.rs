@@ -53,7 +53,11 @@ impl Registry {
                     &resource.stored,
                 ))
             }
-            _ => Ok(storage_version::stored_bytes(object, validation_kind, &resource.stored)),
+            _ => Ok(storage_version::stored_bytes(
+                object,
+                validation_kind,
+                &resource.stored,
+            )),
         }
     }
 }

@@ -220,9 +220,9 @@ impl Registry {
                 },
             );
         }
-        let validated = storage_version::validated(&resource.kind);
-        let mut new = storage_version::convert(new, &resource.kind, validated);
-        let old = storage_version::convert(old, &resource.kind, validated);
+        let validation_kind = storage_version::validation_kind(&resource.kind);
+        let mut new = storage_version::convert(new, &resource.kind, validation_kind);
+        let old = storage_version::convert(old, &resource.kind, validation_kind);
         let status = self.free_status(ctx, source, &new);
         ctx.check_wanted()?;
         let reservation = self
@@ -235,7 +235,7 @@ impl Registry {
         if is_unchanged && !self.is_rewritten(key, options).await? {
             return Ok(ResponseObject::Kept(Arc::clone(current)));
         }
-        let bytes = self.stored(&new, validated, resource).await?;
+        let bytes = self.stored(&new, validation_kind, resource).await?;
         if !is_unchanged && current.stored() == &bytes && !self.is_rewritten(key, options).await? {
             // A custom object is shown as its definition says now.
             return Ok(match resource.custom {
@@ -357,9 +357,9 @@ impl Registry {
         options: &WriteOptions,
         warnings: &mut Warnings,
     ) -> Result<(), Status> {
-        let validated = storage_version::validated(&resource.kind);
+        let validation_kind = storage_version::validation_kind(&resource.kind);
         let at = Circumstances {
-            kind: validated,
+            kind: validation_kind,
             now: ctx.now,
             user: &ctx.user,
         };
@@ -379,8 +379,8 @@ impl Registry {
         };
         let validated = self.admission.validate(&mut attributes, &self.caches);
         self.step(VALIDATE_CHANGE, validated).await?;
-        rules::of(validated).default(new);
-        validated.ty.forget_empty(new);
+        rules::of(validation_kind).default(new);
+        validation_kind.ty.forget_empty(new);
         managed::settle(old, new);
         ctx.check_wanted()
     }
@@ -393,16 +393,16 @@ fn set_status(
     new: &mut Value,
     status: Value,
 ) -> Result<(), Status> {
-    let validated = storage_version::validated(&resource.kind);
+    let validation_kind = storage_version::validation_kind(&resource.kind);
     let at = Circumstances {
-        kind: validated,
+        kind: validation_kind,
         now: ctx.now,
         user: &ctx.user,
     };
     let settled = new.clone();
     new.set("status", status);
     rules::update(new, &settled, Part::Status, &at)?;
-    validated.ty.forget_empty(new);
+    validation_kind.ty.forget_empty(new);
     Ok(())
 }
 

@@ -205,7 +205,10 @@ impl ListOptions {
             continuation: query.text("continue").to_owned(),
             initial_events: query.flag("sendInitialEvents"),
         };
-        refuse("ListOptions", &options.validate(query.text("resourceVersionMatch")))?;
+        refuse(
+            "ListOptions",
+            &options.validate(query.text("resourceVersionMatch")),
+        )?;
         Ok(options)
     }
 

@@ -113,7 +113,10 @@ mod tests {
         extra_endpoints.add_metrics(|| "b 2\n".to_owned());
         extra_endpoints.add_document("/debug/parts", || Box::pin(async { json!(["c"]) }));
         assert_eq!(extra_endpoints.metrics("a 1\n".to_owned()), "a 1\nb 2\n");
-        assert_eq!(extra_endpoints.document("/debug/parts").unwrap().await, json!(["c"]));
+        assert_eq!(
+            extra_endpoints.document("/debug/parts").unwrap().await,
+            json!(["c"])
+        );
         assert!(extra_endpoints.document("/debug").is_none());
     }
 }

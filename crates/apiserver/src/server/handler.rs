@@ -186,7 +186,7 @@ impl Handler {
             warn(&mut answer, &[warning]);
         }
         // A connection that many requests can share at no cost to the client is only for those who are known.
-        if head.version == Version::HTTP_2 && !observer.is_known {
+        if head.version == Version::HTTP_2 && !observer.is_authenticated {
             end.notify_one();
         }
         finish(observer.answered(answer), &head)
@@ -205,7 +205,9 @@ impl Handler {
             None
         } else {
             let limit = time_limit::of(head.query.text("timeout"), self.config.limits.request_time)
-                .inspect_err(|status| self.audit_rejection(head, peer, observer, status.code, &status.message))?;
+                .inspect_err(|status| {
+                    self.audit_rejection(head, peer, observer, status.code, &status.message)
+                })?;
             Some(observer.began + limit)
         };
         let answered = AssertUnwindSafe(self.answer(head, route, body, peer, observer)).catch_unwind();
@@ -357,7 +359,13 @@ impl Handler {
         if let Some(auditor) = &self.auditor {
             let id = observer.id.to_str().unwrap_or_default();
             let now = self.registry.now();
-            observer.record = auditor.begin(audit_attributes::audit_attributes(head, peer, id, Some(user), now));
+            observer.record = auditor.begin(audit_attributes::audit_attributes(
+                head,
+                peer,
+                id,
+                Some(user),
+                now,
+            ));
         }
         if let Some(record) = &mut observer.record {
             record.note(&observer.notes);
@@ -365,11 +373,18 @@ impl Handler {
     }
 
     /// Writes down a request that got no further than the door.
-    fn audit_rejection(&self, head: &RequestHead, peer: &Peer, observer: &RequestObserver, code: u16, why: &str) {
+    fn audit_rejection(
+        &self,
+        head: &RequestHead,
+        peer: &Peer,
+        observer: &RequestObserver,
+        code: u16,
+        why: &str,
+    ) {
         if let Some(auditor) = &self.auditor {
             let id = observer.id.to_str().unwrap_or_default();
             let asked = audit_attributes::audit_attributes(head, peer, id, None, self.registry.now());
-            auditor.audit_rejection(asked, code, why.to_owned());
+            auditor.refused(asked, code, why.to_owned());
         }
     }
 
@@ -616,7 +631,7 @@ fn no_page() -> HttpResponse {
 
 /// The answer when too many requests are being served.
 fn too_many(observer: &RequestObserver) -> HttpResponse {
-    observer.audit_rejection();
+    observer.refused();
     let mut answer = web::text(429, "Too many requests, please try again later.\n");
     web::set(&mut answer, header::RETRY_AFTER, HeaderValue::from_static("1"));
     answer

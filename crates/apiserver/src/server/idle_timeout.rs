@@ -127,7 +127,10 @@ impl IdleTimeout {
 
     /// The response is ready; the request lasts until its body is dropped.
     pub(super) fn answer(self: Arc<Self>, body: ResponseBody) -> ActiveBody {
-        ActiveBody { body, idle_timeout: self }
+        ActiveBody {
+            body,
+            idle_timeout: self,
+        }
     }
 
     fn end(&self) {

@@ -65,7 +65,7 @@ impl Server {
         InProcessTransport {
             handler: Arc::clone(&self.handler),
             peer: Arc::new(Peer {
-                inside: Some(user),
+                in_process: Some(user),
                 ..Peer::default()
             }),
         }

@@ -167,7 +167,11 @@ impl Server {
         let registry = Arc::new(registry);
         crate::bootstrap::run(&registry, &config).await?;
         Ok(Server {
-            endpoint_reconciler: endpoint_reconciler::EndpointReconciler::start(Arc::clone(&registry), &config).await,
+            endpoint_reconciler: endpoint_reconciler::EndpointReconciler::start(
+                Arc::clone(&registry),
+                &config,
+            )
+            .await,
             _crd_controller: custom::CustomResourceDefinitionController::start(Arc::clone(&registry)),
             handler: Arc::new(Handler::new(config, registry, auditor)),
             dialer,

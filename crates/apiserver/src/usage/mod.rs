@@ -88,7 +88,8 @@ impl Usage {
                 let absent = || Status::not_found(Grouped::new(GROUP, "nodes"), name);
                 let node = self.get("Node", "", name).ok_or_else(absent)?;
                 let summaries = self.ask([(*name).to_owned()].into()).await;
-                summaries.get(*name)
+                summaries
+                    .get(*name)
                     .and_then(|summaries| node_metrics::node(&node, summaries, now))
                     .ok_or_else(absent)
             }

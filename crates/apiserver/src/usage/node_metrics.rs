@@ -37,7 +37,8 @@ pub(super) fn pod(pod: &Value, summary: &Summary, now: Time) -> Option<Value> {
         .iter()
         .find(|found| found.pod_ref.uid == uid)
         .or_else(|| {
-            summary.pods
+            summary
+                .pods
                 .iter()
                 .find(|found| found.pod_ref.name == name && found.pod_ref.namespace == namespace)
         })?;

@@ -20,14 +20,8 @@ use crate::{
 on_every_backend!(server_that_lost_history_serves_only_new_state);
 
 mod cut_off {
-    on_backend!(
-        etcd,
-        [partitioned_server_serves_only_new_state]
-    );
-    on_backend!(
-        mysql,
-        [partitioned_server_serves_only_new_state]
-    );
+    on_backend!(etcd, [partitioned_server_serves_only_new_state]);
+    on_backend!(mysql, [partitioned_server_serves_only_new_state]);
 
     use super::partitioned_server_serves_only_new_state;
 }

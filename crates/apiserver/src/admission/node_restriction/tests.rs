@@ -4,7 +4,13 @@ use serde_json::json;
 use super::{super::testing::TestCluster, *};
 
 /// The response to node `bird`.
-fn respond(world: &TestCluster, operation: Operation, part: &str, object: Value, old: Option<&Value>) -> String {
+fn respond(
+    world: &TestCluster,
+    operation: Operation,
+    part: &str,
+    object: Value,
+    old: Option<&Value>,
+) -> String {
     respond_to(world, "system:node:bird", operation, part, object, old)
 }
 
@@ -75,7 +81,10 @@ async fn restricts_only_nodes_and_rejects_unnamed_node() {
         respond_to(&world, "system:node:", Operation::Create, "", node(), None),
         "could not determine node from user \"system:node:\""
     );
-    assert_eq!(respond_to(&world, "bird", Operation::Create, "", node(), None), "");
+    assert_eq!(
+        respond_to(&world, "bird", Operation::Create, "", node(), None),
+        ""
+    );
 }
 
 #[tokio::test]
@@ -364,7 +373,7 @@ async fn node_gets_tokens_only_for_audiences_of_its_pods() {
     let mut volume = named("PersistentVolume", "", "v");
     volume["spec"] = json!({"azureDisk": {}});
     world.put(volume).await;
-    let ctx = |name: &str, uid: &str, audiences: &[&str]| {
+    let respond_with = |name: &str, uid: &str, audiences: &[&str]| {
         let mut request = named("ServiceAccount", "n", "default");
         request["spec"] = json!({
             "audiences": audiences, "boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid},
@@ -372,34 +381,38 @@ async fn node_gets_tokens_only_for_audiences_of_its_pods() {
         respond(&world, Operation::Create, "token", request, None)
     };
     let uid = "uid of speaking";
-    assert_eq!(ask("speaking", uid, &["vault"]), "");
+    assert_eq!(respond_with("speaking", uid, &["vault"]), "");
     let why = "error validating audience \"disk\": csidriver.storage.k8s.io \"disk.csi.azure.com\" not found";
-    assert_eq!(ask("speaking", uid, &["disk"]), why);
+    assert_eq!(respond_with("speaking", uid, &["disk"]), why);
     world
         .put(json!({
             "apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": "disk.csi.azure.com"},
             "spec": {"tokenRequests": [{"audience": "disk"}]},
         }))
         .await;
-    assert_eq!(ask("speaking", uid, &["disk"]), "");
+    assert_eq!(respond_with("speaking", uid, &["disk"]), "");
     assert_eq!(
-        ask("speaking", uid, &["other"]),
+        respond_with("speaking", uid, &["other"]),
         "system:node:bird is not authorized to request tokens for audience \"other\""
     );
     assert_eq!(
-        ask("speaking", uid, &["a", "b"]),
+        respond_with("speaking", uid, &["a", "b"]),
         "node may only request 0 or 1 audiences"
     );
-    assert_eq!(ask("", "x", &[]), "node requested token not bound to a pod");
     assert_eq!(
-        ask("speaking", "", &[]),
+        respond_with("", "x", &[]),
+        "node requested token not bound to a pod"
+    );
+    assert_eq!(
+        respond_with("speaking", "", &[]),
         "node requested token with a pod binding without a uid"
     );
     assert!(
-        ask("speaking", "x", &[]).starts_with("the UID in the bound object reference (x) does not match")
+        respond_with("speaking", "x", &[])
+            .starts_with("the UID in the bound object reference (x) does not match")
     );
     assert_eq!(
-        ask("other", "uid of other", &[]),
+        respond_with("other", "uid of other", &[]),
         "node requested token bound to a pod scheduled on a different node"
     );
 }
@@ -413,7 +426,7 @@ async fn node_requests_certificates_only_for_itself_and_its_pods() {
         json!([{"projected": {"sources": [{"podCertificate": {"signerName": "x.io/y"}}]}}]);
     world.put(pod).await;
     world.put(named("ServiceAccount", "n", "a")).await;
-    let ctx = |change: Value| {
+    let respond_with = |change: Value| {
         let mut spec = json!({
             "nodeName": "bird", "nodeUID": "uid of bird", "podName": "certified", "podUID": "uid of certified",
             "serviceAccountName": "a", "serviceAccountUID": "uid of a", "signerName": "x.io/y",
@@ -454,7 +467,7 @@ async fn node_requests_certificates_only_for_itself_and_its_pods() {
             "pod \"n/certified\" does not mount a podCertificate projected volume for signer \"z.io/y\"",
         ),
     ] {
-        assert_eq!(ask(change), why);
+        assert_eq!(respond_with(change), why);
     }
     let request = json!({
         "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": "r"},

@@ -182,7 +182,11 @@ fn evaluate(policy: &Policy, pod: &Pod<'_>, enforced: Option<&Vec<Violation>>) -
     }
 }
 
-fn record_messages(attributes: &mut AdmissionAttributes<'_>, errors: &[field::Error], said: EvaluationMessages) {
+fn record_messages(
+    attributes: &mut AdmissionAttributes<'_>,
+    errors: &[field::Error],
+    said: EvaluationMessages,
+) {
     if let Some(errors) = field::aggregate(errors) {
         add_audit_annotation(attributes, "error", format!("Failed to parse policy: {errors}"));
     }

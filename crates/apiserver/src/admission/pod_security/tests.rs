@@ -369,7 +369,8 @@ async fn evaluate_in_namespace(pairs: &[(&str, &str)], object: Value) -> (String
 #[tokio::test]
 async fn enforces_audits_and_warns() {
     let host = || with(&json!({"spec": {"hostNetwork": true}}));
-    let (refused, warnings, notes) = evaluate_in_namespace(&[("enforce", "baseline"), ("audit", "baseline")], host()).await;
+    let (refused, warnings, notes) =
+        evaluate_in_namespace(&[("enforce", "baseline"), ("audit", "baseline")], host()).await;
     assert_eq!(
         refused,
         "pods \"p\" is forbidden: violates PodSecurity \"baseline:latest\": host namespaces (hostNetwork=true)"

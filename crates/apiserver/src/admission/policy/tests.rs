@@ -561,7 +561,8 @@ async fn mutates_and_validates_custom_resources() {
     let changes = json!({"matchConstraints": about, "reinvocationPolicy": "Never",
         "mutations": apply("Object{spec: Object.spec{size: object.spec.size + 1}}")});
     cluster.bind("Mutating", "m", changes, json!({})).await;
-    let validates = json!({"matchConstraints": about, "validations": [{"expression": "object.spec.size < 3"}]});
+    let validates =
+        json!({"matchConstraints": about, "validations": [{"expression": "object.spec.size < 3"}]});
     cluster.bind("Validating", "p", validates, json!({})).await;
     let widget = |size: u32| {
         json!({"kind": "Widget", "apiVersion": "example.com/v2", "metadata": {"name": "w", "namespace": "n"},

@@ -297,15 +297,24 @@ fn step() -> impl Strategy<Value = (Value, bool)> {
     let rule = (choices(&["get", "list", "*"]), choices(&["", "apps", "*"]), choices(RESOURCES), choices(NAMES)).prop_map(
         |(verbs, groups, resources, names)| json!({"verbs": verbs, "apiGroups": groups, "resources": resources, "resourceNames": names}),
     );
-    let roles = (choice(NAMESPACES), choice(NAMES), prop::collection::vec(rule, 0..3))
+    let roles = (
+        choice(NAMESPACES),
+        choice(NAMES),
+        prop::collection::vec(rule, 0..3),
+    )
         .prop_map(|(namespace, name, rules)| role(&namespace, &name, &json!(rules)));
     let kinds = choice(&["ClusterRole", "Role"]);
-    let bindings = (choice(NAMESPACES), choice(NAMES), kinds, choice(NAMES), choices(SUBJECTS)).prop_map(
-        |(namespace, name, kind, role, subjects)| {
+    let bindings = (
+        choice(NAMESPACES),
+        choice(NAMES),
+        kinds,
+        choice(NAMES),
+        choices(SUBJECTS),
+    )
+        .prop_map(|(namespace, name, kind, role, subjects)| {
             let subjects: Vec<_> = subjects.iter().map(String::as_str).collect();
             binding(&namespace, &name, &format!("{kind}/{role}"), &subjects)
-        },
-    );
+        });
     (prop_oneof![roles, bindings], prop::bool::weighted(0.8))
 }
 

@@ -11,7 +11,7 @@ use k3_api::{
 };
 use serde_json::{Value, json};
 
-use super::{AdmissionPhase, binding::set_condition, validate_rules, created_status};
+use super::{AdmissionPhase, binding::set_condition, created_status, validate_rules};
 use crate::{
     admission::Operation,
     http::HttpResponse,
