@@ -60,7 +60,7 @@ struct Cluster {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Trust {
     Localhost,
-    Nobody,
+    None,
 }
 
 // --- Cluster ---
