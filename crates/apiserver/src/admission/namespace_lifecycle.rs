@@ -1,8 +1,8 @@
 //! `NamespaceLifecycle`: rejects creation in missing or terminating namespaces, and deletion of the system namespaces.
 
 use k3_api::{
-    rules::Tree,
-    status::{Cause, Status},
+    status::{Status, StatusCause},
+    strategy::Tree,
 };
 
 use super::{AdmissionAttributes, AdmissionPlugin, Operation, resource};
@@ -56,7 +56,7 @@ fn check(attributes: &AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(
     let mut status = attributes.forbidden(format!(
         "unable to create new content in namespace {name} because it is being terminated"
     ));
-    status.details.get_or_insert_default().causes.push(Cause {
+    status.details.get_or_insert_default().causes.push(StatusCause {
         reason: "NamespaceTerminating".into(),
         message: format!("namespace {name} is being terminated"),
         field: "metadata.namespace".into(),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use k3_api::{
     field::{Error, Path},
     go::quote,
-    rules::Tree,
-    status::{Grouped, Status},
+    status::{GroupResource, Status},
+    strategy::Tree,
 };
 
 use super::{AdmissionAttributes, AdmissionPlugin, Operation};
@@ -37,7 +37,7 @@ impl AdmissionPlugin for PodCertificateSigning {
         let error = Error::forbidden(&Path::new("spec").child("signerName"), why);
         let name = old.at("metadata").text("name");
         Err(Status::invalid(
-            Grouped::new(&kind.group, &kind.kind),
+            GroupResource::new(&kind.group, &kind.kind),
             name,
             &[error],
         ))

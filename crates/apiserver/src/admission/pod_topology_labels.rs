@@ -1,9 +1,9 @@
 //! `PodTopologyLabels`: copies the topology labels of the node to a pod when it is bound.
 
 use k3_api::{
-    rules::{Tree, TreeMut},
     selector::label::Labels,
     status::Status,
+    strategy::{Tree, TreeMut},
 };
 
 use super::{AdmissionAttributes, AdmissionPlugin, Operation, resource};
@@ -35,7 +35,11 @@ impl AdmissionPlugin for PodTopologyLabels {
         };
         for name in TOPOLOGY {
             if let Some(value) = node.labels().get(name) {
-                attributes.object.make("metadata").make("labels").set(name, value);
+                attributes
+                    .object
+                    .ensure_object("metadata")
+                    .ensure_object("labels")
+                    .set(name, value);
             }
         }
         Ok(())

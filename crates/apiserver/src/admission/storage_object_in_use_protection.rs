@@ -1,8 +1,8 @@
 //! `StorageObjectInUseProtection`: adds the protection finalizer to claims, volumes and volume attributes classes.
 
 use k3_api::{
-    rules::{Tree, TreeMut},
     status::Status,
+    strategy::{Tree, TreeMut},
 };
 use serde_json::{Value, json};
 
@@ -30,9 +30,9 @@ impl AdmissionPlugin for StorageObjectInUseProtection {
         else {
             return Ok(());
         };
-        let metadata = attributes.object.make("metadata");
+        let metadata = attributes.object.ensure_object("metadata");
         if !metadata.texts("finalizers").any(|there| there == finalizer) {
-            metadata.fill("finalizers", json!([]));
+            metadata.set_default("finalizers", json!([]));
             if let Some(Value::Array(finalizers)) = metadata.at_mut("finalizers") {
                 finalizers.push(finalizer.into());
             }

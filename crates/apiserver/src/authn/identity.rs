@@ -1,6 +1,6 @@
 //! Well-known user and group names that the server assigns: anonymous, authenticated and unauthenticated.
 
-use k3_api::rules::User;
+use k3_api::strategy::User;
 
 pub(crate) const ANONYMOUS: &str = "system:anonymous";
 pub(crate) const AUTHENTICATED: &str = "system:authenticated";

@@ -3,7 +3,7 @@
 //! Promises: no claim is used before one of our keys has verified the signature; the key determines the algorithm, never the
 //! token.
 
-use k3_api::{base64, rules::Tree};
+use k3_api::{base64, strategy::Tree};
 use serde_json::Value;
 
 use super::keys::PublicKey;

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use k3_api::{
     go::quote,
-    rules::User,
     selector::field::Term,
-    status::{Grouped, Status},
+    status::{GroupResource, Status},
+    strategy::User,
 };
 
 /// The attributes of an authorization request.
@@ -65,10 +65,10 @@ impl AuthorizationAttributes<'_> {
         let why = self.denial_message(reason);
         match &self.what {
             AuthorizationTarget::Resource(object) => {
-                Status::forbidden(Grouped::new(object.group, object.resource), object.name, why)
-            }
+                Status::forbidden(GroupResource::new(object.group, object.resource), object.name, why)
+            ,
             AuthorizationTarget::Path(_) => {
-                let mut status = Status::forbidden(Grouped::new("", ""), "", &why);
+                let mut status = Status::forbidden(GroupResource::new("", ""), "", &why);
                 status.message = format!("forbidden: {why}");
                 status.details = Some(Box::default());
                 status

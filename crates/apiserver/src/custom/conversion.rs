@@ -3,11 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use k3_api::{
-    custom::{self, Conversion, CustomRules, Source},
+    custom::{self, Conversion, CustomResourceStrategy, Source},
     decode,
     field::Path,
     go, name,
-    rules::{Rules, Tree, TreeMut},
+    strategy::{RestStrategy, Tree, TreeMut},
 };
 use serde_json::{Value, json};
 
@@ -52,7 +52,7 @@ impl CustomResourceConverter {
             let stored = object.text("apiVersion").rsplit('/').next().unwrap_or_default();
             // A version that is no more has no rules.
             if let Some(stored) = served.definition.version(stored) {
-                settle(&stored.rules, object, Source::Storage)?;
+                settle(&stored.strategy, object, Source::Storage)?;
             }
         }
         self.convert(served, objects, version).await
@@ -67,7 +67,7 @@ impl CustomResourceConverter {
         let storage = served.definition.storage();
         let mut objects = self.convert(served, vec![object], &storage.name).await?;
         let mut object = objects.pop().unwrap_or_default();
-        storage.rules.default(&mut object);
+        storage.strategy.set_defaults(&mut object);
         Ok(object)
     }
 
@@ -82,7 +82,7 @@ impl CustomResourceConverter {
             .definition
             .version(version)
             .ok_or_else(|| ConversionError(format!("there is no version {}", go::quote(version))))?;
-        let api_version = version_rules.rules.api_version();
+        let api_version = version_rules.strategy.api_version();
         let is_other = |object: &Value| object.text("apiVersion") != api_version;
         let others: Vec<Value> = objects
             .iter()
@@ -106,7 +106,7 @@ impl CustomResourceConverter {
         for object in objects.iter_mut().filter(|object| is_other(object)) {
             *object = converted.next().unwrap_or_default();
             version_rules
-                .rules
+                .strategy
                 .coerce(object, Source::Conversion)
                 .map_err(ConversionError)?;
         }
@@ -180,9 +180,9 @@ impl CustomResourceConverter {
 }
 
 /// Brings an object into the form of its version, with what it leaves out.
-fn settle(rules: &CustomRules, object: &mut Value, source: Source) -> Result<(), ConversionError> {
+fn settle(rules: &CustomResourceStrategy, object: &mut Value, source: Source) -> Result<(), ConversionError> {
     rules.coerce(object, source).map_err(ConversionError)?;
-    rules.default(object);
+    rules.set_defaults(object);
     Ok(())
 }
 
@@ -275,8 +275,8 @@ fn restored(before: &Value, after: &Value) -> Result<Value, String> {
         if given != before.at(field) {
             let root = Path::new("metadata");
             let errors = match field {
-                "labels" => name::labels(&root.child("labels"), entries),
-                _ => name::annotations(&root.child("annotation"), entries),
+                "labels" => name::validate_labels(&root.child("labels"), entries),
+                _ => name::validate_annotations(&root.child("annotation"), entries),
             };
             match errors.as_slice() {
                 [] => {}

@@ -6,8 +6,8 @@ use k3_api::{
     encode,
     kinds::KindRef,
     name,
-    rules::{self, Circumstances, Tree, TreeMut, User},
     status::Status,
+    strategy::{self, StrategyContext, Tree, TreeMut, User},
 };
 use k3_storage::{Key, Write};
 use ring::rand::{SecureRandom, SystemRandom};
@@ -63,7 +63,7 @@ impl Registry {
         }
         dedup_owners(&mut object, &mut warnings);
         ctx.check_wanted()?;
-        resource.rules().default(&mut object);
+        resource.strategy().set_defaults(&mut object);
         ctx.check_wanted()?;
         let made = self
             .store_new(
@@ -96,7 +96,7 @@ impl Registry {
             force: false,
         };
         object = response::normal(&object, &kind.ty);
-        resource.rules().default(&mut object);
+        resource.strategy().set_defaults(&mut object);
         self.store_new(
             &ctx,
             &resource,
@@ -151,7 +151,7 @@ impl Registry {
         warnings: &mut Warnings,
     ) -> Result<ResponseObject, Status> {
         let kind = &resource.kind;
-        let metadata = object.make("metadata");
+        let metadata = object.ensure_object("metadata");
         for system in [
             "uid",
             "creationTimestamp",
@@ -169,7 +169,7 @@ impl Registry {
         // Fields of non-apply writes are tracked before admission: defaults set by admission belong to no manager.
         if recording == FieldTracking::Needed {
             let custom = self.custom(resource);
-            managed_fields::with_subject(kind, resource.rules(), ctx.target.part(), custom, |subject| {
+            managed_fields::with_subject(kind, resource.strategy(), ctx.target.part(), custom, |subject| {
                 subject.track(None, &mut object, &options.manager, ctx.now);
             });
             ctx.check_wanted()?;
@@ -189,7 +189,7 @@ impl Registry {
         self.check_grant(&attributes)?;
         ctx.check_wanted()?;
         // Admission sees a name that is to be made up as its beginning.
-        let metadata = object.make("metadata");
+        let metadata = object.ensure_object("metadata");
         if metadata.text("name").is_empty() && !metadata.text("generateName").is_empty() {
             let name = name::generate(metadata.text("generateName"), random_number);
             metadata.set("name", name);
@@ -255,12 +255,12 @@ impl Registry {
         warnings: &mut Warnings,
     ) -> Result<Key, Status> {
         let validation_kind = storage_version::validation_kind(&resource.kind);
-        let at = Circumstances {
+        let at = StrategyContext {
             kind: validation_kind,
             now: ctx.now,
             user: &ctx.user,
         };
-        warnings.0.extend(rules::create(object, &at)?);
+        warnings.0.extend(strategy::create(object, &at)?);
         ctx.check_wanted()?;
         let mut attributes = AdmissionAttributes {
             operation: Operation::Create,
@@ -276,7 +276,7 @@ impl Registry {
         let validated = self.admission.validate(&mut attributes, &self.caches);
         self.step(VALIDATE_NEW, validated).await?;
         // What an object leaves out is filled in whenever it is read; and some of it follows from what was just set.
-        rules::of(validation_kind).default(object);
+        strategy::for_kind(validation_kind).set_defaults(object);
         validation_kind.ty.forget_empty(object);
         ctx.check_wanted()?;
         resource.key(&ctx.target.namespace, object.at("metadata").text("name"))
@@ -298,7 +298,7 @@ pub(super) fn match_namespace(
     resource: &Resource,
     namespace: &str,
 ) -> Result<(), Status> {
-    let metadata = object.make("metadata");
+    let metadata = object.ensure_object("metadata");
     if !resource.kind.is_namespaced() {
         return Ok(());
     }
@@ -342,7 +342,7 @@ pub(super) fn dedup_owners(object: &mut Value, warnings: &mut Warnings) {
     if left_out > 0 {
         let _ = write!(repeated, " and {left_out} more");
     }
-    object.make("metadata").set("ownerReferences", kept);
+    object.ensure_object("metadata").set("ownerReferences", kept);
     warnings.0.push(format!(
         ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such \
          requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {repeated}"

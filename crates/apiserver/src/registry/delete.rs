@@ -6,8 +6,8 @@ use futures_util::future::join_all;
 use k3_api::{
     decode,
     kinds::Kind,
-    rules::{Dependents, Grace, Tree, TreeMut},
-    status::{Details, Grouped, Status},
+    status::{GroupResource, Status, StatusDetails},
+    strategy::{GarbageCollectionPolicy, GracefulDeletion, Tree, TreeMut},
     time::{Duration, Time},
 };
 use k3_storage::{Revision, Write};
@@ -74,12 +74,12 @@ impl Registry {
                 response::tree(200, object, ctx, &resource)?
             }
             DeleteOutcome::Deleted(object) => {
-                let status = Status::success(Details {
+                let status = Status::success(StatusDetails {
                     name: ctx.target.name.clone(),
                     group: resource.kind.group.to_string(),
                     kind: resource.kind.plural.to_string(),
                     uid: object.at("metadata").text("uid").to_owned(),
-                    ..Details::default()
+                    ..StatusDetails::default()
                 });
                 crate::http::status(&status, ctx.accepted.format, ctx.accepted.pretty)
             }
@@ -239,7 +239,7 @@ impl Registry {
         let revision = self.commit(write).await?;
         self.allocation.release(&object, resource).await;
         object
-            .make("metadata")
+            .ensure_object("metadata")
             .set("resourceVersion", revision.to_string());
         Ok(DeleteOutcome::Deleted(object))
     }
@@ -279,7 +279,7 @@ impl Registry {
 
 /// Whether the answer is the object. Of namespaces it is, though the documents say otherwise.
 fn is_shown(kind: &Kind) -> bool {
-    kind.rules.is_none() && kind.returns_deleted_object()
+    kind.strategy.is_none() && kind.returns_deleted_object()
         || (kind.group.is_empty() && kind.kind == "Namespace")
 }
 
@@ -352,7 +352,7 @@ pub(super) fn check_preconditions(
             "the {what} in the precondition ({wanted}) does not match the {what} in record ({there}). The object might have \
              been {happened}"
         );
-        let kind = Grouped::new(&resource.kind.group, &resource.kind.kind);
+        let kind = GroupResource::new(&resource.kind.group, &resource.kind.kind);
         return Err(Status::conflict(kind, name, why));
     }
     Ok(())
@@ -389,11 +389,11 @@ fn plan(object: &Value, resource: &Resource, options: &DeleteOptions, now: Time)
             },
         }
     } else {
-        match resource.rules().grace(object, asked) {
-            Grace::None => false,
-            Grace::Seconds(seconds) => {
+        match resource.strategy().check_graceful_delete(object, asked) {
+            GracefulDeletion::None => false,
+            GracefulDeletion::Seconds(seconds) => {
                 let end = now.plus(Duration::from_seconds(seconds)).truncated();
-                let metadata = marked.make("metadata");
+                let metadata = marked.ensure_object("metadata");
                 metadata.set("deletionTimestamp", end.to_string());
                 metadata.set("deletionGracePeriodSeconds", seconds);
                 raise_generation(metadata);
@@ -415,7 +415,7 @@ fn plan(object: &Value, resource: &Resource, options: &DeleteOptions, now: Time)
         return DeletionPlan::Remove;
     }
     let is_new = !metadata.has("deletionTimestamp");
-    let marked_metadata = marked.make("metadata");
+    let marked_metadata = marked.ensure_object("metadata");
     if is_new {
         raise_generation(marked_metadata);
         marked_metadata.set("deletionTimestamp", now.truncated().to_string());
@@ -443,8 +443,8 @@ fn two_phase_plan(object: &Value, marked: &Value, kind: &Kind, now: Time) -> Opt
         ("", "Namespace") if is_new => {
             let mut marked = marked.clone();
             let end = now.truncated().to_string();
-            marked.make("metadata").set("deletionTimestamp", end);
-            marked.make("status").set("phase", "Terminating");
+            marked.ensure_object("metadata").set("deletionTimestamp", end);
+            marked.ensure_object("status").set("phase", "Terminating");
             marked
         }
         ("", "Namespace") if !object.at("spec").items("finalizers").is_empty() => {
@@ -466,7 +466,7 @@ fn raise_generation(metadata: &mut Value) {
 
 /// Shortens the grace period of a terminating object, counted from its deletion timestamp.
 fn shorten(object: &mut Value, given: i64, seconds: i64, now: Time) {
-    let metadata = object.make("metadata");
+    let metadata = object.ensure_object("metadata");
     let end = Time::parse(metadata.text("deletionTimestamp")).unwrap_or(now);
     let mut new_end = end.plus(Duration::from_seconds(seconds - given));
     let mut period = seconds;
@@ -496,7 +496,11 @@ fn finalizers(object: &Value, resource: &Resource, options: &DeleteOptions) -> V
         Some(DeletionPropagation::Background) => (false, false),
         None if has(ORPHAN) => (true, false),
         None if has(FOREGROUND) => (false, true),
-        None => (resource.rules().dependents() == Dependents::Orphan, false),
+        None => (
+            resource.strategy().default_garbage_collection_policy()
+                == GarbageCollectionPolicy::OrphanDependents,
+            false,
+        ),
     };
     let kept = object.at("metadata").texts("finalizers");
     let mut finalizers: Vec<String> = kept
@@ -513,7 +517,7 @@ fn finalizers(object: &Value, resource: &Resource, options: &DeleteOptions) -> V
 }
 
 fn set_finalizers(object: &mut Value, finalizers: &[String]) {
-    let metadata = object.make("metadata");
+    let metadata = object.ensure_object("metadata");
     if finalizers.is_empty() {
         metadata.remove("finalizers");
     } else {

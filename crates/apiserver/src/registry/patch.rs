@@ -3,10 +3,10 @@
 use k3_api::{
     apply::managed::{ApplyError, Force},
     decode,
-    field::{Error, Path, Shown},
+    field::{BadValue, Error, Path},
     kinds::Kind,
     patch,
-    status::{Cause, Grouped, Status},
+    status::{GroupResource, Status, StatusCause},
 };
 use serde_json::Value;
 
@@ -34,7 +34,7 @@ const APPLY: &str = "application/apply-patch+yaml";
 
 /// The response to an unsupported patch type. Custom kinds list the supported ones.
 fn not_a_patch(kind: &Kind) -> Status {
-    if kind.rules.is_some() {
+    if kind.strategy.is_some() {
         return Status::unsupported_media_type(format!(
             "the body of the request was in an unknown format - accepted media types include: {JSON}, {MERGE}, {APPLY}"
         ));
@@ -57,7 +57,7 @@ impl Patch {
         match media_type(&ctx.media) {
             JSON | MERGE => Ok(WriteVerb::Patch),
             // A strategic merge needs to know more of a type than a definition tells.
-            STRATEGIC if kind.rules.is_none() => Ok(WriteVerb::Patch),
+            STRATEGIC if kind.strategy.is_none() => Ok(WriteVerb::Patch),
             APPLY => Ok(WriteVerb::Apply),
             _ => Err(not_a_patch(kind)),
         }
@@ -79,11 +79,11 @@ impl Patch {
         let mut duplicates = Vec::new();
         if let Ok(decoded) = decode::untyped(&ctx.body) {
             if options.validation == FieldValidation::Strict
-                && let Some(error) = decoded.faults.strict_error()
+                && let Some(error) = decoded.strict_errors.strict_error()
             {
                 return Err(Status::bad_request(error));
             }
-            duplicates.extend(decoded.faults.warnings());
+            duplicates.extend(decoded.strict_errors.warnings());
         }
         if options.validation == FieldValidation::Warn {
             warnings.0.extend(duplicates);
@@ -121,7 +121,7 @@ impl Patch {
                 let custom = registry.custom(resource);
                 managed_fields::with_subject(
                     &resource.kind,
-                    resource.rules(),
+                    resource.strategy(),
                     ctx.target.part(),
                     custom,
                     |subject| {
@@ -136,7 +136,7 @@ impl Patch {
         ctx.check_wanted()?;
         let mut object = decode_as(&patched, &resource.kind, options, warnings)?;
         ctx.check_wanted()?;
-        resource.rules().default(&mut object);
+        resource.strategy().set_defaults(&mut object);
         Ok(object)
     }
 
@@ -171,7 +171,7 @@ impl Patch {
                 let causes = conflicts
                     .causes()
                     .into_iter()
-                    .map(|cause| Cause {
+                    .map(|cause| StatusCause {
                         reason: "FieldManagerConflict".to_owned(),
                         message: cause.message,
                         field: cause.field,
@@ -201,18 +201,18 @@ fn decode_as(
         .json(&text)
         .map_err(|error| not_decoded(patched, &error.to_string()))?;
     if options.validation == FieldValidation::Strict
-        && let Some(error) = decoded.faults.strict_error()
+        && let Some(error) = decoded.strict_errors.strict_error()
     {
         return Err(not_decoded(patched, &error));
     }
     if options.validation == FieldValidation::Warn {
-        warnings.0.extend(decoded.faults.warnings());
+        warnings.0.extend(decoded.strict_errors.warnings());
     }
     Ok(decoded.value)
 }
 
 fn not_decoded(patched: &Value, why: &str) -> Status {
-    let shown = Shown::Text(patched.to_string());
+    let shown = BadValue::Text(patched.to_string());
     let error = Error::invalid(&Path::new("patch"), shown, why);
-    Status::invalid(Grouped::new("", ""), "", &[error])
+    Status::invalid(GroupResource::new("", ""), "", &[error])
 }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use k3_api::{
     encode,
-    encode::Stored,
+    encode::StoredObject,
     protobuf,
-    rules::{Tree, TreeMut},
     schema::ObjectType,
     status::Status,
+    strategy::{Tree, TreeMut},
 };
 use serde_json::{Value, json};
 
@@ -121,9 +121,9 @@ pub(super) fn metadata_of(tree: &Value, version: &str) -> Value {
         "metadata": tree.at("metadata"),
     });
     // What only the whole object is given when it is shown.
-    let metadata = part.make("metadata");
+    let metadata = part.ensure_object("metadata");
     if metadata.at("annotations").has(TEMPLATE_GENERATION) {
-        metadata.make("annotations").remove(TEMPLATE_GENERATION);
+        metadata.ensure_object("annotations").remove(TEMPLATE_GENERATION);
         if metadata.entries("annotations").is_empty() {
             metadata.remove("annotations");
         }
@@ -158,7 +158,7 @@ pub(super) fn meta_type(name: &str) -> ObjectType {
 
 /// What Go calls the type of a kind inside the server.
 pub(super) fn go_type(resource: &Resource, suffix: &str) -> String {
-    if resource.kind.rules.is_some() {
+    if resource.kind.strategy.is_some() {
         return format!("unstructured.Unstructured{suffix}");
     }
     let group = &*resource.kind.group;
@@ -177,8 +177,8 @@ impl ResponseObject {
     fn text(&self) -> Option<Vec<u8>> {
         let mut text = Vec::new();
         match self {
-            ResponseObject::Stored { bytes, revision, .. } => {
-                Stored::find(bytes)?.write(&mut text, *revision)
+            ResponseObject::StoredObject { bytes, revision, .. } => {
+                StoredObject::find(bytes)?.write(&mut text, *revision)
             }
             ResponseObject::Kept(object) => object.write(&mut text),
             ResponseObject::Dry(tree) => text = encode::encode(tree),
@@ -192,7 +192,7 @@ impl ResponseObject {
             ResponseObject::Stored { revision, object, .. } => {
                 let validation_kind = storage_version::validation_kind(&resource.kind);
                 let mut tree = storage_version::convert(object.clone(), validation_kind, &resource.kind);
-                tree.make("metadata").set("resourceVersion", revision.to_string());
+                tree.ensure_object("metadata").set("resourceVersion", revision.to_string());
                 tree
             }
             // A custom object that is kept is in the version of the request.

@@ -7,8 +7,8 @@ use k3_api::{
     field::{Error, Path},
     go,
     kinds::Kind,
-    rules::{self, Circumstances, Part, Tree, TreeMut},
-    status::{Grouped, Status},
+    status::{GroupResource, Status},
+    strategy::{self, Part, StrategyContext, Tree, TreeMut},
 };
 use k3_storage::{Entry, Key, ReadError, Write};
 use serde_json::Value;
@@ -72,7 +72,7 @@ impl Registry {
         match_name(&object, &ctx.target.name)?;
         match_namespace(&mut object, &resource, &ctx.target.namespace)?;
         ctx.check_wanted()?;
-        resource.rules().default(&mut object);
+        resource.strategy().set_defaults(&mut object);
         self.answer_change(ctx, &resource, &UpdateSource::Put(object), &options, warnings)
             .await
     }
@@ -145,7 +145,7 @@ impl Registry {
         let name = &ctx.target.name;
         let is_whole = ctx.target.part().is_empty();
         let mut object = match source {
-            UpdateSource::Put(object) if is_whole && resource.rules().creates_on_update() => {
+            UpdateSource::Put(object) if is_whole && resource.strategy().allow_create_on_update() => {
                 let uid = object.at("metadata").text("uid");
                 if !uid.is_empty() {
                     return Err(uid_conflict(resource, ctx, uid, ""));
@@ -157,11 +157,11 @@ impl Registry {
             }
             _ => return Err(resource.not_found(name)),
         };
-        let metadata = object.make("metadata");
+        let metadata = object.ensure_object("metadata");
         metadata.set("name", name.as_str());
         metadata.remove("resourceVersion");
         match_namespace(&mut object, resource, &ctx.target.namespace)?;
-        resource.rules().default(&mut object);
+        resource.strategy().set_defaults(&mut object);
         let recording = if source.is_recorded() {
             FieldTracking::Done
         } else {
@@ -212,7 +212,7 @@ impl Registry {
             let custom = self.custom(resource);
             managed_fields::with_subject(
                 &resource.kind,
-                resource.rules(),
+                resource.strategy(),
                 ctx.target.part(),
                 custom,
                 |subject| {
@@ -358,12 +358,12 @@ impl Registry {
         warnings: &mut Warnings,
     ) -> Result<(), Status> {
         let validation_kind = storage_version::validation_kind(&resource.kind);
-        let at = Circumstances {
+        let at = StrategyContext {
             kind: validation_kind,
             now: ctx.now,
             user: &ctx.user,
         };
-        let warning_count = rules::update(new, old, part, &at)?;
+        let warning_count = strategy::update(new, old, part, &at)?;
         warnings.0.extend(warning_count);
         ctx.check_wanted()?;
         let mut attributes = AdmissionAttributes {
@@ -379,7 +379,7 @@ impl Registry {
         };
         let validated = self.admission.validate(&mut attributes, &self.caches);
         self.step(VALIDATE_CHANGE, validated).await?;
-        rules::of(validation_kind).default(new);
+        strategy::for_kind(validation_kind).set_defaults(new);
         validation_kind.ty.forget_empty(new);
         managed::settle(old, new);
         ctx.check_wanted()
@@ -394,14 +394,14 @@ fn set_status(
     status: Value,
 ) -> Result<(), Status> {
     let validation_kind = storage_version::validation_kind(&resource.kind);
-    let at = Circumstances {
+    let at = StrategyContext {
         kind: validation_kind,
         now: ctx.now,
         user: &ctx.user,
     };
     let settled = new.clone();
     new.set("status", status);
-    rules::update(new, &settled, Part::Status, &at)?;
+    strategy::update(new, &settled, Part::Status, &at)?;
     validation_kind.ty.forget_empty(new);
     Ok(())
 }
@@ -438,7 +438,7 @@ fn is_finalized(new: &Value, old: &Value, kind: &Kind) -> bool {
         && before.has("deletionTimestamp")
         && before.int("deletionGracePeriodSeconds").unwrap_or_default() == 0
         // Only a namespace is held by what its spec says.
-        && (kind.rules.is_some() || new.way("spec.finalizers").as_array().is_none_or(Vec::is_empty))
+        && (kind.strategy.is_some() || new.at_path("spec.finalizers").as_array().is_none_or(Vec::is_empty))
 }
 
 /// Rejects an object whose name differs from the URL.
@@ -461,7 +461,7 @@ pub(super) fn check_version(
     resource: &Resource,
     name: &str,
 ) -> Result<(), Status> {
-    let metadata = new.make("metadata");
+    let metadata = new.ensure_object("metadata");
     let body_text = metadata.text("resourceVersion");
     let number: u64 = if body_text.is_empty() {
         0
@@ -474,7 +474,7 @@ pub(super) fn check_version(
         })?
     };
     if number == 0 {
-        if !resource.rules().updates_unconditionally() {
+        if !resource.strategy().allow_unconditional_update() {
             let metadata = Path::new("metadata");
             let error = Error::invalid(
                 &metadata.child("resourceVersion"),
@@ -482,7 +482,7 @@ pub(super) fn check_version(
                 "must be specified for an update",
             );
             return Err(Status::invalid(
-                Grouped::new(&resource.kind.group, &resource.kind.plural),
+                GroupResource::new(&resource.kind.group, &resource.kind.plural),
                 name,
                 &[error],
             ));

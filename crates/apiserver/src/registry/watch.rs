@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use k3_api::{encode, protobuf, rules::TreeMut, schema::ObjectType, status::Status, time::Time};
+use k3_api::{encode, protobuf, schema::ObjectType, status::Status, strategy::TreeMut, time::Time};
 use serde_json::{Value, json};
 use tokio::time::{Instant, Sleep};
 
@@ -412,7 +412,7 @@ impl WatchBody {
         let mut tree = Value::Object(kind.ty.zero());
         tree.set("kind", &kind.kind);
         tree.set("apiVersion", kind.api_version());
-        let metadata = tree.make("metadata");
+        let metadata = tree.ensure_object("metadata");
         metadata.set("resourceVersion", revision.to_string());
         if ends_initial {
             metadata.set("annotations", json!({"k8s.io/initial-events-end": "true"}));

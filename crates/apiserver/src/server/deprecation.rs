@@ -6,7 +6,7 @@ use crate::custom::DefinitionRegistry;
 
 /// The warning about a kind, if it is deprecated.
 pub(super) fn of(kind: &Kind, definitions: &DefinitionRegistry) -> Option<String> {
-    if kind.rules.is_some() {
+    if kind.strategy.is_some() {
         let served = definitions.find(&kind.group, &kind.plural)?;
         return served.definition.version(&kind.version)?.deprecation.clone();
     }

@@ -1,4 +1,4 @@
-use k3_api::rules::{TreeMut, User};
+use k3_api::strategy::{TreeMut, User};
 use serde_json::json;
 
 use super::{super::testing::TestCluster, *};
@@ -168,7 +168,7 @@ async fn node_creates_only_its_own_mirror_pods() {
             .map(|(l, r)| (*l, r.to_vec()))
             .unwrap();
         for part in first.into_iter().rev() {
-            target = target.make(part);
+            target = target.ensure_object(part);
         }
         target.set(last, value);
         respond(&world, Operation::Create, "", pod, None)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k3_api::status::{Cause, Reason, Status};
+use k3_api::status::{Status, StatusCause, StatusReason};
 use serde::Serialize;
 
 use super::{
@@ -141,14 +141,14 @@ impl DecisionCollector {
         };
         let mut status = attributes.forbidden(&denial.message);
         (status.reason, status.code) = match denial.reason.as_str() {
-            "Forbidden" => (Reason::Forbidden, 403),
-            "Unauthorized" => (Reason::Unauthorized, 401),
-            "RequestEntityTooLarge" => (Reason::RequestEntityTooLarge, 413),
-            _ => (Reason::Invalid, 422),
+            "Forbidden" => (StatusReason::Forbidden, 403),
+            "Unauthorized" => (StatusReason::Unauthorized, 401),
+            "RequestEntityTooLarge" => (StatusReason::RequestEntityTooLarge, 413),
+            _ => (StatusReason::Invalid, 422),
         };
-        status.details.get_or_insert_default().causes.push(Cause {
+        status.details.get_or_insert_default().causes.push(StatusCause {
             message: denial.message,
-            ..Cause::default()
+            ..StatusCause::default()
         });
         Err(status)
     }

@@ -23,8 +23,8 @@ mod validating;
 use std::sync::Arc;
 
 use k3_api::{
-    rules::Tree,
-    status::{Grouped, Status},
+    status::{GroupResource, Status},
+    strategy::Tree,
 };
 use serde_json::Value;
 
@@ -278,7 +278,7 @@ fn namespace(subject: &VersionedAttributes<'_>, caches: &WatchCaches) -> Result<
     match object("", "namespaces", "", &subject.namespace, caches) {
         Some(namespace) => Ok(Some(namespace)),
         None => Err(Status::not_found(
-            Grouped::new("", "namespaces"),
+            GroupResource::new("", "namespaces"),
             &subject.namespace,
         )),
     }

@@ -1,8 +1,8 @@
 //! Policies, and what they say.
 
 use k3_api::{
-    rules::{Tree, TreeMut},
     status::Status,
+    strategy::{Tree, TreeMut},
 };
 use serde_json::{Value, json};
 
@@ -358,7 +358,7 @@ async fn matches_policy_and_binding_criteria() {
     let cluster = Cluster::validating(with).await;
     assert!(cluster.create(json!({})).await.is_ok());
     let mut other = config_map(json!({}));
-    other.make("metadata").set("name", "other");
+    other.ensure_object("metadata").set("name", "other");
     assert!(cluster.pass(TestRequest::create(other)).await.is_err());
 }
 

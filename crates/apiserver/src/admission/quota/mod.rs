@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use k3_api::{
     kinds::Persistence,
-    quota::{Classes, Meter, is_free},
+    quota::{DeviceClassIndex, QuotaEvaluator, is_ignored_resource},
     status::Status,
 };
 
@@ -35,7 +35,7 @@ use crate::cache::WatchCaches;
 #[derive(Default)]
 pub(super) struct QuotaAdmission {
     ledger: QuotaEvaluator,
-    classes: DerivedCache<Arc<Classes>>,
+    classes: DerivedCache<Arc<DeviceClassIndex>>,
 }
 
 impl QuotaAdmission {
@@ -59,7 +59,7 @@ impl QuotaAdmission {
             return Ok(());
         }
         let kind = &attributes.resource.kind;
-        let meter = Meter::of(&kind.group, &kind.plural, || self.classes(caches));
+        let meter = QuotaEvaluator::of(&kind.group, &kind.plural, || self.classes(caches));
         if !matters(attributes, &meter) {
             return Ok(());
         }
@@ -71,10 +71,10 @@ impl QuotaAdmission {
         })
     }
 
-    fn classes(&self, caches: &WatchCaches) -> Arc<Classes> {
+    fn classes(&self, caches: &WatchCaches) -> Arc<DeviceClassIndex> {
         let classes = resource("resource.k8s.io", "deviceclasses", caches);
         self.classes
-            .get(&classes, |objects| Arc::new(Classes::read(objects)))
+            .get(&classes, |objects| Arc::new(DeviceClassIndex::read(objects)))
     }
 }
 
@@ -83,5 +83,5 @@ fn is_counted(attributes: &AdmissionAttributes<'_>) -> bool {
     let kind = &attributes.resource.kind;
     matches!(attributes.operation, Operation::Create | Operation::Update)
         && kind.persistence != Persistence::Virtual
-        && !is_free(&kind.group, &kind.plural)
+        && !is_ignored_resource(&kind.group, &kind.plural)
 }

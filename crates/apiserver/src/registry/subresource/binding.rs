@@ -2,8 +2,8 @@
 
 use k3_api::{
     field,
-    rules::{self, Circumstances, Tree, TreeMut},
-    status::{Grouped, Status},
+    status::{GroupResource, Status},
+    strategy::{self, StrategyContext, Tree, TreeMut},
 };
 use serde_json::{Value, json};
 
@@ -39,7 +39,7 @@ impl Registry {
         let is_part = !ctx.target.name.is_empty();
         if !is_part {
             // Only under a pod does a binding say which one of its name is meant.
-            binding.make("metadata").remove("uid");
+            binding.ensure_object("metadata").remove("uid");
         }
         let phase = (Operation::Create, AdmissionPhase::Change);
         let dry_run = options.dry_run;
@@ -51,13 +51,13 @@ impl Registry {
                 "name in URL does not match name in Binding object",
             ));
         }
-        let at = Circumstances {
+        let at = StrategyContext {
             kind,
             now: ctx.now,
             user: &ctx.user,
         };
-        let mut errors = rules::Errors::new();
-        rules::of(kind).validate(&binding, &at, &mut errors);
+        let mut errors = strategy::ErrorList::new();
+        strategy::for_kind(kind).validate(&binding, &at, &mut errors);
         if let Some(text) = field::aggregate(&errors) {
             return Err(Status::unknown(text));
         }
@@ -92,7 +92,7 @@ fn check(pod: &Value, binding: &Value, pods: &Resource) -> Result<(), Status> {
 }
 
 fn assign(pod: &mut Value, binding: &Value, name: &str, ctx: &RequestContext) -> Result<(), Status> {
-    let conflict = |why: String| Status::conflict(Grouped::new("", "pods/binding"), name, why);
+    let conflict = |why: String| Status::conflict(GroupResource::new("", "pods/binding"), name, why);
     if pod.at("metadata").has("deletionTimestamp") {
         return Err(conflict(format!(
             "pod {name} is being deleted, cannot be assigned to a host"
@@ -110,13 +110,15 @@ fn assign(pod: &mut Value, binding: &Value, name: &str, ctx: &RequestContext) ->
             "pod {name} has non-empty .spec.schedulingGates"
         )));
     }
-    pod.make("spec")
+    pod.ensure_object("spec")
         .set("nodeName", binding.at("target").text("name"));
     // Where it was to go is no longer of interest.
-    pod.make("status").remove("nominatedNodeName");
+    pod.ensure_object("status").remove("nominatedNodeName");
     for map in ["annotations", "labels"] {
         for (key, value) in binding.at("metadata").entries(map) {
-            pod.make("metadata").make(map).set(key, value.clone());
+            pod.ensure_object("metadata")
+                .ensure_object(map)
+                .set(key, value.clone());
         }
     }
     set_condition(pod, "PodScheduled", &json!({"status": "True"}), ctx);
@@ -126,8 +128,8 @@ fn assign(pod: &mut Value, binding: &Value, name: &str, ctx: &RequestContext) ->
 /// Sets a condition of a pod; the time changes only with the status.
 pub(super) fn set_condition(pod: &mut Value, kind: &str, with: &Value, ctx: &RequestContext) {
     let now = ctx.now.truncated().to_string();
-    let status = pod.make("status");
-    status.fill("conditions", json!([]));
+    let status = pod.ensure_object("status");
+    status.set_default("conditions", json!([]));
     let Some(Value::Array(conditions)) = status.at_mut("conditions") else {
         return;
     };

@@ -14,8 +14,8 @@ pub(super) use self::scale::NewScale;
 
 use k3_api::{
     kinds::Persistence,
-    rules::Rules,
-    status::{Details, Grouped, Status},
+    status::{GroupResource, Status, StatusDetails},
+    strategy::RestStrategy,
 };
 use k3_storage::{Revision, Write};
 use serde_json::Value;
@@ -54,7 +54,7 @@ impl Registry {
     ) -> Option<Result<HttpResponse, Status>> {
         let target = &ctx.target;
         // Whatever a custom resource is called, it is nothing of what follows.
-        if target.kind.rules.is_some() && target.part() != "scale" {
+        if target.kind.strategy.is_some() && target.part() != "scale" {
             return None;
         }
         Some(match (&*target.kind.plural, target.part()) {
@@ -188,7 +188,7 @@ fn created_status(ctx: &RequestContext, warnings: &Warnings) -> HttpResponse {
     let status = Status {
         code: 201,
         details: None,
-        ..Status::success(Details::default())
+        ..Status::success(StatusDetails::default())
     };
     let mut created_status = web::status(&status, ctx.accepted.format, ctx.accepted.pretty);
     response::warn(&mut created_status, &warnings.0);
@@ -197,12 +197,12 @@ fn created_status(ctx: &RequestContext, warnings: &Warnings) -> HttpResponse {
 
 /// Validates an object that is not stored; errors name it.
 fn validate_rules(
-    rules: &dyn Rules,
+    rules: &dyn RestStrategy,
     object: &Value,
-    at: &k3_api::rules::Circumstances<'_>,
-    (kind, name): (Grouped<'_>, &str),
+    at: &k3_api::strategy::StrategyContext<'_>,
+    (kind, name): (GroupResource<'_>, &str),
 ) -> Result<(), Status> {
-    let mut errors = k3_api::rules::Errors::new();
+    let mut errors = k3_api::strategy::ErrorList::new();
     rules.validate(object, at, &mut errors);
     if errors.is_empty() {
         return Ok(());
