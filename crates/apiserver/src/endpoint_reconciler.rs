@@ -53,6 +53,7 @@ pub enum EndpointReconcilerType {
 }
 
 /// What keeps the endpoints true. The task ends with this.
+// upstream: pkg/controlplane/reconcilers/lease.go NewLeaseEndpointReconciler, ReconcileEndpoints
 pub(crate) struct EndpointReconciler {
     task: JoinHandle<()>,
     /// `None` for a server that is not advertised.

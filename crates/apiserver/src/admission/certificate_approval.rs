@@ -10,6 +10,7 @@ use crate::{authz::Authorizer, cache::WatchCaches};
 /// The plugin.
 pub(super) struct CertificateApproval(pub Arc<Authorizer>);
 
+// upstream: plugin/pkg/admission/certificates/approval/admission.go Validate
 impl AdmissionPlugin for CertificateApproval {
     fn validate(&self, attributes: &mut AdmissionAttributes<'_>, _: &WatchCaches) -> Result<(), Status> {
         let concerns = attributes.operation == Operation::Update

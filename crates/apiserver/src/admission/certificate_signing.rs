@@ -10,6 +10,7 @@ use crate::{authz::Authorizer, cache::WatchCaches};
 /// The plugin.
 pub(super) struct CertificateSigning(pub Arc<Authorizer>);
 
+// upstream: plugin/pkg/admission/certificates/signing/admission.go Validate
 impl AdmissionPlugin for CertificateSigning {
     fn validate(&self, attributes: &mut AdmissionAttributes<'_>, _: &WatchCaches) -> Result<(), Status> {
         let concerns = attributes.operation == Operation::Update

@@ -10,6 +10,7 @@ const SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 /// The plugin.
 pub(super) struct CertificateSubjectRestriction;
 
+// upstream: plugin/pkg/admission/certificates/subjectrestriction/admission.go Validate
 impl AdmissionPlugin for CertificateSubjectRestriction {
     fn validate(&self, attributes: &mut AdmissionAttributes<'_>, _: &WatchCaches) -> Result<(), Status> {
         let spec = attributes.object.at("spec");

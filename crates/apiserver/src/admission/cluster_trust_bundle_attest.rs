@@ -15,6 +15,7 @@ use crate::{authz::Authorizer, cache::WatchCaches};
 /// The plugin.
 pub(super) struct ClusterTrustBundleAttest(pub Arc<Authorizer>);
 
+// upstream: plugin/pkg/admission/certificates/ctbattest/admission.go Validate
 impl AdmissionPlugin for ClusterTrustBundleAttest {
     fn validate(&self, attributes: &mut AdmissionAttributes<'_>, _: &WatchCaches) -> Result<(), Status> {
         let writes = [Operation::Create, Operation::Update].contains(&attributes.operation);

@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::{cache::CachedObject, registry::Resource};
 
 /// What was made of the objects of a resource, and from which version of the cache.
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/generic/policy_source.go refreshPolicies, calculatePolicyData; parsed per object, and once per state of all objects
 pub(super) struct ConfigurationCache<I, A>(Mutex<Option<CachedConfiguration<I, A>>>);
 
 struct CachedConfiguration<I, A> {

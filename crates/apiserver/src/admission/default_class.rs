@@ -27,6 +27,7 @@ impl DefaultClass {
 }
 
 /// Of several defaults the newest holds; of those made at the same time, the first by name.
+// upstream: pkg/volume/util/storageclass.go GetDefaultClass; the newest default wins, then the first by name
 fn newest(classes: &[Value], annotations: &[&str]) -> Option<String> {
     let is_default = |class: &Value| {
         let said = class.at("metadata").at("annotations");

@@ -18,6 +18,7 @@ const CLASS: &str = "kubernetes.io/ingress.class";
 #[derive(Default)]
 pub(super) struct DefaultIngressClass(DefaultClass);
 
+// upstream: plugin/pkg/admission/network/defaultingressclass/admission.go Admit, getDefaultClass
 impl AdmissionPlugin for DefaultIngressClass {
     fn admit(&self, attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
         if !attributes.creates(GROUP, "ingresses") {

@@ -20,6 +20,7 @@ const CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 #[derive(Default)]
 pub(super) struct DefaultStorageClass(DefaultClass);
 
+// upstream: plugin/pkg/admission/storage/storageclass/setdefault/admission.go Admit
 impl AdmissionPlugin for DefaultStorageClass {
     fn admit(&self, attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
         if !attributes.creates("", "persistentvolumeclaims") {

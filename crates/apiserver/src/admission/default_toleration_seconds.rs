@@ -16,6 +16,7 @@ const SECONDS: i64 = 300;
 /// The plugin.
 pub(super) struct DefaultTolerationSeconds;
 
+// upstream: plugin/pkg/admission/defaulttolerationseconds/admission.go Admit
 impl AdmissionPlugin for DefaultTolerationSeconds {
     fn admit(&self, attributes: &mut AdmissionAttributes<'_>, _: &WatchCaches) -> Result<(), Status> {
         let concerns = matches!(attributes.operation, Operation::Create | Operation::Update)

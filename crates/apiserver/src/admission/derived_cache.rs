@@ -13,6 +13,7 @@ use crate::{cache::CachedObject, registry::Resource};
 pub(super) struct DerivedCache<T>(Mutex<Option<(u64, T)>>);
 
 /// Something that was found out about each of some namespaces, and from which states of its objects.
+// upstream: plugin/pkg/admission/limitranger/admission.go GetLimitRanges; upstream reads its informer on every request, this caches the parsed result
 pub(super) struct NamespacedDerivedCache<T>(Mutex<HashMap<Box<str>, DerivedEntry<T>>>);
 
 /// What was found out, and the revisions of the objects it follows from.

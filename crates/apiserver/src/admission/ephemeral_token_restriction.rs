@@ -12,6 +12,7 @@ const MASTERS: &str = "system:masters";
 /// The plugin.
 pub(super) struct EphemeralTokenRestriction;
 
+// upstream: plugin/pkg/auth/authenticator/token/bootstrap/bootstrap.go AuthenticateToken; upstream has no such plugin: bootstrap tokens are limited to bootstrapper groups, ephemeral tokens are not
 impl AdmissionPlugin for EphemeralTokenRestriction {
     fn validate(&self, attributes: &mut AdmissionAttributes<'_>, _: &WatchCaches) -> Result<(), Status> {
         let was_token = attributes.old.is_some_and(EphemeralToken::is);

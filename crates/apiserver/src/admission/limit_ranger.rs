@@ -51,6 +51,7 @@ struct ResourceRequests {
     limits: Totals,
 }
 
+// upstream: plugin/pkg/admission/limitranger/admission.go Admit, Validate, SupportsAttributes
 impl AdmissionPlugin for LimitRanger {
     fn admit(&self, attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
         if concerns(attributes) && attributes.is_of("", "pods") {
@@ -176,6 +177,7 @@ impl LimitRange {
         }
     }
 
+    // upstream: plugin/pkg/admission/limitranger/admission.go PodValidateLimitFunc
     fn validate_pod(&self, spec: &Value, errors: &mut Vec<String>) {
         for limit in &self.limits {
             match limit.of.as_str() {
@@ -192,6 +194,7 @@ impl LimitRange {
         }
     }
 
+    // upstream: plugin/pkg/admission/limitranger/admission.go PersistentVolumeClaimValidateLimitFunc
     fn validate_claim(&self, spec: &Value, errors: &mut Vec<String>) {
         let asked = ResourceRequests {
             limits: Totals::new(),
@@ -257,6 +260,7 @@ impl LimitRangeItem {
     }
 
     /// Why something is less than the least.
+    // upstream: plugin/pkg/admission/limitranger/admission.go minConstraint
     fn below(&self, name: &str, least: &Quantity, asked: &ResourceRequests) -> Option<String> {
         let (request, limit) = asked.get(name);
         let begin = format!("minimum {name} usage per {} is {least}", self.of);
@@ -273,6 +277,7 @@ impl LimitRangeItem {
     }
 
     /// Why something is more than the most.
+    // upstream: plugin/pkg/admission/limitranger/admission.go maxConstraint
     fn above(&self, name: &str, most: &Quantity, asked: &ResourceRequests) -> Option<String> {
         let (request, limit) = asked.get(name);
         let begin = format!("maximum {name} usage per {} is {most}", self.of);
@@ -289,6 +294,7 @@ impl LimitRangeItem {
     }
 
     /// Why something without limits is more than the most.
+    // upstream: plugin/pkg/admission/limitranger/admission.go maxRequestConstraint
     fn request_above(&self, name: &str, most: &Quantity, asked: &ResourceRequests) -> Option<String> {
         let begin = format!("maximum {name} usage per {} is {most}", self.of);
         let Some(request) = asked.requests.get(name) else {
@@ -303,6 +309,7 @@ impl LimitRangeItem {
         clippy::cast_precision_loss,
         reason = "the ratio is told, and compared, as a number with a fraction"
     )]
+    // upstream: plugin/pkg/admission/limitranger/admission.go limitRequestRatioConstraint
     fn apart(&self, name: &str, most: &Quantity, asked: &ResourceRequests) -> Option<String> {
         let (request, limit) = asked.get(name);
         let begin = format!("{name} max limit to request ratio per {} is {most}", self.of);
@@ -324,6 +331,7 @@ impl LimitRangeItem {
 }
 
 /// Amounts in thousandths, or in whole units if one of them is too large for that. What is not there is nothing.
+// upstream: plugin/pkg/admission/limitranger/admission.go requestLimitEnforcedValues
 fn comparable<const N: usize>(amounts: [Option<&Quantity>; N]) -> [i64; N] {
     let fits = amounts
         .iter()

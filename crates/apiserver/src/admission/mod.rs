@@ -69,6 +69,7 @@ use crate::{
 };
 
 /// The plugins, in order.
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/chain.go chainAdmissionHandler
 pub(crate) struct AdmissionChain {
     plugins: Vec<Box<dyn AdmissionPlugin>>,
     quotas: quota::QuotaAdmission,
@@ -87,6 +88,7 @@ pub(crate) enum Operation {
 }
 
 /// What a plugin is asked about.
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/attributes.go NewAttributesRecord
 pub(crate) struct AdmissionAttributes<'a> {
     pub operation: Operation,
     pub resource: &'a Resource,

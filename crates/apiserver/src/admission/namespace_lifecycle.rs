@@ -14,6 +14,7 @@ const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 /// The plugin.
 pub(super) struct NamespaceLifecycle;
 
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle/admission.go Admit, isAccessReview
 impl AdmissionPlugin for NamespaceLifecycle {
     fn admit(&self, attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
         let is_namespace = attributes.is_of("", "namespaces");

@@ -18,6 +18,7 @@ const FEATURES: [(&str, FeatureRequirement); 2] = [
 /// The plugin.
 pub(super) struct NodeFeatures;
 
+// upstream: plugin/pkg/admission/nodedeclaredfeatures/admission.go Validate, validatePodUpdate
 impl AdmissionPlugin for NodeFeatures {
     fn validate(&self, attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
         let concerns = attributes.operation == Operation::Update

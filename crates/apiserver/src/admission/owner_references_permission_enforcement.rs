@@ -17,6 +17,7 @@ use crate::{
 /// The plugin.
 pub(super) struct OwnerReferencesPermissionEnforcement(pub Arc<Authorizer>);
 
+// upstream: plugin/pkg/admission/gc/gc_admission.go Validate, newBlockingOwnerDeletionRefs
 impl AdmissionPlugin for OwnerReferencesPermissionEnforcement {
     fn validate(&self, attributes: &mut AdmissionAttributes<'_>, _: &WatchCaches) -> Result<(), Status> {
         let is_pod_status = attributes.is_of("", "pods") && attributes.subresource == "status";

@@ -9,6 +9,7 @@ use crate::cache::WatchCaches;
 /// The plugin.
 pub(super) struct PersistentVolumeClaimResize;
 
+// upstream: plugin/pkg/admission/storage/persistentvolume/resize/admission.go Validate, allowResize
 impl AdmissionPlugin for PersistentVolumeClaimResize {
     fn validate(&self, attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
         let concerns = attributes.operation == Operation::Update

@@ -15,6 +15,7 @@ use crate::{authz::Authorizer, cache::WatchCaches};
 /// The plugin.
 pub(super) struct PodCertificateSigning(pub Arc<Authorizer>);
 
+// upstream: pkg/registry/certificates/podcertificaterequest/strategy.go ValidateUpdate; upstream authorizes in the strategy of the status subresource
 impl AdmissionPlugin for PodCertificateSigning {
     fn validate(&self, attributes: &mut AdmissionAttributes<'_>, _: &WatchCaches) -> Result<(), Status> {
         let concerns = attributes.operation == Operation::Update

@@ -15,6 +15,7 @@ use crate::cache::WatchCaches;
 /// The plugin.
 pub(super) struct PodResize;
 
+// upstream: plugin/pkg/admission/podresize/admission.go Validate, validatePodResize
 impl AdmissionPlugin for PodResize {
     fn validate(&self, attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
         let concerns = attributes.operation == Operation::Update
@@ -57,6 +58,7 @@ fn platform(node: &Value, name: &str) -> Option<String> {
 }
 
 /// What a node has too little of for a pod.
+// upstream: plugin/pkg/admission/podresize/admission.go validateNodeAllocatable
 fn shortage(pod: &Value, node: &Value) -> Option<String> {
     let wanted = pod_requests(pod.at("spec"));
     let mut short = Vec::new();

@@ -14,6 +14,7 @@ const TOPOLOGY: [&str; 2] = ["topology.kubernetes.io/region", "topology.kubernet
 /// The plugin.
 pub(super) struct PodTopologyLabels;
 
+// upstream: plugin/pkg/admission/podtopologylabels/admission.go Admit, admitBinding, admitPod
 impl AdmissionPlugin for PodTopologyLabels {
     fn admit(&self, attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
         if attributes.operation != Operation::Create || !attributes.is_of("", "pods") {

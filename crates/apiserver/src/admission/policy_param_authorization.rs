@@ -65,6 +65,7 @@ impl AdmissionPlugin for PolicyParamAuthorization {
 
 impl PolicyParamAuthorization {
     /// What is wrong with the parameters of a policy, and with which field.
+    // upstream: pkg/registry/admissionregistration/validatingadmissionpolicy/authz.go authorize
     fn check_policy(&self, attributes: &AdmissionAttributes<'_>) -> Option<(&'static str, String)> {
         let kind = attributes.object.at_path("spec.paramKind");
         let is_same = attributes
@@ -88,6 +89,7 @@ impl PolicyParamAuthorization {
     }
 
     /// The same for a binding of a policy of a resource.
+    // upstream: pkg/registry/admissionregistration/validatingadmissionpolicybinding/authz.go authorize
     fn check_binding(
         &self,
         attributes: &AdmissionAttributes<'_>,

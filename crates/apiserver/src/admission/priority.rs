@@ -30,6 +30,7 @@ struct ResolvedPriorityClass {
     preemption: String,
 }
 
+// upstream: plugin/pkg/admission/priority/admission.go Admit, Validate
 impl AdmissionPlugin for Priority {
     fn admit(&self, attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
         if !attributes.is_of("", "pods") || !attributes.subresource.is_empty() {
@@ -74,6 +75,7 @@ impl AdmissionPlugin for Priority {
 }
 
 impl Priority {
+    // upstream: plugin/pkg/admission/priority/admission.go admitPod
     fn prioritize(
         &self,
         attributes: &mut AdmissionAttributes<'_>,
@@ -129,6 +131,7 @@ impl Priority {
 }
 
 /// The default among all classes. Two can become it at the same time: then the lower one is.
+// upstream: plugin/pkg/admission/priority/admission.go getDefaultPriorityClass
 fn lowest_default(classes: &[Value]) -> Option<ResolvedPriorityClass> {
     classes
         .iter()

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 /// What those of one sort have done, over both rounds.
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/mutating/reinvocationcontext.go webhookReinvokeContext
 #[derive(Debug, Default)]
 pub(super) struct ReinvocationContext {
     /// Whether it is the second one.

@@ -23,6 +23,7 @@ const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 /// The plugin.
 pub(super) struct ResourceClaimStatusAuthorization(pub Arc<Authorizer>);
 
+// upstream: pkg/registry/resource/resourceclaim/strategy.go ValidateUpdate; upstream authorizes in the strategy of the status subresource
 impl AdmissionPlugin for ResourceClaimStatusAuthorization {
     fn validate(&self, attributes: &mut AdmissionAttributes<'_>, _: &WatchCaches) -> Result<(), Status> {
         let concerns = attributes.operation == Operation::Update

@@ -16,6 +16,7 @@ const OTHER_OVERHEAD: &str = "pod rejected: Pod's Overhead doesn't match Runtime
 /// The plugin.
 pub(super) struct RuntimeClass;
 
+// upstream: plugin/pkg/admission/runtimeclass/admission.go Admit, Validate
 impl AdmissionPlugin for RuntimeClass {
     fn admit(&self, attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
         let Some(class) = class(attributes, caches)? else {
@@ -97,6 +98,7 @@ fn read(amount: &Value) -> Option<Quantity> {
 }
 
 /// The pod runs where its class can, too.
+// upstream: plugin/pkg/admission/runtimeclass/admission.go setScheduling
 fn select_nodes(attributes: &mut AdmissionAttributes<'_>, scheduling: &Value) -> Result<(), Status> {
     for (key, wanted) in scheduling.entries("nodeSelector") {
         let said = attributes.object.at("spec").at("nodeSelector").at(key);

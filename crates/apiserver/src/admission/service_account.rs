@@ -24,6 +24,7 @@ const ENFORCE: &str = "kubernetes.io/enforce-mountable-secrets";
 /// The plugin.
 pub(super) struct ServiceAccount;
 
+// upstream: plugin/pkg/admission/serviceaccount/admission.go Admit, Validate
 impl AdmissionPlugin for ServiceAccount {
     fn name(&self) -> &'static str {
         "ServiceAccount"

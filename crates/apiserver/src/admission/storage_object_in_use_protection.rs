@@ -23,6 +23,7 @@ const HELD: [(&str, &str, &str); 3] = [
 /// The plugin.
 pub(super) struct StorageObjectInUseProtection;
 
+// upstream: plugin/pkg/admission/storage/storageobjectinuseprotection/admission.go Admit
 impl AdmissionPlugin for StorageObjectInUseProtection {
     fn admit(&self, attributes: &mut AdmissionAttributes<'_>, _: &WatchCaches) -> Result<(), Status> {
         let mut held = HELD.into_iter();

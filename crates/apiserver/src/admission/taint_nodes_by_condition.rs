@@ -15,6 +15,7 @@ const EFFECT: &str = "NoSchedule";
 /// The plugin.
 pub(super) struct TaintNodesByCondition;
 
+// upstream: plugin/pkg/admission/nodetaint/admission.go Admit, addNotReadyTaint
 impl AdmissionPlugin for TaintNodesByCondition {
     fn admit(&self, attributes: &mut AdmissionAttributes<'_>, _: &WatchCaches) -> Result<(), Status> {
         if !attributes.creates("", "nodes") {

@@ -30,6 +30,7 @@ const CLASSES: [(&str, &str, &str); 6] = [
 
 /// Refuses a request if something that decides about it is not decrypted: its absence must not admit anything. The caches read
 /// such objects again by themselves.
+// upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/ready.go check; upstream's cacher is not ready while an object cannot be decrypted
 pub(super) fn check_decrypted(
     attributes: &AdmissionAttributes<'_>,
     caches: &WatchCaches,

@@ -32,6 +32,7 @@ const QUESTIONS: [(&str, &str); 6] = [
 ];
 
 /// What is asked about.
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/conversion.go VersionedAttributes, NewVersionedAttributes
 pub(super) struct VersionedAttributes<'a> {
     pub operation: Operation,
     /// The form of the request.

@@ -56,6 +56,7 @@ impl ServiceAllocator {
     }
 
     /// Creates missing records, and removes records that were orphaned for too long.
+    // upstream: pkg/registry/core/service/ipallocator/controller/repairip.go RepairIPAddress
     pub(super) async fn repair(&self, orphans: &mut OrphanRecords) -> Result<(), StoreError> {
         self.caches.read_index().await?;
         let records = AllocationRecords::of(&self.caches);

@@ -182,6 +182,7 @@ impl AuditPolicy {
     }
 
     /// What is done with a request. One that meets no rule is not written down.
+    // upstream: staging/src/k8s.io/apiserver/pkg/audit/policy/checker.go EvaluatePolicyRule
     pub(super) fn evaluate(&self, attributes: &AuditAttributes<'_>) -> Option<RequestAuditConfig> {
         let rule = self.rules.iter().find(|rule| rule.matches(attributes))?;
         (rule.audit_config.level > Level::None).then_some(rule.audit_config)

@@ -50,6 +50,7 @@ pub(crate) struct ObjectRef {
 }
 
 /// A request that is written down.
+// upstream: staging/src/k8s.io/apiserver/pkg/audit/context.go AuditContext
 #[derive(Debug)]
 pub(crate) struct AuditContext {
     auditor: Arc<Auditor>,

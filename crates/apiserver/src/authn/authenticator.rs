@@ -170,6 +170,7 @@ impl Authenticator {
     }
 
     /// Finds out who is asking, or refuses the request.
+    // upstream: staging/src/k8s.io/apiserver/pkg/authentication/request/union/union.go AuthenticateRequest
     pub(crate) async fn authenticate(&self, request: &Credentials<'_>) -> Result<AuthenticatedUser, Status> {
         let agent = bearer::text(request.headers, header::USER_AGENT);
         self.kubectl.check_agent(&agent)?;

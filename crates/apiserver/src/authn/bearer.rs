@@ -22,6 +22,7 @@ pub(super) enum Bearer<'h> {
 }
 
 /// Reads the text of an `Authorization` header.
+// upstream: staging/src/k8s.io/apiserver/pkg/authentication/request/bearertoken/bearertoken.go AuthenticateRequest
 pub(super) fn bearer(text: &str) -> Bearer<'_> {
     let mut parts = text.trim().splitn(3, ' ');
     let is_bearer = parts
@@ -43,6 +44,7 @@ pub(super) fn text(headers: &HeaderMap, name: HeaderName) -> Cow<'_, str> {
 }
 
 /// The token that a WebSocket bears.
+// upstream: staging/src/k8s.io/apiserver/pkg/authentication/request/websocket/protocol.go AuthenticateRequest
 pub(super) fn websocket(headers: &HeaderMap) -> Result<Option<String>, &'static str> {
     let has_token = |name, word: &str| {
         let mut values = headers.get_all(name).iter();

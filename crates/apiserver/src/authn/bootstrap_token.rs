@@ -21,6 +21,7 @@ const SECRET_LETTERS: usize = 16;
 const GROUP_LETTERS: usize = 256;
 
 /// Whose a token is.
+// upstream: plugin/pkg/auth/authenticator/token/bootstrap/bootstrap.go AuthenticateToken
 pub(super) fn find(token: &str, lookup: &TokenObjectLookup, now: Time) -> Option<AuthenticatedUser> {
     let (id, secret) = parse(token)?;
     let stored = lookup

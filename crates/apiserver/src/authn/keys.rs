@@ -135,6 +135,7 @@ impl Signer {
 }
 
 /// The keys that verify tokens, as a set for others.
+// upstream: pkg/serviceaccount/openidmetadata.go openIDKeysetJSON
 pub(super) fn key_set(keys: &[PublicKey]) -> Value {
     json!({"keys": keys.iter().map(PublicKey::for_others).collect::<Vec<_>>()})
 }

@@ -20,6 +20,7 @@ const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
 const INVALIDATED: &str = "Token has been invalidated";
 
 /// The account of verified claims, if its secret is there with the very token.
+// upstream: pkg/serviceaccount/legacy.go Validate
 pub(super) fn user(
     claims: &Value,
     token: &str,

@@ -62,6 +62,7 @@ impl ServiceAccountTokenAuthenticator {
     }
 
     /// Whose a token is.
+    // upstream: pkg/serviceaccount/jwt.go AuthenticateToken
     pub(super) async fn find(&self, token: &str, audiences: &[String], now: Time) -> TokenResult {
         let Some(jwt) = Jwt::read(token) else {
             return Ok(None);
@@ -131,6 +132,7 @@ impl ServiceAccountTokenAuthenticator {
 }
 
 /// The account of verified claims, if it and what the token is bound to are as they were.
+// upstream: pkg/serviceaccount/claims.go Validate
 fn bound(
     claims: &Value,
     now: Time,

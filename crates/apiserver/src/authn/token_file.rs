@@ -77,6 +77,7 @@ impl TokenFile {
     }
 
     /// Reads the text of the file at `path`, which is only named in messages.
+    // upstream: staging/src/k8s.io/apiserver/pkg/authentication/token/tokenfile/tokenfile.go NewCSV
     pub fn parse(text: &str, path: &Path) -> Result<Self, TokenFileError> {
         let at = |(line, problem)| TokenFileError::Line {
             path: path.to_path_buf(),

@@ -53,6 +53,7 @@ impl TokenAuthenticator {
     }
 
     /// Whose a token is, if it is for one of the audiences.
+    // upstream: staging/src/k8s.io/apiserver/pkg/authentication/token/union/union.go AuthenticateToken
     pub(super) async fn find(
         &self,
         token: &str,

@@ -95,6 +95,7 @@ impl ClientCertificate {
 }
 
 /// The user of a verified certificate in DER form; `None` without a common name.
+// upstream: staging/src/k8s.io/apiserver/pkg/authentication/request/x509/x509.go AuthenticateRequest, parseUIDFromCert
 fn certificate_user(der: &[u8]) -> Result<Option<User>, CertificateUserError> {
     let identity = Certificate::from_der(der)?.identity;
     if identity.common_name.is_empty() {

@@ -66,7 +66,7 @@ impl AuthorizationAttributes<'_> {
         match &self.what {
             AuthorizationTarget::Resource(object) => {
                 Status::forbidden(GroupResource::new(object.group, object.resource), object.name, why)
-            ,
+            }
             AuthorizationTarget::Path(_) => {
                 let mut status = Status::forbidden(GroupResource::new("", ""), "", &why);
                 status.message = format!("forbidden: {why}");

@@ -43,6 +43,7 @@ pub(crate) struct Grant<'a> {
 
 impl Authorizer {
     /// Refuses a role or binding that gives away more than who makes it has.
+    // upstream: pkg/registry/rbac/escalation_check.go EscalationAllowed, RoleEscalationAuthorized, BindingAuthorized
     pub(crate) fn check_grant(&self, grant: &Grant<'_>) -> Result<(), Status> {
         if grant.group != GROUP || is_master(grant.user) || grant.changes_nothing() {
             return Ok(());
@@ -107,6 +108,7 @@ impl Authorizer {
         self.check_rules(grant, &rules)
     }
 
+    // upstream: pkg/registry/rbac/validation/rule.go ConfirmNoEscalation
     fn check_rules(&self, grant: &Grant<'_>, rules: &[PolicyRule]) -> Result<(), Status> {
         let (own, unresolved) = self.rbac.rules(grant.user, grant.namespace);
         let missing = match uncovered(&own, rules) {
@@ -162,6 +164,7 @@ impl<'a> Grant<'a> {
     }
 
     /// Whether nothing changes but what the garbage collector changes.
+    // upstream: pkg/registry/rbac/helpers.go IsOnlyMutatingGCFields
     fn changes_nothing(&self) -> bool {
         let Some(old) = self.old else {
             return false;
@@ -175,6 +178,7 @@ impl<'a> Grant<'a> {
 }
 
 /// Single rules with those for the same resource put together.
+// upstream: pkg/registry/rbac/validation/policy_compact.go CompactRules
 fn merged(rules: Vec<PolicyRule>) -> Vec<PolicyRule> {
     let mut merged: Vec<(PolicyRule, Vec<Box<str>>)> = Vec::new();
     let mut positions: HashMap<(StringList, StringList, StringList), usize> = HashMap::new();

@@ -78,6 +78,7 @@ const EXTRA: &str = "impersonate-extra-";
 
 impl Authorizer {
     /// Who a request is to be answered for: who made it, or who they say they act as.
+    // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/filters/impersonation/impersonation.go WithImpersonation
     pub(crate) fn impersonate(
         &self,
         requestor: User,

@@ -30,6 +30,7 @@ const SNAPSHOT_AGE: Duration = Duration::from_mins(5);
 const MOST_SNAPSHOTS: usize = 32;
 
 /// The objects of one resource, now and recently.
+// upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/watch_cache.go ImmutableWatchCacheConfig
 pub(crate) struct WatchCache {
     state: Mutex<CacheState>,
     /// The fields objects can be selected by.

@@ -35,6 +35,7 @@ pub(crate) const PROOF_TIME: Duration = Duration::from_secs(10);
 /// The caches of all resources, fed from one watch of the store.
 ///
 /// The cache of a resource stays the same instance while it is referenced; only its content changes.
+// upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/cacher.go Cacher
 pub(crate) struct WatchCaches {
     store: Arc<dyn Store>,
     /// By the prefix of their keys.

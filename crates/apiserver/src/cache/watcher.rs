@@ -27,6 +27,7 @@ pub(crate) enum WatchFilter {
 }
 
 /// The receiving end. Dropping it ends the watch.
+// upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/cache_watcher.go cacheWatcher
 pub(crate) struct CacheWatcher {
     queue: mpsc::Receiver<Arc<EventDelivery>>,
     /// Events from before the watch started, delivered first.

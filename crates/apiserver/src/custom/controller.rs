@@ -310,6 +310,7 @@ fn established(crd: &Value) -> Condition {
 }
 
 /// Finalizes a deleted definition: first its objects, then itself. Returns whether it is done.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/controller/finalizer/crd_finalizer.go CRDFinalizer
 async fn end(registry: &Registry, resource: &Resource, mut crd: Value, late: bool) -> Result<bool, Status> {
     let now = registry.now();
     let terminating = |holds: bool, reason: &str, message: String| {

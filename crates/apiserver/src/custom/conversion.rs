@@ -23,6 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const GROUP: &str = "apiextensions.k8s.io";
 
 /// What converts objects of custom kinds.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/conversion/converter.go crConverter
 pub(crate) struct CustomResourceConverter {
     outgoing: Arc<WebhookClientManager>,
 }

@@ -34,6 +34,7 @@ impl TakenNames {
 }
 
 /// The accepted names of a definition, and the resulting condition.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/controller/status/naming_controller.go NamingConditionController
 pub(super) fn accept(crd: &Value, taken: &TakenNames) -> (Value, Condition) {
     let wanted = crd.at("spec").at("names");
     let given = crd.at("status").at("acceptedNames");

@@ -98,6 +98,7 @@ const STORED_ELSEWHERE: [(&str, &str, &str); 7] = [
 
 /// The hash by which clients see that the form of stored objects has changed. `group_version` always has its
 /// slash, also in the core group: `/v1`.
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/discovery/storageversionhash.go StorageVersionHash
 pub(crate) fn storage_hash(group_version: &str, kind: &str) -> String {
     let hash = digest(&SHA256, format!("{group_version}/{kind}").as_bytes());
     base64::encode(&hash.as_ref()[..8])

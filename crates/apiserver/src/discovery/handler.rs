@@ -170,6 +170,7 @@ fn write(document: &Value, package: &str, version: &str, format: Format, pretty:
 }
 
 /// The tag of some content: a hash, quoted.
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/discovery/aggregated/etag.go calculateETag
 fn tag(content: &[u8]) -> HeaderValue {
     let mut text = String::from("\"");
     for byte in digest(&SHA512, content).as_ref() {

@@ -76,6 +76,7 @@ struct AcceptClause<'h> {
 const FORMATS: [Format; 3] = [Format::Json, Format::Yaml, Format::Protobuf];
 
 /// Finds the first form in the Accept header that is on offer. `pretty` is what query and user agent say.
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/negotiation/negotiate.go MediaTypeOptions
 pub(crate) fn negotiate(
     accept: &str,
     offer: MediaTypeOffer,

@@ -104,6 +104,7 @@ const MOST_WARNED: usize = 4096;
 const CUT: usize = 256;
 
 /// Adds `Warning` headers: without duplicates, and no more than clients accept.
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/filters/warning.go AddWarning
 pub(crate) fn warn(answer: &mut HttpResponse, warnings: &[String]) {
     let mut known = HashSet::new();
     let reported: Vec<&str> = warnings

@@ -110,6 +110,7 @@ impl Registry {
     }
 
     /// Takes a defaulted object through admission and rules, and stores it. A made-up name that is taken is made up again.
+    // upstream: staging/src/k8s.io/apiserver/pkg/registry/rest/create.go BeforeCreate
     pub(super) async fn store_new(
         &self,
         ctx: &RequestContext,

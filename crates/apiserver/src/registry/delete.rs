@@ -367,6 +367,7 @@ fn precondition_failure(kind: &Kind) -> Option<&'static str> {
     }
 }
 
+// upstream: staging/src/k8s.io/apiserver/pkg/registry/rest/delete.go BeforeDelete
 fn plan(object: &Value, resource: &Resource, options: &DeleteOptions, now: Time) -> DeletionPlan {
     let metadata = object.at("metadata");
     let mut marked = object.clone();

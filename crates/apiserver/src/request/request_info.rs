@@ -33,6 +33,7 @@ pub(crate) struct RequestInfo {
 
 impl RequestInfo {
     /// Reads a request.
+    // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/request/requestinfo.go NewRequestInfo
     pub(crate) fn read(method: &Method, path: &str, query: &Query) -> Self {
         let mut info = RequestInfo {
             verb: method.as_str().to_lowercase(),

@@ -49,6 +49,7 @@ pub(super) fn audit_attributes<'a>(
 }
 
 /// The authentication methods that a request attempted.
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/filters/authn_audit.go getAuthMethods
 pub(super) fn attempts(head: &RequestHead, peer: &Peer) -> String {
     let scheme = head
         .text(&header::AUTHORIZATION)

@@ -5,6 +5,7 @@ use k3_api::kinds::Kind;
 use crate::custom::DefinitionRegistry;
 
 /// The warning about a kind, if it is deprecated.
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/filters/warning.go AddWarning
 pub(super) fn of(kind: &Kind, definitions: &DefinitionRegistry) -> Option<String> {
     if kind.strategy.is_some() {
         let served = definitions.find(&kind.group, &kind.plural)?;

@@ -25,6 +25,7 @@ const BYTES_PER_SEAT: usize = 256 * 1024;
 const MOST_SEATS: usize = 10;
 
 /// The two pools.
+// upstream: staging/src/k8s.io/apiserver/pkg/server/filters/maxinflight.go WithMaxInFlightLimit
 pub(super) struct InflightLimits {
     /// Reads, then writes; 0 is no limit.
     limits: [usize; 2],

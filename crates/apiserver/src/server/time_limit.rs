@@ -5,6 +5,7 @@ use std::time::Duration;
 use k3_api::{status::Status, time};
 
 /// The timeout of a request: its `?timeout=`, up to the server's limit.
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/filters/request_deadline.go WithRequestDeadline, parseTimeout
 pub(super) fn of(said: &str, most: Duration) -> Result<Duration, Status> {
     if said.is_empty() {
         return Ok(most);

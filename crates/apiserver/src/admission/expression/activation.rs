@@ -17,6 +17,7 @@ use super::{
 use crate::authz::Authorizer;
 
 /// A request in a form, for expressions.
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/cel/activation.go newActivation, evaluationActivation
 pub(in crate::admission) struct EvaluationActivation<'o> {
     /// `null` if there is none.
     object: Cow<'o, Value>,

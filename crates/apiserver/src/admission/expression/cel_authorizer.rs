@@ -13,6 +13,7 @@ pub(super) struct CelAuthorizer {
     pub user: User,
 }
 
+// upstream: staging/src/k8s.io/apiserver/pkg/cel/library/authz.go Authorize
 impl k3_cel::Authorizer for CelAuthorizer {
     fn authorize(&self, check: &Check<'_>) -> Decision {
         let account = check.service_account.map(|(namespace, name)| User {

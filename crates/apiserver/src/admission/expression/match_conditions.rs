@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::{EvaluationActivation, Expression, ExpressionError, activation::OptionalVariables, joined};
 
 /// Conditions: all must hold.
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions/matcher.go Match
 #[derive(Debug)]
 pub(in crate::admission) struct MatchConditions {
     expressions: Vec<Expression>,

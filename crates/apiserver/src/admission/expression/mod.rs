@@ -37,6 +37,7 @@ pub(super) struct Expression {
 }
 
 /// Named expressions that others may use, each of which may use those before it.
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/cel/composition.go CompositedCompiler, CompileAndStoreVariables
 #[derive(Debug)]
 pub(super) struct CompositionEnv {
     variables: Vec<(String, Expression)>,

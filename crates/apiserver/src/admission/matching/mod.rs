@@ -20,6 +20,7 @@ use super::{
 use crate::cache::WatchCaches;
 
 /// What must hold of a request.
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/matching/matching.go Matches, matchesResourceRules
 #[derive(Debug)]
 pub(super) struct MatchCriteria {
     /// `None`: all requests.

@@ -60,6 +60,7 @@ impl MatchRule {
     }
 
     /// Whether it is about a request, if that were for this form.
+    // upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules/rules.go Matches
     pub(super) fn matches(&self, subject: &VersionedAttributes<'_>, form: &VersionedResource) -> bool {
         let kind = &form.whole;
         self.is_in_scope(subject, form)

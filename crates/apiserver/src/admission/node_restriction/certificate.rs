@@ -17,6 +17,7 @@ const OF_NODES: [&str; 2] = [
 ];
 
 /// A node asks for a certificate of itself alone.
+// upstream: plugin/pkg/admission/noderestriction/admission.go admitCSR
 pub(super) fn of_node(asked: &NodeRequest<'_>) -> Result<(), Status> {
     let spec = asked.object().at("spec");
     if asked.attributes.operation != Operation::Create || !OF_NODES.contains(&spec.text("signerName")) {
@@ -31,6 +32,7 @@ pub(super) fn of_node(asked: &NodeRequest<'_>) -> Result<(), Status> {
 }
 
 /// A node asks for certificates of the pods it runs, from those who the pods name.
+// upstream: plugin/pkg/admission/noderestriction/admission.go admitPodCertificateRequest
 pub(super) fn of_pod(
     asked: &NodeRequest<'_>,
     authorizer: &Authorizer,

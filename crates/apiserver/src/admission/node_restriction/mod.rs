@@ -37,6 +37,7 @@ const MIRROR: &str = "kubernetes.io/config.mirror";
 /// The plugin.
 pub(super) struct NodeRestriction(pub(super) Arc<Authorizer>);
 
+// upstream: plugin/pkg/admission/noderestriction/admission.go Admit
 impl AdmissionPlugin for NodeRestriction {
     fn admit(&self, attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
         let user = &attributes.ctx.user;
@@ -73,6 +74,7 @@ struct NodeRequest<'a> {
 }
 
 /// A node may update only capacity and conditions in a claim's status.
+// upstream: plugin/pkg/admission/noderestriction/admission.go admitPVCStatus
 fn claim(asked: &NodeRequest<'_>) -> Result<(), Status> {
     let Some(old) = asked.attributes.old.filter(|_| asked.part() == "status") else {
         return asked.refuse("may only update PVC status");
@@ -109,6 +111,7 @@ fn claim(asked: &NodeRequest<'_>) -> Result<(), Status> {
     ))
 }
 
+// upstream: plugin/pkg/admission/noderestriction/admission.go admitLease
 fn lease(asked: &NodeRequest<'_>) -> Result<(), Status> {
     if asked.attributes.namespace != LEASES {
         let why = format!(
@@ -123,6 +126,7 @@ fn lease(asked: &NodeRequest<'_>) -> Result<(), Status> {
     Ok(())
 }
 
+// upstream: plugin/pkg/admission/noderestriction/admission.go admitResourceSlice
 fn slice(asked: &NodeRequest<'_>) -> Result<(), Status> {
     let word = match asked.attributes.operation {
         Operation::Create => "create",

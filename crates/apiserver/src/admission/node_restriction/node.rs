@@ -25,6 +25,7 @@ const OWN: [&str; 11] = [
 /// Namespaces of labels that nodes set on themselves.
 const OWN_NAMESPACES: [&str; 2] = ["kubelet.kubernetes.io", "node.kubernetes.io"];
 
+// upstream: plugin/pkg/admission/noderestriction/admission.go admitNode, getForbiddenLabels
 pub(super) fn admit(asked: &NodeRequest<'_>) -> Result<(), Status> {
     let node = asked.quoted();
     if asked.name() != asked.node {

@@ -93,6 +93,7 @@ pub(super) fn admit(asked: &NodeRequest<'_>, caches: &WatchCaches) -> Result<(),
 }
 
 /// A node makes mirror pods of its own alone, which need nothing of the API.
+// upstream: plugin/pkg/admission/noderestriction/admission.go admitPodCreate
 fn create(asked: &NodeRequest<'_>, caches: &WatchCaches) -> Result<(), Status> {
     let node = asked.quoted();
     let pod = asked.object();
@@ -219,6 +220,7 @@ fn names_secret(spec: &Value) -> bool {
 }
 
 /// A node updates the status of its own pods only.
+// upstream: plugin/pkg/admission/noderestriction/admission.go admitPodStatus
 fn status(asked: &NodeRequest<'_>) -> Result<(), Status> {
     let Some(old) = asked.attributes.old else {
         return Ok(());
@@ -250,6 +252,7 @@ fn status(asked: &NodeRequest<'_>) -> Result<(), Status> {
     Ok(())
 }
 
+// upstream: plugin/pkg/admission/noderestriction/admission.go admitPodEviction
 fn evict(asked: &NodeRequest<'_>, caches: &WatchCaches) -> Result<(), Status> {
     if asked.name().is_empty() {
         return asked.refuse("could not determine pod from request data");

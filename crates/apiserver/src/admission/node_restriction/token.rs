@@ -21,6 +21,7 @@ const DRIVERS: [(&str, &str); 7] = [
     ("portworxVolume", "pxd.portworx.com"),
 ];
 
+// upstream: plugin/pkg/admission/noderestriction/admission.go admitServiceAccount
 pub(super) fn admit(
     asked: &NodeRequest<'_>,
     authorizer: &Authorizer,
@@ -130,6 +131,7 @@ fn source_driver(source: &Value) -> &str {
 }
 
 /// Whether a CSI driver requests tokens for this audience.
+// upstream: plugin/pkg/admission/noderestriction/admission.go csiDriverHasAudience
 fn needs(driver: &str, audience: &str, caches: &WatchCaches) -> Result<bool, Status> {
     if driver.is_empty() {
         return Ok(false);

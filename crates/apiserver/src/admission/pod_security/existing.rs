@@ -21,6 +21,7 @@ const MOST: usize = 3000;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Warnings about existing pods that violate a standard.
+// upstream: staging/src/k8s.io/pod-security-admission/admission/admission.go EvaluatePodsInNamespace, prioritizePods, decoratePodWarnings
 pub(super) fn warnings(namespace: &str, standard: Standard, caches: &WatchCaches) -> Vec<String> {
     let end = Instant::now() + PATIENCE;
     let pods = resource("", "pods", caches);

@@ -84,6 +84,7 @@ impl AdmissionPlugin for PodSecurity {
 }
 
 /// Rejects invalid labels, and warns about existing pods that violate the new enforce policy.
+// upstream: staging/src/k8s.io/pod-security-admission/admission/admission.go ValidateNamespace
 fn namespace(attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
     let of = |namespace: &Value| {
         let labels = namespace.at("metadata").entries("labels");
@@ -110,6 +111,7 @@ fn namespace(attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> 
 }
 
 /// Refuses a pod that breaks what its namespace enforces.
+// upstream: staging/src/k8s.io/pod-security-admission/admission/admission.go ValidatePod
 fn pod(attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
     let Some((policy, errors)) = of_namespace(attributes.namespace, caches) else {
         let why = format!("failed to lookup namespace {}", go::quote(attributes.namespace));
@@ -140,6 +142,7 @@ fn pod(attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result
 }
 
 /// Warns of a template that makes pods which break what the namespace warns of.
+// upstream: staging/src/k8s.io/pod-security-admission/admission/admission.go ValidatePodController
 fn template(attributes: &mut AdmissionAttributes<'_>, way: &str, caches: &WatchCaches) {
     let Some((policy, errors)) = of_namespace(attributes.namespace, caches) else {
         let why = format!(
@@ -214,6 +217,7 @@ fn of_namespace(name: &str, caches: &WatchCaches) -> Option<(Policy, Vec<field::
 }
 
 /// Whether other images run than before, or more containers.
+// upstream: staging/src/k8s.io/pod-security-admission/admission/admission.go isSignificantPodUpdate
 fn changes_images(new: &Value, old: &Value) -> bool {
     let differ = |list: &str| {
         let new = new.items(list);

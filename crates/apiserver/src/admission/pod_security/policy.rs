@@ -63,6 +63,7 @@ struct StandardLabels {
 
 // --- Policy ---
 
+// upstream: staging/src/k8s.io/pod-security-admission/api/helpers.go PolicyToEvaluate, ParseLevel, ParseVersion
 impl Policy {
     /// Reads the labels of a namespace. What cannot be understood is named, and taken for the strictest where it is enforced.
     pub(super) fn read<'l>(label: impl Fn(&str) -> Option<&'l str>) -> (Self, Vec<Error>) {

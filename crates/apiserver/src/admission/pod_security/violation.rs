@@ -84,6 +84,7 @@ impl Violation {
 }
 
 /// What is wrong, in short.
+// upstream: staging/src/k8s.io/pod-security-admission/policy/checks.go ForbiddenReason
 pub(super) fn reasons(violations: &[Violation]) -> String {
     let reasons: Vec<_> = violations
         .iter()
@@ -93,6 +94,7 @@ pub(super) fn reasons(violations: &[Violation]) -> String {
 }
 
 /// What is wrong, in full; nothing if nothing is.
+// upstream: staging/src/k8s.io/pod-security-admission/policy/checks.go ForbiddenDetail
 pub(super) fn details(violations: &[Violation]) -> String {
     let details: Vec<_> = violations
         .iter()

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::super::versioned_attributes::VersionedResource;
 
 /// The object with what an expression gave, merged as an apply would.
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch/smd.go ApplyStructuredMergeDiff
 pub(super) fn apply(object: &Value, made: &Made<'_>, form: &VersionedResource) -> Result<Value, String> {
     check_names(made).map_err(|why| format!("type mismatch: {why}"))?;
     let mut patch = made.to_json().map_err(|error| error.to_string())?;
@@ -34,6 +35,7 @@ pub(super) fn apply(object: &Value, made: &Made<'_>, form: &VersionedResource) -
 }
 
 /// Parts that would be replaced as a whole: who sets one field of them would lose the others.
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch/smd.go findAtomics
 fn find_atomics(value: &Value, typed: &dyn TypeSchema, path: &str, found: &mut Vec<String>) {
     match (typed.shape(), value) {
         (Shape::Struct(fields), Value::Object(entries)) => {

@@ -17,6 +17,7 @@ const LONGEST_NOTE: usize = 10 * 1024;
 const MOST_FAILURES: usize = 50;
 
 /// What has been said so far.
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/validating/dispatcher.go Dispatch, publishValidationFailureAnnotations
 #[derive(Debug, Default)]
 pub(super) struct DecisionCollector {
     /// The first reason to refuse the request.

@@ -78,6 +78,7 @@ impl PolicyDispatcher {
     }
 
     /// Lets policies refuse the object.
+    // upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/validating/dispatcher.go Dispatch
     pub(super) fn validate(
         &self,
         attributes: &mut AdmissionAttributes<'_>,
@@ -136,6 +137,7 @@ impl PolicyDispatcher {
     }
 
     /// Lets policies change the object, one after the other.
+    // upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/mutating/dispatcher.go dispatchInvocations
     pub(super) fn admit(
         &self,
         attributes: &mut AdmissionAttributes<'_>,

@@ -20,6 +20,7 @@ use super::{
 };
 
 /// The expressions of a policy, compiled.
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/mutating/compilation.go compilePolicy
 #[derive(Debug)]
 pub(super) struct CompiledMutatingPolicy {
     composition: CompositionEnv,
@@ -139,6 +140,7 @@ impl CompiledMutatingPolicy {
 }
 
 /// The object after the operations that an expression made; `None` if one of them is a test that fails.
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch/json_patch.go Patch
 fn patched(object: &Value, operations: &k3_cel::Value<'_>) -> Result<Option<Value>, MutationError> {
     let failed = |why: String| MutationError::Policy(why);
     apply::check_names(operations).map_err(|why| failed(format!("type mismatch: {why}")))?;

@@ -38,6 +38,7 @@ pub(super) fn kind(said: &Value, caches: &WatchCaches) -> Result<Option<KindRef>
 }
 
 /// The parameters that a binding names for a request in a namespace: each is one run of the policy. `None` is a run without.
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/generic/policy_dispatcher.go CollectParams
 pub(super) fn collect(
     kind: Option<&KindRef>,
     reference: &Value,

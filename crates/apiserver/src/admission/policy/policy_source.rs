@@ -53,6 +53,7 @@ pub(super) type BoundPolicy<E> = (Arc<Policy<E>>, Vec<Arc<PolicyBinding>>);
 type BindingsByPolicy = HashMap<String, Vec<Arc<PolicyBinding>>>;
 
 /// The policies and bindings of a sort.
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/generic/policy_source.go NewPolicySource, calculatePolicyData
 pub(super) struct PolicySource<E> {
     /// The names of the resources.
     policy_plural: &'static str,

@@ -101,6 +101,7 @@ impl CompiledValidatingPolicy {
     }
 
     /// Evaluates the policy. Errors deny the request unless `failurePolicy` is `Ignore`.
+    // upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/validating/validator.go Validate
     pub(super) fn validate(
         &self,
         scene: &EvaluationActivation<'_>,

@@ -23,6 +23,7 @@ use crate::{
 const TRIES: usize = 20;
 
 /// The queues of all namespaces with waiting requests.
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/resourcequota/controller.go quotaEvaluator, Evaluate, checkAttributes
 #[derive(Default)]
 pub(super) struct QuotaEvaluator(Mutex<HashMap<String, Arc<NamespaceQueue>>>);
 

@@ -32,6 +32,7 @@ use super::{AdmissionAttributes, Operation, derived_cache::DerivedCache, resourc
 use crate::cache::WatchCaches;
 
 /// The quotas of all namespaces.
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/resourcequota/admission.go QuotaAdmission, Validate
 #[derive(Default)]
 pub(super) struct QuotaAdmission {
     ledger: QuotaEvaluator,

@@ -53,6 +53,7 @@ impl QuotaState {
     }
 
     /// The write that makes it so. It fails if the quota is no longer as it was read.
+    // upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/resourcequota/resource_access.go UpdateQuotaStatus
     pub(super) fn write(&self, quotas: &Resource, now: Time) -> Write {
         let mut charged = self.tree.clone();
         let used: Map<_, _> = self

@@ -53,6 +53,7 @@ impl UsageDelta {
     }
 
     /// Charges all matching quotas or none. Returns whether any was charged, or why not.
+    // upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/resourcequota/controller.go CheckRequest
     pub(super) fn charge(&self, accounts: &mut [QuotaState]) -> Result<bool, String> {
         let mut concerned = Vec::new();
         for account in &mut *accounts {

@@ -27,6 +27,7 @@ const VOLUME_SECRETS: [&str; 10] = [
 ];
 
 /// Why an account does not let a new pod use a secret it refers to.
+// upstream: plugin/pkg/admission/serviceaccount/admission.go limitSecretReferences
 pub(super) fn check(spec: &Value, account: &Value) -> Result<(), String> {
     let own: HashSet<_> = names(account.items("secrets")).into_iter().collect();
     let by = account.at("metadata").text("name");
@@ -55,6 +56,7 @@ pub(super) fn check(spec: &Value, account: &Value) -> Result<(), String> {
 }
 
 /// The same for containers that join a running pod.
+// upstream: plugin/pkg/admission/serviceaccount/admission.go limitEphemeralContainerSecretReferences
 pub(super) fn check_ephemeral(spec: &Value, account: &Value) -> Result<(), String> {
     let own: HashSet<_> = names(account.items("secrets")).into_iter().collect();
     check_containers(spec, &CONTAINERS[2], &own, account.at("metadata").text("name"))

@@ -16,6 +16,7 @@ const NAME: &str = "kube-api-access-";
 const EXPIRATION_SECONDS: i64 = 3607;
 
 /// Mounts the volume in each container that has nothing at its place. A volume that is there under its name is used.
+// upstream: plugin/pkg/admission/serviceaccount/admission.go mountServiceAccountToken, TokenVolumeSource
 pub(super) fn mount(spec: &mut Value) {
     let mut names = spec.items("volumes").iter().map(|volume| volume.text("name"));
     let there = names.find(|name| name.starts_with(NAME)).map(str::to_owned);

@@ -18,6 +18,7 @@ use super::super::{
 use crate::outgoing::{CallError, Destination};
 
 /// One webhook.
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/accessors.go GetCompiledMatcher
 #[derive(Debug)]
 pub(super) struct WebhookAccessor {
     /// Unique: webhooks of one configuration may share a name.

@@ -74,6 +74,7 @@ pub(super) async fn call_webhook(
 }
 
 /// The answer to a request that a webhook denies.
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/errors/statuserror.go ToStatusErr
 pub(super) fn denial(hook: &WebhookAccessor, result: &Value) -> Status {
     let by = format!("admission webhook {} denied the request", go::quote(&hook.name));
     let code = result.int("code").and_then(|code| u16::try_from(code).ok());

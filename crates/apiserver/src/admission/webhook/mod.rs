@@ -86,6 +86,7 @@ impl WebhookDispatcher {
     }
 
     /// The form in which a webhook is to be asked about a request; `None` if it is not.
+    // upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/generic/webhook.go ShouldCallHook
     fn matches(
         &self,
         hook: &WebhookAccessor,
@@ -113,6 +114,7 @@ impl WebhookDispatcher {
     }
 
     /// Lets webhooks change the object, one after the other.
+    // upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/mutating/dispatcher.go Dispatch
     pub(super) async fn admit(
         &self,
         attributes: &mut AdmissionAttributes<'_>,
@@ -160,6 +162,7 @@ impl WebhookDispatcher {
     }
 
     /// Lets one webhook mutate the object. Returns whether it did.
+    // upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/mutating/dispatcher.go callAttrMutatingHook
     async fn change(
         &self,
         hook: &WebhookAccessor,
@@ -231,6 +234,7 @@ impl WebhookDispatcher {
     }
 
     /// Lets webhooks refuse the object, all at once.
+    // upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/validating/dispatcher.go Dispatch
     pub(super) async fn validate(
         &self,
         attributes: &mut AdmissionAttributes<'_>,

@@ -163,6 +163,7 @@ impl AdmissionResponse {
 }
 
 /// An answer must be to this question, and say what it is.
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/request/admissionreview.go VerifyAdmissionResponse
 fn check(review: &Value, asked: ReviewVersion, uid: &str) -> Result<(), String> {
     let said = review.at("response").text("uid");
     if said != uid {

@@ -16,6 +16,7 @@ use super::{
 use crate::cache::{CachedObject, WatchCaches};
 
 /// Pods and volumes, and what they refer to.
+// upstream: plugin/pkg/auth/authorizer/node/graph.go Graph
 pub(super) struct Graph {
     pods: CacheFollower,
     volumes: CacheFollower,

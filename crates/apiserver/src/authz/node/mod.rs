@@ -68,6 +68,7 @@ impl NodeAuthorizer {
     }
 
     /// Whether a node may do something; `None` if it is no node that wants it.
+    // upstream: plugin/pkg/auth/authorizer/node/node_authorizer.go Authorize
     pub(super) fn decide(&self, action: &AuthorizationAttributes<'_>) -> Option<Decision> {
         let node = name_of(action.user)?;
         if node.is_empty() {

@@ -176,6 +176,7 @@ impl RbacIndex {
     }
 
     /// The rules of the role a binding is of, or why there are none.
+    // upstream: pkg/registry/rbac/validation/rule.go GetRoleReferenceRules
     pub(super) fn rules(&self, binding: &Binding) -> Result<&Arc<[PolicyRule]>, RoleResolutionError> {
         self.role(&binding.role_kind, &binding.role, &binding.namespace)
     }

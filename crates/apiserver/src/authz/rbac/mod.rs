@@ -63,6 +63,7 @@ impl RbacAuthorizer {
     }
 
     /// Whether a role lets a user do something.
+    // upstream: plugin/pkg/auth/authorizer/rbac/rbac.go Authorize
     pub(super) fn decide(&self, action: &AuthorizationAttributes<'_>) -> Decision {
         let namespace = match &action.what {
             AuthorizationTarget::Resource(object) => object.namespace,

@@ -62,6 +62,7 @@ impl PolicyRule {
     }
 
     /// Whether it allows something.
+    // upstream: plugin/pkg/auth/authorizer/rbac/rbac.go RuleAllows
     pub(crate) fn allows(&self, action: &AuthorizationAttributes<'_>) -> bool {
         if !has_or_all(&self.verbs, action.verb) {
             return false;

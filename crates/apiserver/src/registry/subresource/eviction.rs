@@ -36,6 +36,7 @@ const MOST_DISRUPTED: usize = 2000;
 
 impl Registry {
     /// Evicts the pod that the eviction in the body names.
+    // upstream: pkg/registry/core/pod/storage/eviction.go Create
     pub(super) async fn evict(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
         let options = WriteOptions::read(&ctx.query, WriteVerb::Create, &ctx.agent)?;
         let subresource = ctx.target.subresource().expect("an eviction is a subresource");
@@ -177,6 +178,7 @@ fn version(body: &[u8]) -> &'static str {
 }
 
 /// Whether a pod may be evicted regardless of its budget: it is terminal, pending or terminating.
+// upstream: pkg/registry/core/pod/storage/eviction.go canIgnorePDB
 fn is_free(pod: &Value) -> bool {
     matches!(pod.at("status").text("phase"), "Succeeded" | "Failed" | "Pending")
         || pod.at("metadata").has("deletionTimestamp")
@@ -199,6 +201,7 @@ fn covers(budget: &Value, labels: &serde_json::Map<String, Value>) -> bool {
 }
 
 /// Counts a disruption, if one is allowed.
+// upstream: pkg/registry/core/pod/storage/eviction.go checkAndDecrement
 fn take(budget: &mut Value, pod: &str, now: &str) -> Result<(), Status> {
     let name = budget.at("metadata").text("name").to_owned();
     let forbidden = |why: &str, cause: &str| {

@@ -114,6 +114,7 @@ impl Registry {
     }
 
     /// Refuses who may not create: a WebSocket begins with a GET, but it is no less than a POST.
+    // upstream: pkg/registry/core/pod/rest/authorize.go ensureAuthorizedForVerb
     fn require_create(&self, ctx: &RequestContext) -> Result<(), Status> {
         let target = &ctx.target;
         let pod = ResourceAttributes {

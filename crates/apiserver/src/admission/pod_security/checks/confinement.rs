@@ -20,6 +20,7 @@ const SE_LINUX: [&str; 5] = [
 ];
 
 /// Profiles of `AppArmor` that confine less than the usual one.
+// upstream: staging/src/k8s.io/pod-security-admission/policy/check_appArmorProfile.go CheckAppArmorProfile
 pub(super) fn app_armor(pod: &Pod<'_>) -> Option<Violation> {
     let (offenders, values) = profiles(pod, "appArmorProfile");
     let mut annotations: Vec<_> = pod
@@ -59,6 +60,7 @@ pub(super) fn app_armor(pod: &Pod<'_>) -> Option<Violation> {
 }
 
 /// `SELinux` as it was understood at first.
+// upstream: staging/src/k8s.io/pod-security-admission/policy/check_seLinuxOptions.go CheckSELinuxOptions
 pub(super) fn se_linux_0(pod: &Pod<'_>) -> Option<Violation> {
     se_linux(pod, &SE_LINUX[..4])
 }
@@ -110,6 +112,7 @@ fn se_linux(pod: &Pod<'_>, allowed: &[&str]) -> Option<Violation> {
 }
 
 /// Seccomp when it was a matter of annotations.
+// upstream: staging/src/k8s.io/pod-security-admission/policy/check_seccompProfile_baseline.go CheckSeccompBaseline
 pub(super) fn seccomp_annotations(pod: &Pod<'_>) -> Option<Violation> {
     let of_containers = pod
         .containers()
@@ -150,6 +153,7 @@ pub(super) fn seccomp_allowed(pod: &Pod<'_>) -> Option<Violation> {
 }
 
 /// The same, and containers without a profile.
+// upstream: staging/src/k8s.io/pod-security-admission/policy/check_seccompProfile_restricted.go CheckSeccompProfileRestricted
 pub(super) fn seccomp_set(pod: &Pod<'_>) -> Option<Violation> {
     if let Some(violation) = seccomp_allowed(pod) {
         return Some(violation);

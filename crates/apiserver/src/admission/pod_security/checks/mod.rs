@@ -49,6 +49,7 @@ const fn restricted(
 }
 
 /// All checks, in the order in which violations are reported.
+// upstream: staging/src/k8s.io/pod-security-admission/policy/checks.go DefaultChecks
 const CHECKS: [PolicyCheck; 19] = [
     baseline("appArmorProfile", &[(0, confinement::app_armor)]),
     baseline("capabilities_baseline", &[(0, capabilities::added)]),
@@ -171,6 +172,7 @@ fn unless_windows(pod: &Pod<'_>, test: CheckFn) -> Option<Violation> {
 }
 
 /// With user namespaces, root in the pod is unprivileged on the host.
+// upstream: staging/src/k8s.io/pod-security-admission/policy/helpers.go relaxPolicyForUserNamespacePod
 fn unless_own_users(pod: &Pod<'_>, test: CheckFn) -> Option<Violation> {
     if pod.has_own_users() { None } else { test(pod) }
 }

@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::super::violation::{Pod, Violation, containers};
 
 /// Containers that may run as root.
+// upstream: staging/src/k8s.io/pod-security-admission/policy/check_runAsNonRoot.go CheckRunAsNonRoot
 pub(super) fn non_root(pod: &Pod<'_>) -> Option<Violation> {
     const REASON: &str = "runAsNonRoot != true";
     let said = |context: &Value| context.at("runAsNonRoot").as_bool();
@@ -29,6 +30,7 @@ pub(super) fn non_root(pod: &Pod<'_>) -> Option<Violation> {
 }
 
 /// Containers that do run as root.
+// upstream: staging/src/k8s.io/pod-security-admission/policy/check_runAsUser.go CheckRunAsUser
 pub(super) fn not_zero(pod: &Pod<'_>) -> Option<Violation> {
     let offenders = pod.offenders(|context| context.int("runAsUser") == Some(0));
     if offenders.is_empty() {
