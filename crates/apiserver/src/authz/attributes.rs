@@ -64,9 +64,11 @@ impl AuthorizationAttributes<'_> {
     pub(crate) fn forbidden(&self, reason: &str) -> Status {
         let why = self.denial_message(reason);
         match &self.what {
-            AuthorizationTarget::Resource(object) => {
-                Status::forbidden(GroupResource::new(object.group, object.resource), object.name, why)
-            }
+            AuthorizationTarget::Resource(object) => Status::forbidden(
+                GroupResource::new(object.group, object.resource),
+                object.name,
+                why,
+            ),
             AuthorizationTarget::Path(_) => {
                 let mut status = Status::forbidden(GroupResource::new("", ""), "", &why);
                 status.message = format!("forbidden: {why}");

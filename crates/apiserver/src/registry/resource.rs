@@ -43,7 +43,7 @@ fn prefix(stored: &Kind) -> String {
 pub(crate) fn selectable(of: &str) -> Arc<[SelectableField]> {
     let mut kinds = builtin().all().iter();
     kinds
-        .find(|kind| !storage_version::is_stored_otherwise(kind) && prefix(kind) == for_kind)
+        .find(|kind| !storage_version::is_stored_otherwise(kind) && prefix(kind) == of)
         .map_or(&[][..], |kind| strategy::for_kind(kind).selectable_fields())
         .into()
 }

@@ -177,7 +177,7 @@ impl ResponseObject {
     fn text(&self) -> Option<Vec<u8>> {
         let mut text = Vec::new();
         match self {
-            ResponseObject::StoredObject { bytes, revision, .. } => {
+            ResponseObject::Stored { bytes, revision, .. } => {
                 StoredObject::find(bytes)?.write(&mut text, *revision)
             }
             ResponseObject::Kept(object) => object.write(&mut text),
@@ -192,7 +192,8 @@ impl ResponseObject {
             ResponseObject::Stored { revision, object, .. } => {
                 let validation_kind = storage_version::validation_kind(&resource.kind);
                 let mut tree = storage_version::convert(object.clone(), validation_kind, &resource.kind);
-                tree.ensure_object("metadata").set("resourceVersion", revision.to_string());
+                tree.ensure_object("metadata")
+                    .set("resourceVersion", revision.to_string());
                 tree
             }
             // A custom object that is kept is in the version of the request.

@@ -35,7 +35,7 @@ pub(super) fn of_list(
     ctx: &RequestContext,
     resource: &Resource,
 ) -> Result<Value, Status> {
-    let strategy = resource.strategy();
+    let rules = resource.strategy();
     let is_whole = Include::of(ctx)? == Include::Object;
     let with_row = |mut object: Value| {
         let row = rules.row(&object, ctx.now);
@@ -189,7 +189,7 @@ impl Rows {
 
     /// Appends the row of an object.
     pub(super) fn write(&self, out: &mut Vec<u8>, object: &CachedObject) {
-        let strategy = strategy::for_kind(&self.kind);
+        let rules = strategy::for_kind(&self.kind);
         // The columns of custom kinds may lead anywhere.
         let tree = match self.kind.strategy {
             Some(_) => object.tree(),

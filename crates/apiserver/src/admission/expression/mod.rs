@@ -125,7 +125,10 @@ impl std::fmt::Display for ExpressionError {
 
 impl CompositionEnv {
     /// Compiles variables, given as names with expressions.
-    pub(super) fn compile<'v>(reach: OptionalVariableDeclarations, variables: impl Iterator<Item = (&'v str, &'v str)>) -> Self {
+    pub(super) fn compile<'v>(
+        reach: OptionalVariableDeclarations,
+        variables: impl Iterator<Item = (&'v str, &'v str)>,
+    ) -> Self {
         let mut fields = ObjectDeclType::new("kubernetes.variables");
         let declare = |fields: &ObjectDeclType| DeclType::object(fields.clone());
         let mut compiled = Vec::new();

@@ -25,7 +25,7 @@ const TRIES: usize = 20;
 /// The queues of all namespaces with waiting requests.
 // upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/resourcequota/controller.go quotaEvaluator, Evaluate, checkAttributes
 #[derive(Default)]
-pub(super) struct QuotaEvaluator(Mutex<HashMap<String, Arc<NamespaceQueue>>>);
+pub(super) struct QuotaBatchEvaluator(Mutex<HashMap<String, Arc<NamespaceQueue>>>);
 
 /// Those who wait for the quotas of a namespace.
 #[derive(Default)]
@@ -50,9 +50,9 @@ pub(super) enum ChargeError {
     Failed(Status),
 }
 
-// --- QuotaEvaluator ---
+// --- QuotaBatchEvaluator ---
 
-impl QuotaEvaluator {
+impl QuotaBatchEvaluator {
     /// Charges a demand, with all others that wait for the same namespace.
     pub(super) async fn charge(
         &self,

@@ -25,7 +25,7 @@ use k3_api::{
 };
 
 use self::{
-    evaluator::{ChargeError, QuotaEvaluator},
+    evaluator::{ChargeError, QuotaBatchEvaluator},
     usage_delta::{UsageDelta, matters},
 };
 use super::{AdmissionAttributes, Operation, derived_cache::DerivedCache, resource};
@@ -35,7 +35,7 @@ use crate::cache::WatchCaches;
 // upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/resourcequota/admission.go QuotaAdmission, Validate
 #[derive(Default)]
 pub(super) struct QuotaAdmission {
-    ledger: QuotaEvaluator,
+    ledger: QuotaBatchEvaluator,
     classes: DerivedCache<Arc<DeviceClassIndex>>,
 }
 

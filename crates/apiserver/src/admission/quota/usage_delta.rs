@@ -37,7 +37,11 @@ struct ObjectUsage {
 }
 
 impl UsageDelta {
-    pub(super) fn new(meter: QuotaEvaluator, attributes: &AdmissionAttributes<'_>, caches: &WatchCaches) -> Self {
+    pub(super) fn new(
+        meter: QuotaEvaluator,
+        attributes: &AdmissionAttributes<'_>,
+        caches: &WatchCaches,
+    ) -> Self {
         let used = |object| ObjectUsage {
             usage: meter.measure(object, attributes.ctx.now, &CachedSurroundings(caches)),
             traits: meter.traits(object),

@@ -146,7 +146,7 @@ impl PodReferences {
             {
                 add(
                     ReferenceKind::Secret,
-                    volume.at(source).at_path(at_path).as_str().unwrap_or_default(),
+                    volume.at(source).at_path(way).as_str().unwrap_or_default(),
                 );
             }
             for source in volume.at("projected").items("sources") {
