@@ -12,13 +12,13 @@ use k3_api::{
 use serde_json::{Value, json};
 
 use crate::{
-    Config, NODE_CLIENT_USER, Presence, StartError,
+    Config, EndpointReconcilerType, NODE_CLIENT_USER, StartError,
     registry::{Registry, Resource, own_user},
     service_range::kubernetes_address,
     usage,
 };
 
-/// Where servers listen if nobody says otherwise.
+/// The default secure port.
 const USUAL_PORT: u16 = 6443;
 
 /// Makes what is missing: first the namespaces and the range that services get addresses from, then everything else at once,
@@ -36,9 +36,10 @@ pub(crate) async fn run(registry: &Registry, config: &Config) -> Result<(), Star
     Ok(())
 }
 
-/// What makes it known that there are figures of nodes and pods, and lets those see them who may see the pods.
+/// The API service and roles of `metrics.k8s.io`.
 fn of_usage() -> Vec<Value> {
-    let (group, version) = (usage::GROUP, usage::VERSION);
+    let group = usage::GROUP;
+    let version = usage::VERSION;
     vec![
         json!({
             "apiVersion": "apiregistration.k8s.io/v1",
@@ -81,16 +82,16 @@ fn node_client_binding() -> Value {
     })
 }
 
-/// What depends on how the cluster is set up: how servers are reached from inside. Which ones there are, `presence` tells.
+/// Objects that depend on the configuration: the service `kubernetes`. Its endpoints are written by `endpoint_reconciler`.
 fn of_cluster(config: &Config) -> Vec<Value> {
-    let port = match config.presence {
-        // The port of a server that nobody is told of says nothing.
-        Presence::Hidden => USUAL_PORT,
-        Presence::Alone | Presence::Among => config.advertise.1,
+    let port = match config.endpoint_reconciler {
+        // The port of a server that is not advertised does not matter.
+        EndpointReconcilerType::Hidden => USUAL_PORT,
+        EndpointReconcilerType::Alone | EndpointReconcilerType::Among => config.advertise.1,
     };
-    let inside = kubernetes_address(&config.service_range);
+    let cluster_ip = kubernetes_address(&config.service_range);
     let range = format!("{}/{}", config.service_range.network, config.service_range.prefix);
-    let mut service = bootstrap::kubernetes_service(inside, port);
+    let mut service = bootstrap::kubernetes_service(cluster_ip, port);
     service.ensure_object("metadata").remove("uid");
     vec![
         json!({
@@ -128,7 +129,7 @@ async fn make(registry: &Registry, object: Value) -> Result<(), StartError> {
         Ok(()) => Ok(()),
         // Another server was faster.
         Err(status) if status.code == 409 => Ok(()),
-        // Somebody took the address while there was no such service. Only who can reach a server can make room for it.
+        // Another service took the address while this one did not exist. An administrator has to release it.
         Err(status) if kind.kind == "Service" && status.code == 422 => {
             tracing::error!(
                 why = status.message,

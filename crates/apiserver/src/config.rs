@@ -1,10 +1,10 @@
-//! What a server is told when it starts.
+//! Configuration of the API server.
 
 use std::{fmt, net::IpAddr, time::Duration};
 
 use k3_api::{name::Subnet, time};
 
-use crate::{audit::AuditConfig, authn::Authentication, presence::Presence};
+use crate::{audit::AuditConfig, authn::Authentication, endpoint_reconciler::EndpointReconcilerType};
 
 /// The settings of a server.
 #[derive(Debug)]
@@ -22,8 +22,8 @@ pub struct Config {
     pub unrestricted_update: bool,
     /// Where clients in the cluster reach this server.
     pub advertise: (IpAddr, u16),
-    /// Whether they are told of it.
-    pub presence: Presence,
+    /// How this server is advertised in the endpoints of the service `kubernetes`.
+    pub endpoint_reconciler: EndpointReconcilerType,
     /// Whether who names an owner must be allowed to delete the dependent, and to set finalizers on an owner that is held up:
     /// the plugin `OwnerReferencesPermissionEnforcement`.
     pub guard_owners: bool,
@@ -46,7 +46,7 @@ pub enum PodAccounts {
     /// A pod acts for a service account that is there, and gets its token.
     #[default]
     Required,
-    /// A pod is taken as it comes. For tests without controllers, where nobody makes the accounts of namespaces.
+    /// The `ServiceAccount` plugin is off. For tests without controllers, where no service accounts are created.
     Free,
 }
 
@@ -74,7 +74,7 @@ impl fmt::Debug for NodeClient {
     }
 }
 
-/// How much is done at once, and for how long. Beyond that requests are refused, and the server goes on.
+/// Limits on concurrency and time. Requests beyond them are rejected.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// How many reads are served at once. Default: 400; 0 is no limit.

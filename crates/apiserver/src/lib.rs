@@ -11,11 +11,11 @@ mod clock;
 mod config;
 mod custom;
 mod discovery;
+mod endpoint_reconciler;
 mod http;
 mod metrics;
 mod openapi;
 mod outgoing;
-mod presence;
 mod registry;
 mod request;
 mod server;
@@ -32,9 +32,9 @@ pub use self::{
     },
     config::{Config, Limits, NODE_CLIENT_USER, NodeClient, PodAccounts, parse_duration},
     discovery::version,
-    http::Broken,
-    outgoing::{Judge, Judged},
-    presence::Presence,
-    server::{Inside, InsideBody, Server, StartError},
+    endpoint_reconciler::EndpointReconcilerType,
+    http::BodyError,
+    outgoing::{CertificateVerifier, TlsVerifier},
+    server::{InProcessBody, InProcessTransport, Server, StartError},
     service_range::{BadServiceRange, kubernetes_address, service_range},
 };

@@ -1,4 +1,4 @@
-//! The range that services get their addresses from, as it is told at start.
+//! The service cluster IP range, as configured.
 
 use std::net::IpAddr;
 
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_address_of_a_range_is_the_api_servers() {
+    fn first_address_is_kubernetes_service() {
         assert_eq!(first("10.96.0.0/16").unwrap(), "10.96.0.1");
         assert_eq!(first("10.96.7.9/16").unwrap(), "10.96.0.1");
         assert_eq!(first("10.96.0.8/29").unwrap(), "10.96.0.9");
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_is_one_network_with_room_in_it() {
+    fn rejects_lists_and_small_ranges() {
         assert_eq!(first("10.96.0.0"), Err(BadServiceRange::NotANetwork));
         assert_eq!(first("10.96.0.0/33"), Err(BadServiceRange::NotANetwork));
         assert_eq!(first("10.96.0.0/30"), Err(BadServiceRange::TooSmall));

@@ -21,7 +21,9 @@ use hyper::{
     client::conn::{http1, http2},
 };
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use k3_apiserver::{Authentication, Config, Limits, PodAccounts, Presence, Server, service_range};
+use k3_apiserver::{
+    Authentication, Config, EndpointReconcilerType, Limits, PodAccounts, Server, service_range,
+};
 use k3_storage::memory::MemoryStore;
 use rcgen::{CertificateParams, KeyPair};
 use rustls::{
@@ -58,7 +60,7 @@ struct Cluster {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Trust {
     Localhost,
-    Nobody,
+    None,
 }
 
 // --- Cluster ---
@@ -81,7 +83,7 @@ impl Cluster {
             signing_key: KeyPair::generate().unwrap().serialize_der(),
             unrestricted_update: false,
             advertise: (Ipv4Addr::LOCALHOST.into(), 6443),
-            presence: Presence::Hidden,
+            endpoint_reconciler: EndpointReconcilerType::Hidden,
             guard_owners: false,
             pod_accounts: PodAccounts::Free,
             limits: Limits::default(),
@@ -215,7 +217,7 @@ fn late(length: usize) -> Upload {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn posts_that_are_refused_before_their_body_is_read_get_their_status_over_http2() {
+async fn early_rejection_delivers_status_over_http2() {
     let cluster = Cluster::start(Trust::Localhost).await;
     let client = cluster.client();
     for (path, length, code, rounds) in [
@@ -272,8 +274,8 @@ fn frames(mut bytes: &[u8]) -> impl Iterator<Item = (u8, u8, &[u8])> {
 /// A client that sends all of its body before it reads, as one does whose network is slow to bring the answer: closing a connection
 /// with bytes unread resets it, and the answer is lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_without_credentials_reads_401_although_it_sends_its_body_first() {
-    let cluster = Cluster::start(Trust::Nobody).await;
+async fn unauthenticated_client_reads_401_after_sending_body() {
+    let cluster = Cluster::start(Trust::None).await;
     let client = cluster.client();
     let path = CONFIG_MAPS.as_bytes();
     let block = [
@@ -319,8 +321,8 @@ async fn a_client_without_credentials_reads_401_although_it_sends_its_body_first
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_post_that_is_refused_over_http1_gets_its_status_with_and_without_expect() {
-    let cluster = Cluster::start(Trust::Nobody).await;
+async fn early_rejection_delivers_status_over_http1_with_and_without_expect() {
+    let cluster = Cluster::start(Trust::None).await;
     let client = cluster.client();
     for (expect, length) in [
         ("", BODY),
@@ -365,7 +367,7 @@ fn many_owners(count: usize) -> String {
 
 /// The only thread serves connections: a request that computed on it would keep out all others.
 #[tokio::test(flavor = "current_thread")]
-async fn a_costly_request_does_not_keep_out_others_and_its_error_is_short() {
+async fn costly_request_does_not_block_others_and_error_is_bounded() {
     let cluster = Cluster::start(Trust::Localhost).await;
     let client = cluster.client();
     let (mut sender, _driver) = client.http2().await.unwrap();
@@ -477,7 +479,7 @@ async fn load_http1(client: Client, outcomes: Arc<Outcomes>, number: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_stop_under_load_leaves_no_request_without_an_answer() {
+async fn graceful_shutdown_under_load_answers_every_request() {
     for _ in 0..5 {
         let cluster = Cluster::start(Trust::Localhost).await;
         let outcomes = Arc::new(Outcomes::default());

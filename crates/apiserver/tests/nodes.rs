@@ -1,4 +1,4 @@
-//! The server between a client and a node: logs, conversations, what is passed on, and figures.
+//! The server between a client and a node: logs, upgraded streams, proxied requests, and metrics.
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the answer")]
 
 use std::{
@@ -19,7 +19,7 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 use k3_apiserver::{
-    Authentication, Config, Limits, NodeClient, PodAccounts, Presence, Server, service_range,
+    Authentication, Config, EndpointReconcilerType, Limits, NodeClient, PodAccounts, Server, service_range,
 };
 use k3_storage::memory::MemoryStore;
 use rcgen::{
@@ -77,7 +77,7 @@ impl Authority {
 
 /// What a stand-in for a node has seen.
 #[derive(Default)]
-struct Seen {
+struct NodeRequests {
     asked: std::sync::Mutex<Vec<(String, HeaderMap)>>,
     /// How many logs are being followed.
     following: AtomicUsize,
@@ -85,10 +85,10 @@ struct Seen {
     summaries: AtomicUsize,
 }
 
-/// Counts down when a client that follows a log goes.
-struct Following(Arc<Seen>);
+/// Counts down when a client that follows a log disconnects.
+struct LogFollower(Arc<NodeRequests>);
 
-impl Drop for Following {
+impl Drop for LogFollower {
     fn drop(&mut self) {
         self.0.following.fetch_sub(1, Ordering::SeqCst);
         self.0.ended.notify_waiters();
@@ -104,7 +104,7 @@ fn whole(code: u16, text: impl Into<Bytes>) -> Reply {
 
 fn node_reply(
     mut request: Request<Incoming>,
-    seen: Arc<Seen>,
+    seen: Arc<NodeRequests>,
     tasks: &std::sync::Mutex<JoinSet<()>>,
 ) -> Reply {
     let uri = request.uri().to_string();
@@ -120,7 +120,7 @@ fn node_reply(
     }
     if uri.starts_with("/containerLogs/") && uri.contains("follow=true") {
         seen.following.fetch_add(1, Ordering::SeqCst);
-        let following = Following(seen);
+        let following = LogFollower(seen);
         let first = Ok::<_, Infallible>(Frame::data(Bytes::from_static(b"line\n")));
         let lines = futures_util::stream::unfold((Some(first), following), |(first, following)| async move {
             match first {
@@ -175,7 +175,7 @@ fn node_reply(
 struct Cluster {
     api: SocketAddr,
     node: SocketAddr,
-    seen: Arc<Seen>,
+    seen: Arc<NodeRequests>,
     stop: watch::Sender<bool>,
     tasks: JoinSet<()>,
 }
@@ -184,7 +184,7 @@ impl Cluster {
     async fn start() -> Self {
         let authority = Authority::new();
         let mut tasks = JoinSet::new();
-        let seen = Arc::new(Seen::default());
+        let seen = Arc::new(NodeRequests::default());
         let node = start_node(&authority, &seen, &mut tasks).await;
         let (certificate, key) = authority.sign(
             "kube-apiserver-kubelet-client",
@@ -205,7 +205,7 @@ impl Cluster {
             signing_key: signing.as_ref().to_vec(),
             unrestricted_update: false,
             advertise: (Ipv4Addr::new(192, 0, 2, 1).into(), 6443),
-            presence: Presence::default(),
+            endpoint_reconciler: EndpointReconcilerType::default(),
             guard_owners: false,
             pod_accounts: PodAccounts::default(),
             limits: Limits::default(),
@@ -340,7 +340,7 @@ impl Cluster {
     }
 }
 
-async fn start_node(authority: &Authority, seen: &Arc<Seen>, tasks: &mut JoinSet<()>) -> SocketAddr {
+async fn start_node(authority: &Authority, seen: &Arc<NodeRequests>, tasks: &mut JoinSet<()>) -> SocketAddr {
     let (certificate, key) = authority.sign("system:node:n", ExtendedKeyUsagePurpose::ServerAuth);
     let mut roots = RootCertStore::empty();
     roots.add(authority.der.clone()).unwrap();
@@ -365,7 +365,9 @@ async fn start_node(authority: &Authority, seen: &Arc<Seen>, tasks: &mut JoinSet
         let mut connections = JoinSet::new();
         let talks = Arc::new(std::sync::Mutex::new(JoinSet::new()));
         while let Ok((stream, _)) = listener.accept().await {
-            let (acceptor, seen, talks) = (acceptor.clone(), Arc::clone(&seen), Arc::clone(&talks));
+            let acceptor = acceptor.clone();
+            let seen = Arc::clone(&seen);
+            let talks = Arc::clone(&talks);
             connections.spawn(async move {
                 let Ok(stream) = acceptor.accept(stream).await else {
                     return;
@@ -385,7 +387,7 @@ async fn start_node(authority: &Authority, seen: &Arc<Seen>, tasks: &mut JoinSet
 }
 
 #[tokio::test]
-async fn logs_come_from_the_node() {
+async fn proxies_logs_from_node() {
     let cluster = Cluster::start().await;
     let path = "/api/v1/namespaces/default/pods/p/log";
     let (code, body) = cluster
@@ -419,7 +421,7 @@ async fn logs_come_from_the_node() {
 }
 
 #[tokio::test]
-async fn who_follows_a_log_ends_it_by_going() {
+async fn disconnect_ends_followed_log() {
     let cluster = Cluster::start().await;
     let request = Request::get("/api/v1/namespaces/default/pods/p/log?container=a&follow=true")
         .header(header::HOST, "localhost")
@@ -432,16 +434,16 @@ async fn who_follows_a_log_ends_it_by_going() {
     assert_eq!(cluster.seen.following.load(Ordering::SeqCst), 1);
     drop(response);
     drop(task);
-    let gone = async {
+    let disconnected = async {
         while cluster.seen.following.load(Ordering::SeqCst) > 0 {
             cluster.seen.ended.notified().await;
         }
     };
-    time::timeout(PATIENCE, gone).await.unwrap();
+    time::timeout(PATIENCE, disconnected).await.unwrap();
 }
 
 #[tokio::test]
-async fn conversations_are_passed_through_and_each_direction_ends_on_its_own() {
+async fn upgrade_tunnels_with_half_close() {
     let cluster = Cluster::start().await;
     let (mut response, _task) = cluster.exec().await;
     assert_eq!(response.status(), 101);
@@ -468,7 +470,7 @@ async fn conversations_are_passed_through_and_each_direction_ends_on_its_own() {
 }
 
 #[tokio::test]
-async fn who_does_not_want_a_conversation_has_none() {
+async fn exec_without_upgrade_is_rejected() {
     let cluster = Cluster::start().await;
     assert_eq!(
         cluster
@@ -479,7 +481,7 @@ async fn who_does_not_want_a_conversation_has_none() {
 }
 
 #[tokio::test]
-async fn conversations_end_with_the_server() {
+async fn tunnels_end_with_server() {
     let mut cluster = Cluster::start().await;
     let (mut response, _task) = cluster.exec().await;
     let mut io = TokioIo::new(hyper::upgrade::on(&mut response).await.unwrap());
@@ -491,7 +493,7 @@ async fn conversations_end_with_the_server() {
 }
 
 #[tokio::test]
-async fn what_is_for_a_node_is_passed_on() {
+async fn proxies_to_node() {
     let cluster = Cluster::start().await;
     let (code, body) = cluster.get("/api/v1/nodes/n/proxy/a%2Fb?x=y").await;
     assert_eq!((code, body.as_str()), (404, "nothing here"));
@@ -508,7 +510,7 @@ async fn what_is_for_a_node_is_passed_on() {
 }
 
 #[tokio::test]
-async fn a_node_that_names_the_server_itself_is_not_called() {
+async fn never_proxies_to_itself() {
     let cluster = Cluster::start().await;
     for address in ["127.0.0.1", "::ffff:127.0.0.1", "localhost", "2130706433"] {
         cluster
@@ -532,7 +534,7 @@ async fn a_node_that_names_the_server_itself_is_not_called() {
 }
 
 #[tokio::test]
-async fn a_node_at_the_address_of_another_node_is_not_taken_for_it() {
+async fn verifies_node_certificate() {
     let cluster = Cluster::start().await;
     cluster
         .put_node("m", "127.0.0.1", cluster.node.port(), &json!({}))
@@ -547,9 +549,9 @@ async fn a_node_at_the_address_of_another_node_is_not_taken_for_it() {
 }
 
 #[tokio::test]
-async fn nothing_is_dialled_for_a_simulated_node() {
+async fn simulated_node_is_never_dialled() {
     let cluster = Cluster::start().await;
-    // It names an address where somebody would answer, as if it were on the network of a user.
+    // It names an address with a listener, as if it were on the network of a user.
     let info = json!({"nodeInfo": {"containerRuntimeVersion": "simulated://1"}});
     cluster
         .put_node("n", "127.0.0.1", cluster.node.port(), &info)
@@ -589,7 +591,7 @@ async fn nothing_is_dialled_for_a_simulated_node() {
 }
 
 #[tokio::test]
-async fn what_is_for_a_pod_is_passed_on_by_what_its_address_means() {
+async fn proxies_to_pod_by_canonical_address() {
     let cluster = Cluster::start().await;
     let pod = "/api/v1/namespaces/default/pods/p";
     // IPv4-mapped addresses are refused when they are written, too; the unit tests of the dialer have them.
@@ -617,7 +619,7 @@ async fn what_is_for_a_pod_is_passed_on_by_what_its_address_means() {
 }
 
 #[tokio::test]
-async fn the_server_may_call_nodes_by_a_role() {
+async fn kubelet_client_role_is_bound() {
     let cluster = Cluster::start().await;
     let path = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/k3.io:kube-apiserver-kubelet-client";
     let binding: Value = serde_json::from_str(&cluster.get(path).await.1).unwrap();
@@ -626,9 +628,9 @@ async fn the_server_may_call_nodes_by_a_role() {
 }
 
 #[tokio::test]
-async fn what_is_for_a_service_is_passed_on_to_pods_alone() {
+async fn proxies_service_only_to_pods() {
     let cluster = Cluster::start().await;
-    // Nobody is called there, which shows that somebody would have been.
+    // Nothing is called there, which shows that otherwise it would have been.
     let address = "239.0.0.1";
     let pod = "/api/v1/namespaces/default/pods/p";
     let mut changed: Value = serde_json::from_str(&cluster.get(pod).await.1).unwrap();
@@ -658,7 +660,7 @@ async fn what_is_for_a_service_is_passed_on_to_pods_alone() {
 }
 
 #[tokio::test]
-async fn what_is_used_is_asked_once_in_a_while() {
+async fn node_metrics_are_cached() {
     let cluster = Cluster::start().await;
     let get = async |path: &str| -> Value { serde_json::from_str(&cluster.get(path).await.1).unwrap() };
     let nodes = get("/apis/metrics.k8s.io/v1beta1/nodes").await;

@@ -93,7 +93,7 @@ impl ClientFactory<'_> {
 }
 
 fn inside(server: &Server, user: User, agent: &'static str) -> Client {
-    let inside = server.inside(user);
+    let inside = server.in_process(user);
     let service = tower::service_fn(move |mut request: Request<Body>| {
         let inside = inside.clone();
         request

@@ -4,23 +4,24 @@ use std::sync::Arc;
 
 use k3_api::{go::quote, status::Status, strategy::Tree};
 
-use super::{Attributes, Operation, Plugin};
-use crate::{authz::Authorizer, cache::Caches};
+use super::{AdmissionAttributes, AdmissionPlugin, Operation};
+use crate::{authz::Authorizer, cache::WatchCaches};
 
 /// The plugin.
 pub(super) struct CertificateApproval(pub Arc<Authorizer>);
 
-impl Plugin for CertificateApproval {
-    fn validate(&self, attributes: &mut Attributes<'_>, _: &Caches) -> Result<(), Status> {
+// upstream: plugin/pkg/admission/certificates/approval/admission.go Validate
+impl AdmissionPlugin for CertificateApproval {
+    fn validate(&self, attributes: &mut AdmissionAttributes<'_>, _: &WatchCaches) -> Result<(), Status> {
         let concerns = attributes.operation == Operation::Update
             && attributes.subresource == "approval"
             && attributes.is_of("certificates.k8s.io", "certificatesigningrequests");
-        // The signer is the one there is: somebody may try to change it on the way.
+        // The stored signer counts: the request may try to change it.
         let (Some(old), true) = (attributes.old, concerns) else {
             return Ok(());
         };
         let signer = old.at("spec").text("signerName");
-        if self.0.allows_signer(&attributes.ask.user, "approve", signer) {
+        if self.0.allows_signer(&attributes.ctx.user, "approve", signer) {
             return Ok(());
         }
         let signer = quote(signer);
@@ -34,11 +35,11 @@ impl Plugin for CertificateApproval {
 mod tests {
     use serde_json::json;
 
-    use super::{super::testing::World, *};
+    use super::{super::testing::TestCluster, *};
 
     #[tokio::test]
-    async fn only_who_may_approve_for_the_signer_or_its_domain_approves() {
-        let world = World::new().await;
+    async fn requires_approve_permission_for_signer_or_domain() {
+        let world = TestCluster::new().await;
         let plugin = CertificateApproval(world.authorizer());
         let request = json!({
             "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": "r"},

@@ -4,25 +4,27 @@ use std::sync::Arc;
 
 use k3_api::{go::quote, status::Status, strategy::Tree};
 
-use super::{Attributes, Operation, Plugin};
-use crate::{authz::Authorizer, cache::Caches};
+use super::{AdmissionAttributes, AdmissionPlugin, Operation};
+use crate::{authz::Authorizer, cache::WatchCaches};
 
 /// The plugin.
 pub(super) struct CertificateSigning(pub Arc<Authorizer>);
 
-impl Plugin for CertificateSigning {
-    fn validate(&self, attributes: &mut Attributes<'_>, _: &Caches) -> Result<(), Status> {
+// upstream: plugin/pkg/admission/certificates/signing/admission.go Validate
+impl AdmissionPlugin for CertificateSigning {
+    fn validate(&self, attributes: &mut AdmissionAttributes<'_>, _: &WatchCaches) -> Result<(), Status> {
         let concerns = attributes.operation == Operation::Update
             && attributes.subresource == "status"
             && attributes.is_of("certificates.k8s.io", "certificatesigningrequests");
         let (Some(old), true) = (attributes.old, concerns) else {
             return Ok(());
         };
-        let (before, after) = (old.at("status"), attributes.object.at("status"));
+        let before = old.at("status");
+        let after = attributes.object.at("status");
         let changes = before.text("certificate") != after.text("certificate")
             || before.items("conditions") != after.items("conditions");
         let signer = old.at("spec").text("signerName");
-        if !changes || self.0.allows_signer(&attributes.ask.user, "sign", signer) {
+        if !changes || self.0.allows_signer(&attributes.ctx.user, "sign", signer) {
             return Ok(());
         }
         let signer = quote(signer);
@@ -36,11 +38,11 @@ impl Plugin for CertificateSigning {
 mod tests {
     use serde_json::json;
 
-    use super::{super::testing::World, *};
+    use super::{super::testing::TestCluster, *};
 
     #[tokio::test]
-    async fn only_who_may_sign_changes_certificate_or_conditions() {
-        let world = World::new().await;
+    async fn requires_sign_permission_to_change_certificate_or_conditions() {
+        let world = TestCluster::new().await;
         let plugin = CertificateSigning(world.authorizer());
         let request = |status: serde_json::Value| {
             json!({

@@ -2,16 +2,17 @@
 
 use k3_api::{kinds::parse_certificate_request, status::Status, strategy::Tree};
 
-use super::{Attributes, Plugin};
-use crate::cache::Caches;
+use super::{AdmissionAttributes, AdmissionPlugin};
+use crate::cache::WatchCaches;
 
 const SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 
 /// The plugin.
 pub(super) struct CertificateSubjectRestriction;
 
-impl Plugin for CertificateSubjectRestriction {
-    fn validate(&self, attributes: &mut Attributes<'_>, _: &Caches) -> Result<(), Status> {
+// upstream: plugin/pkg/admission/certificates/subjectrestriction/admission.go Validate
+impl AdmissionPlugin for CertificateSubjectRestriction {
+    fn validate(&self, attributes: &mut AdmissionAttributes<'_>, _: &WatchCaches) -> Result<(), Status> {
         let spec = attributes.object.at("spec");
         if !attributes.creates("certificates.k8s.io", "certificatesigningrequests")
             || spec.text("signerName") != SIGNER
@@ -39,7 +40,7 @@ mod tests {
     use rcgen::{CertificateParams, DnType, KeyPair};
     use serde_json::{Value, json};
 
-    use super::{super::testing::World, *};
+    use super::{super::testing::TestCluster, *};
 
     fn request(signer: &str, groups: &[&str]) -> Value {
         let mut params = CertificateParams::default();
@@ -55,8 +56,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_asks_to_be_a_master() {
-        let world = World::new().await;
+    async fn rejects_system_masters_group() {
+        let world = TestCluster::new().await;
         let made = |signer, groups| world.admit(&CertificateSubjectRestriction, request(signer, groups));
         assert_eq!(
             made(SIGNER, &["system:masters"]).unwrap_err(),

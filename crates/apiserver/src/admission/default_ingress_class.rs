@@ -5,8 +5,8 @@ use k3_api::{
     strategy::{Tree, TreeMut},
 };
 
-use super::{Attributes, Plugin, marked_class::MarkedClass};
-use crate::cache::Caches;
+use super::{AdmissionAttributes, AdmissionPlugin, default_class::DefaultClass};
+use crate::cache::WatchCaches;
 
 const GROUP: &str = "networking.k8s.io";
 /// What makes a class the default.
@@ -16,10 +16,11 @@ const CLASS: &str = "kubernetes.io/ingress.class";
 
 /// The plugin.
 #[derive(Default)]
-pub(super) struct DefaultIngressClass(MarkedClass);
+pub(super) struct DefaultIngressClass(DefaultClass);
 
-impl Plugin for DefaultIngressClass {
-    fn admit(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+// upstream: plugin/pkg/admission/network/defaultingressclass/admission.go Admit, getDefaultClass
+impl AdmissionPlugin for DefaultIngressClass {
+    fn admit(&self, attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
         if !attributes.creates(GROUP, "ingresses") {
             return Ok(());
         }
@@ -37,7 +38,7 @@ impl Plugin for DefaultIngressClass {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{super::testing::World, *};
+    use super::{super::testing::TestCluster, *};
 
     fn ingress(spec: &Value, annotations: &Value) -> Value {
         json!({
@@ -47,8 +48,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_ingress_that_says_nothing_gets_the_default_class() {
-        let world = World::new().await;
+    async fn sets_default_class_on_ingress_without_class() {
+        let world = TestCluster::new().await;
         let marked = json!({
             "apiVersion": "networking.k8s.io/v1", "kind": "IngressClass",
             "metadata": {"name": "usual", "annotations": {MARK: "true"}},

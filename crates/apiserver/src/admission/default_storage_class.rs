@@ -5,8 +5,8 @@ use k3_api::{
     strategy::{Tree, TreeMut},
 };
 
-use super::{Attributes, Plugin, marked_class::MarkedClass};
-use crate::cache::Caches;
+use super::{AdmissionAttributes, AdmissionPlugin, default_class::DefaultClass};
+use crate::cache::WatchCaches;
 
 /// What makes a class the default.
 const MARKS: [&str; 2] = [
@@ -18,10 +18,11 @@ const CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 
 /// The plugin.
 #[derive(Default)]
-pub(super) struct DefaultStorageClass(MarkedClass);
+pub(super) struct DefaultStorageClass(DefaultClass);
 
-impl Plugin for DefaultStorageClass {
-    fn admit(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+// upstream: plugin/pkg/admission/storage/storageclass/setdefault/admission.go Admit
+impl AdmissionPlugin for DefaultStorageClass {
+    fn admit(&self, attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
         if !attributes.creates("", "persistentvolumeclaims") {
             return Ok(());
         }
@@ -40,7 +41,7 @@ impl Plugin for DefaultStorageClass {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{super::testing::World, *};
+    use super::{super::testing::TestCluster, *};
 
     fn claim(spec: &Value, annotations: &Value) -> Value {
         json!({
@@ -50,8 +51,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_claim_that_says_nothing_gets_the_default_class() {
-        let world = World::new().await;
+    async fn sets_default_class_on_claim_without_class() {
+        let world = TestCluster::new().await;
         let plugin = DefaultStorageClass::default();
         let class = |claim| {
             let claim = world.admit(&plugin, claim).unwrap();

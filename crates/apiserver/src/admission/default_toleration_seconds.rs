@@ -6,18 +6,19 @@ use k3_api::{
 };
 use serde_json::{Value, json};
 
-use super::{Attributes, Operation, Plugin};
-use crate::cache::Caches;
+use super::{AdmissionAttributes, AdmissionPlugin, Operation};
+use crate::cache::WatchCaches;
 
-/// What nodes in trouble are tainted with.
+/// The taints of nodes that are not ready or unreachable.
 const TAINTS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
 const SECONDS: i64 = 300;
 
 /// The plugin.
 pub(super) struct DefaultTolerationSeconds;
 
-impl Plugin for DefaultTolerationSeconds {
-    fn admit(&self, attributes: &mut Attributes<'_>, _: &Caches) -> Result<(), Status> {
+// upstream: plugin/pkg/admission/defaulttolerationseconds/admission.go Admit
+impl AdmissionPlugin for DefaultTolerationSeconds {
+    fn admit(&self, attributes: &mut AdmissionAttributes<'_>, _: &WatchCaches) -> Result<(), Status> {
         let concerns = matches!(attributes.operation, Operation::Create | Operation::Update)
             && attributes.subresource.is_empty()
             && attributes.is_of("", "pods");
@@ -70,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_tolerated_is_tolerated_for_a_while() {
+    fn adds_default_tolerations() {
         let [not_ready, unreachable] = TAINTS;
         assert_eq!(
             keys(&Value::Null),
@@ -83,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_toleration_of_everything_is_enough_and_one_of_another_effect_is_not() {
+    fn keeps_wildcard_toleration_and_ignores_other_effects() {
         assert_eq!(keys(&json!([{"operator": "Exists"}])), [":null"]);
         let other = json!([{"operator": "Exists", "effect": "NoSchedule"}]);
         assert_eq!(keys(&other).len(), 3);

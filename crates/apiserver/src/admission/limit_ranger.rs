@@ -1,4 +1,4 @@
-//! Containers get the requests and limits that their namespace gives them, and nothing in it is smaller or larger than it says.
+//! `LimitRanger`: sets the default requests and limits of a namespace, and rejects objects outside its minimum and maximum.
 
 use std::collections::HashSet;
 
@@ -10,8 +10,10 @@ use k3_api::{
 };
 use serde_json::{Map, Value};
 
-use super::{Attributes, Operation, Plugin, remembered::RememberedIn, resource};
-use crate::cache::Caches;
+use super::{
+    AdmissionAttributes, AdmissionPlugin, Operation, derived_cache::NamespacedDerivedCache, resource,
+};
+use crate::cache::WatchCaches;
 
 /// Where it is written down what was set.
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
@@ -23,34 +25,35 @@ const MOST_MILLI: i64 = i64::MAX / 1000;
 #[derive(Default)]
 pub(super) struct LimitRanger {
     /// The limit ranges of a namespace.
-    known: RememberedIn<Vec<Range>>,
+    known: NamespacedDerivedCache<Vec<LimitRange>>,
 }
 
-/// What a limit range says.
-struct Range {
-    limits: Vec<Limit>,
+/// A parsed `LimitRange`.
+struct LimitRange {
+    limits: Vec<LimitRangeItem>,
     /// What containers get that say nothing themselves, as text.
     default_requests: Map<String, Value>,
     default_limits: Map<String, Value>,
 }
 
-/// The bounds of one type of thing.
-struct Limit {
+/// The limits of one type: `Container`, `Pod` or `PersistentVolumeClaim`.
+struct LimitRangeItem {
     of: String,
     min: Totals,
     max: Totals,
     ratio: Totals,
 }
 
-/// What a thing asks for.
+/// The requests and limits of a container, a pod or a claim.
 #[derive(Default)]
-struct Asked {
+struct ResourceRequests {
     requests: Totals,
     limits: Totals,
 }
 
-impl Plugin for LimitRanger {
-    fn admit(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+// upstream: plugin/pkg/admission/limitranger/admission.go Admit, Validate, SupportsAttributes
+impl AdmissionPlugin for LimitRanger {
+    fn admit(&self, attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
         if concerns(attributes) && attributes.is_of("", "pods") {
             let ranges = self.ranges(attributes, caches);
             for range in ranges.iter().flat_map(|ranges| ranges.iter()) {
@@ -60,19 +63,19 @@ impl Plugin for LimitRanger {
         Ok(())
     }
 
-    fn validate(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+    fn validate(&self, attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
         if !concerns(attributes) {
             return Ok(());
         }
         let ranges = self.ranges(attributes, caches);
         for range in ranges.iter().flat_map(|ranges| ranges.iter()) {
-            let mut faults = Vec::new();
+            let mut errors = Vec::new();
             if attributes.is_of("", "pods") {
-                range.judge_pod(attributes.object.at("spec"), &mut faults);
+                range.validate_pod(attributes.object.at("spec"), &mut errors);
             } else {
-                range.judge_claim(attributes.object.at("spec"), &mut faults);
+                range.validate_claim(attributes.object.at("spec"), &mut errors);
             }
-            if let Some(why) = aggregate(faults) {
+            if let Some(why) = aggregate(errors) {
                 return Err(attributes.forbidden(why));
             }
         }
@@ -80,9 +83,9 @@ impl Plugin for LimitRanger {
     }
 }
 
-/// Whether limit ranges hold for what is asked: new pods, pods that are resized, claims. Nothing that is going is held up.
-fn concerns(attributes: &Attributes<'_>) -> bool {
-    let is_going = |old: &Value| old.at("metadata").has("deletionTimestamp");
+/// Whether limit ranges apply: to new pods, resized pods and claims. Terminating objects are exempt.
+fn concerns(attributes: &AdmissionAttributes<'_>) -> bool {
+    let is_terminating = |old: &Value| old.at("metadata").has("deletionTimestamp");
     let is_pod = attributes.is_of("", "pods");
     let is_claim = attributes.is_of("", "persistentvolumeclaims");
     let concerns = match (attributes.operation, attributes.subresource) {
@@ -91,18 +94,18 @@ fn concerns(attributes: &Attributes<'_>) -> bool {
         (Operation::Update, "resize") => is_pod,
         _ => false,
     };
-    concerns && !attributes.old.is_some_and(is_going)
+    concerns && !attributes.old.is_some_and(is_terminating)
 }
 
 /// All faults as one text, each once.
-fn aggregate(faults: Vec<String>) -> Option<String> {
+fn aggregate(errors: Vec<String>) -> Option<String> {
     let mut known = HashSet::new();
-    let mut told = faults;
-    told.retain(|fault| known.insert(fault.clone()));
-    match told.as_slice() {
+    let mut unique = errors;
+    unique.retain(|error| known.insert(error.clone()));
+    match unique.as_slice() {
         [] => None,
-        [fault] => Some(fault.clone()),
-        _ => Some(format!("[{}]", told.join(", "))),
+        [error] => Some(error.clone()),
+        _ => Some(format!("[{}]", unique.join(", "))),
     }
 }
 
@@ -110,17 +113,21 @@ fn aggregate(faults: Vec<String>) -> Option<String> {
 
 impl LimitRanger {
     /// What the limit ranges of the namespace say; `None` if it has none.
-    fn ranges(&self, attributes: &Attributes<'_>, caches: &Caches) -> Option<std::sync::Arc<Vec<Range>>> {
+    fn ranges(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        caches: &WatchCaches,
+    ) -> Option<std::sync::Arc<Vec<LimitRange>>> {
         let ranges = resource("", "limitranges", caches);
         self.known.get(&ranges, attributes.namespace, |objects| {
-            objects.iter().map(Range::read).collect()
+            objects.iter().map(LimitRange::read).collect()
         })
     }
 }
 
-// --- Range ---
+// --- LimitRange ---
 
-impl Range {
+impl LimitRange {
     fn read(object: &Value) -> Self {
         let limits = object.at("spec").items("limits");
         let defaults = |field: &str| {
@@ -131,12 +138,12 @@ impl Range {
             all
         };
         let bounds = |limit: &Value, field: &str| pod_amounts::amounts(limit.entries(field));
-        Range {
+        LimitRange {
             default_requests: defaults("defaultRequest"),
             default_limits: defaults("default"),
             limits: limits
                 .iter()
-                .map(|limit| Limit {
+                .map(|limit| LimitRangeItem {
                     of: limit.text("type").to_owned(),
                     min: bounds(limit, "min"),
                     max: bounds(limit, "max"),
@@ -170,36 +177,38 @@ impl Range {
         }
     }
 
-    fn judge_pod(&self, spec: &Value, faults: &mut Vec<String>) {
+    // upstream: plugin/pkg/admission/limitranger/admission.go PodValidateLimitFunc
+    fn validate_pod(&self, spec: &Value, errors: &mut Vec<String>) {
         for limit in &self.limits {
             match limit.of.as_str() {
                 "Container" => {
                     for list in ["containers", "initContainers"] {
                         for container in spec.items(list) {
-                            limit.judge(&Asked::of(container), faults);
+                            limit.validate(&ResourceRequests::of(container), errors);
                         }
                     }
                 }
-                "Pod" => limit.judge(&Asked::of_pod(spec), faults),
+                "Pod" => limit.validate(&ResourceRequests::of_pod(spec), errors),
                 _ => {}
             }
         }
     }
 
-    fn judge_claim(&self, spec: &Value, faults: &mut Vec<String>) {
-        let asked = Asked {
+    // upstream: plugin/pkg/admission/limitranger/admission.go PersistentVolumeClaimValidateLimitFunc
+    fn validate_claim(&self, spec: &Value, errors: &mut Vec<String>) {
+        let asked = ResourceRequests {
             limits: Totals::new(),
-            ..Asked::of(spec)
+            ..ResourceRequests::of(spec)
         };
         for limit in &self.limits {
             if limit.of == "PersistentVolumeClaim" {
-                faults.extend(
+                errors.extend(
                     limit
                         .min
                         .iter()
                         .filter_map(|(name, least)| limit.below(name, least, &asked)),
                 );
-                faults.extend(
+                errors.extend(
                     limit
                         .max
                         .iter()
@@ -229,21 +238,21 @@ fn fill(container: &mut Value, field: &str, defaults: &Map<String, Value>) -> Ve
     missing
 }
 
-// --- Limit ---
+// --- LimitRangeItem ---
 
-impl Limit {
-    fn judge(&self, asked: &Asked, faults: &mut Vec<String>) {
-        faults.extend(
+impl LimitRangeItem {
+    fn validate(&self, asked: &ResourceRequests, errors: &mut Vec<String>) {
+        errors.extend(
             self.min
                 .iter()
                 .filter_map(|(name, least)| self.below(name, least, asked)),
         );
-        faults.extend(
+        errors.extend(
             self.max
                 .iter()
                 .filter_map(|(name, most)| self.above(name, most, asked)),
         );
-        faults.extend(
+        errors.extend(
             self.ratio
                 .iter()
                 .filter_map(|(name, most)| self.apart(name, most, asked)),
@@ -251,7 +260,8 @@ impl Limit {
     }
 
     /// Why something is less than the least.
-    fn below(&self, name: &str, least: &Quantity, asked: &Asked) -> Option<String> {
+    // upstream: plugin/pkg/admission/limitranger/admission.go minConstraint
+    fn below(&self, name: &str, least: &Quantity, asked: &ResourceRequests) -> Option<String> {
         let (request, limit) = asked.get(name);
         let begin = format!("minimum {name} usage per {} is {least}", self.of);
         let Some(request) = request else {
@@ -267,7 +277,8 @@ impl Limit {
     }
 
     /// Why something is more than the most.
-    fn above(&self, name: &str, most: &Quantity, asked: &Asked) -> Option<String> {
+    // upstream: plugin/pkg/admission/limitranger/admission.go maxConstraint
+    fn above(&self, name: &str, most: &Quantity, asked: &ResourceRequests) -> Option<String> {
         let (request, limit) = asked.get(name);
         let begin = format!("maximum {name} usage per {} is {most}", self.of);
         let Some(limit) = limit else {
@@ -283,7 +294,8 @@ impl Limit {
     }
 
     /// Why something without limits is more than the most.
-    fn request_above(&self, name: &str, most: &Quantity, asked: &Asked) -> Option<String> {
+    // upstream: plugin/pkg/admission/limitranger/admission.go maxRequestConstraint
+    fn request_above(&self, name: &str, most: &Quantity, asked: &ResourceRequests) -> Option<String> {
         let begin = format!("maximum {name} usage per {} is {most}", self.of);
         let Some(request) = asked.requests.get(name) else {
             return Some(format!("{begin}.  No request is specified"));
@@ -297,7 +309,8 @@ impl Limit {
         clippy::cast_precision_loss,
         reason = "the ratio is told, and compared, as a number with a fraction"
     )]
-    fn apart(&self, name: &str, most: &Quantity, asked: &Asked) -> Option<String> {
+    // upstream: plugin/pkg/admission/limitranger/admission.go limitRequestRatioConstraint
+    fn apart(&self, name: &str, most: &Quantity, asked: &ResourceRequests) -> Option<String> {
         let (request, limit) = asked.get(name);
         let begin = format!("{name} max limit to request ratio per {} is {most}", self.of);
         let [requested, limited, _] = comparable([request, limit, Some(most)]);
@@ -318,6 +331,7 @@ impl Limit {
 }
 
 /// Amounts in thousandths, or in whole units if one of them is too large for that. What is not there is nothing.
+// upstream: plugin/pkg/admission/limitranger/admission.go requestLimitEnforcedValues
 fn comparable<const N: usize>(amounts: [Option<&Quantity>; N]) -> [i64; N] {
     let fits = amounts
         .iter()
@@ -330,19 +344,19 @@ fn comparable<const N: usize>(amounts: [Option<&Quantity>; N]) -> [i64; N] {
     })
 }
 
-// --- Asked ---
+// --- ResourceRequests ---
 
-impl Asked {
+impl ResourceRequests {
     /// What a container or a claim asks for.
-    fn of(thing: &Value) -> Self {
-        let list = |field: &str| pod_amounts::amounts(thing.at("resources").entries(field));
-        Asked {
+    fn of(object: &Value) -> Self {
+        let list = |field: &str| pod_amounts::amounts(object.at("resources").entries(field));
+        ResourceRequests {
             requests: list("requests"),
             limits: list("limits"),
         }
     }
 
-    /// What a pod asks for: its containers in all, or itself where it says so.
+    /// The requests and limits of a pod: pod-level resources where set, else the sum of its containers.
     fn of_pod(spec: &Value) -> Self {
         let total = |of: &str| {
             let mut total = pod_amounts::totals(spec, of);
@@ -353,7 +367,7 @@ impl Asked {
             );
             total
         };
-        Asked {
+        ResourceRequests {
             requests: total("requests"),
             limits: total("limits"),
         }
@@ -368,10 +382,10 @@ impl Asked {
 mod tests {
     use serde_json::json;
 
-    use super::{super::testing::World, *};
+    use super::{super::testing::TestCluster, *};
 
-    async fn world(limits: Value) -> World {
-        let world = World::new().await;
+    async fn world(limits: Value) -> TestCluster {
+        let world = TestCluster::new().await;
         world
             .put(json!({
                 "apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l", "namespace": "n"},
@@ -389,14 +403,14 @@ mod tests {
         json!({"containers": [{"name": "c", "resources": {"requests": requests, "limits": limits}}]})
     }
 
-    fn refusal(world: &World, spec: &Value) -> String {
+    fn rejection(world: &TestCluster, spec: &Value) -> String {
         let refused = world.admit(&LimitRanger::default(), pod(spec));
         let why = refused.err().unwrap_or_default();
         why.replace("pods \"p\" is forbidden: ", "")
     }
 
     #[tokio::test]
-    async fn containers_get_what_they_leave_out_and_it_is_written_down() {
+    async fn sets_default_requests_and_limits_and_annotates_pod() {
         let world = world(json!([
             {"type": "Container", "default": {"cpu": "1", "memory": "1Gi"}, "defaultRequest": {"cpu": "100m"}},
             {"type": "Pod", "default": {"x": "1"}},
@@ -433,7 +447,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_container_is_within_bounds() {
+    async fn enforces_container_min_max_and_ratio() {
         let world = world(json!([
             {"type": "Container", "min": {"cpu": "100m"}, "max": {"cpu": "1"}, "maxLimitRequestRatio": {"cpu": "2"}},
         ]))
@@ -468,43 +482,41 @@ mod tests {
                  is 2, but no request is specified or request is 0]",
             ),
         ] {
-            assert_eq!(refusal(&world, &container(&requests, &limits)), why);
+            assert_eq!(rejection(&world, &container(&requests, &limits)), why);
         }
     }
 
     #[tokio::test]
-    async fn a_pod_as_a_whole_is_within_bounds_by_its_containers_or_by_itself() {
+    async fn enforces_pod_limits_from_containers_or_pod_resources() {
         let world = world(json!([{"type": "Pod", "max": {"cpu": "1"}}])).await;
         let limits = |cpu: &str| json!({"resources": {"limits": {"cpu": cpu}}});
         let mut two = json!({"containers": [limits("600m"), limits("600m")]});
         let why = "maximum cpu usage per Pod is 1, but limit is 1200m";
-        assert_eq!(refusal(&world, &two), why);
+        assert_eq!(rejection(&world, &two), why);
         two["resources"] = limits("1").at("resources").clone();
-        assert_eq!(refusal(&world, &two), "");
+        assert_eq!(rejection(&world, &two), "");
     }
 
     #[tokio::test]
-    async fn only_what_changes_the_resources_of_a_pod_is_judged() {
+    async fn validates_only_create_and_resize() {
         let world = world(json!([{"type": "Container", "max": {"cpu": "1"}}])).await;
-        let (old, new) = (
-            pod(&container(&json!({}), &json!({"cpu": "1"}))),
-            pod(&container(&json!({}), &json!({"cpu": "2"}))),
-        );
+        let old = pod(&container(&json!({}), &json!({"cpu": "1"})));
+        let new = pod(&container(&json!({}), &json!({"cpu": "2"})));
         let plugin = LimitRanger::default();
         let update = |part: &str, old: &Value| world.update_part(&plugin, part, new.clone(), old);
         assert!(update("", &old).is_ok());
         assert!(update("status", &old).is_ok());
         assert!(update("resize", &old).is_err());
-        let mut going = old;
-        going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-        assert!(update("resize", &going).is_ok());
+        let mut terminating = old;
+        terminating["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        assert!(update("resize", &terminating).is_ok());
     }
 
     #[tokio::test]
-    async fn what_is_remembered_of_a_namespace_is_not_older_than_its_limit_ranges() {
+    async fn cached_limit_ranges_follow_changes() {
         let world = world(json!([{"type": "Container", "default": {"cpu": "1"}}])).await;
         let plugin = LimitRanger::default();
-        let limits = |world: &World| {
+        let limits = |world: &TestCluster| {
             let made = world
                 .admit(&plugin, pod(&json!({"containers": [{"name": "c"}]})))
                 .unwrap();
@@ -526,7 +538,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_claim_is_within_bounds() {
+    async fn enforces_claim_storage_limits() {
         let world = world(json!([
             {"type": "PersistentVolumeClaim", "min": {"storage": "1Gi"}, "max": {"storage": "5Gi"}},
         ]))

@@ -1,58 +1,57 @@
-//! Admission: what is changed in an object, or refused, beyond the rules of its kind. A plugin a file.
+//! Admission: plugins, policies and webhooks that change or reject writes beyond the rules of a kind. One plugin per file.
 //!
 //! ```text
-//! a plugin a file
-//! policy, webhook  what a cluster is configured to change or refuse
-//! matching         which requests a policy or a webhook is about
-//! subject          what is asked about, as they see it
-//! expression       the expressions in their configurations
-//! configured       what is made of configurations, once
-//! unreadable       nothing is admitted without what decides about it
-//! reinvocation     who is asked again, when somebody later changed the object
+//! policy, webhook       what a cluster configures to change or reject writes
+//! matching              which requests a policy or a webhook matches
+//! versioned_attributes  the attributes of a request as webhooks and policies see them
+//! expression            the CEL expressions in their configurations
+//! configuration_cache   parsed configurations
+//! undecryptable         rejects writes while an object that decides about them cannot be decrypted
+//! reinvocation          which webhooks and policies run again after a later change
 //! ```
 //!
-//! Plugins run in the order of [`Admission::new`]: first each may change the object, then, when the rules of the kind have been
-//! asked, each may refuse it. They read the cluster from the caches, so they never wait. Whoever asks may wait and ask again:
-//! changing an object twice is changing it once. What is configured (policies, webhooks) and what waits comes after them, in
-//! [`Admission::admit`] and [`Admission::validate`].
+//! Plugins run in the order of [`AdmissionChain::new`]: first each may change the object (admit), then, after validation by the
+//! kind's rules, each may reject it (validate). They read the cluster from the caches, so they never wait; a caller may retry, so
+//! changes are idempotent. Policies, webhooks and quota, which may wait, follow in [`AdmissionChain::admit`] and
+//! [`AdmissionChain::validate`].
 
 mod certificate_approval;
 mod certificate_signing;
 mod certificate_subject_restriction;
-mod claim_resize;
-mod claim_status;
-mod configured;
+mod cluster_trust_bundle_attest;
+mod configuration_cache;
+mod default_class;
 mod default_ingress_class;
 mod default_storage_class;
 mod default_toleration_seconds;
-mod ephemeral_tokens;
+mod derived_cache;
+mod ephemeral_token_restriction;
 mod expression;
 mod limit_ranger;
-mod marked_class;
 mod matching;
 mod namespace_lifecycle;
 mod node_features;
 mod node_restriction;
-mod owner_references;
+mod owner_references_permission_enforcement;
+mod persistent_volume_claim_resize;
 mod pod_certificate_signing;
 mod pod_resize;
 mod pod_security;
 mod pod_topology_labels;
 mod policy;
-mod policy_parameters;
+mod policy_param_authorization;
 mod priority;
 mod quota;
 mod reinvocation;
-mod remembered;
+mod resource_claim_status;
 mod runtime_class;
 mod service_account;
-mod storage_protection;
-mod subject;
-mod taint_nodes;
+mod storage_object_in_use_protection;
+mod taint_nodes_by_condition;
 #[cfg(test)]
 mod testing;
-mod trust_bundle_attest;
-mod unreadable;
+mod undecryptable;
+mod versioned_attributes;
 mod webhook;
 
 use std::sync::Arc;
@@ -60,21 +59,22 @@ use std::sync::Arc;
 use k3_api::{kinds::builtin, status::Status, strategy::Tree};
 use serde_json::Value;
 
-use self::{policy::Policies, reinvocation::Round, webhook::Webhooks};
+use self::{policy::PolicyDispatcher, reinvocation::ReinvocationContext, webhook::WebhookDispatcher};
 use crate::{
     authz::Authorizer,
-    cache::Caches,
-    custom::Converter,
-    outgoing::Outgoing,
-    registry::{Ask, Resource},
+    cache::WatchCaches,
+    custom::CustomResourceConverter,
+    outgoing::WebhookClientManager,
+    registry::{RequestContext, Resource},
 };
 
 /// The plugins, in order.
-pub(crate) struct Admission {
-    plugins: Vec<Box<dyn Plugin>>,
-    quotas: quota::Quotas,
-    policies: Policies,
-    webhooks: Webhooks,
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/chain.go chainAdmissionHandler
+pub(crate) struct AdmissionChain {
+    plugins: Vec<Box<dyn AdmissionPlugin>>,
+    quotas: quota::QuotaAdmission,
+    policies: PolicyDispatcher,
+    webhooks: WebhookDispatcher,
 }
 
 /// What is being done to an object.
@@ -88,54 +88,55 @@ pub(crate) enum Operation {
 }
 
 /// What a plugin is asked about.
-pub(crate) struct Attributes<'a> {
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/attributes.go NewAttributesRecord
+pub(crate) struct AdmissionAttributes<'a> {
     pub operation: Operation,
     pub resource: &'a Resource,
     /// Empty for the object itself.
     pub subresource: &'a str,
     /// Empty for cluster-wide objects.
     pub namespace: &'a str,
-    /// The object as it would be stored; of a delete, the object that goes.
+    /// The object as it would be stored; for a delete, the object that is deleted.
     pub object: &'a mut Value,
     /// The object as it is, if it is changed.
     pub old: Option<&'a Value>,
     /// The request: who asks, when, and where notes for the audit log go.
-    pub ask: &'a Ask,
+    pub ctx: &'a RequestContext,
     /// Whether nothing is stored in the end.
     pub dry_run: bool,
-    /// What the client is told besides.
+    /// Warnings for the client.
     pub warnings: &'a mut Vec<String>,
 }
 
 /// A plugin.
-pub(crate) trait Plugin: Send + Sync {
+pub(crate) trait AdmissionPlugin: Send + Sync {
     /// What upstream calls it, if it can be left out.
     fn name(&self) -> &'static str {
         ""
     }
 
     /// Changes the object, or refuses it.
-    fn admit(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+    fn admit(&self, attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
         let _ = (attributes, caches);
         Ok(())
     }
 
     /// Whether what it misses is made without anybody asking, soon.
-    fn awaits(&self, attributes: &Attributes<'_>, caches: &Caches) -> bool {
+    fn awaits(&self, attributes: &AdmissionAttributes<'_>, caches: &WatchCaches) -> bool {
         let _ = (attributes, caches);
         false
     }
 
     /// Refuses the object, or not.
-    fn validate(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+    fn validate(&self, attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
         let _ = (attributes, caches);
         Ok(())
     }
 }
 
-// --- Attributes ---
+// --- AdmissionAttributes ---
 
-impl Attributes<'_> {
+impl AdmissionAttributes<'_> {
     /// Whether it is about this resource, or one of its subresources.
     fn is_of(&self, group: &str, plural: &str) -> bool {
         self.resource.kind.group == group && self.resource.kind.plural == plural
@@ -146,9 +147,9 @@ impl Attributes<'_> {
         self.operation == Operation::Create && self.subresource.is_empty() && self.is_of(group, plural)
     }
 
-    /// The name of the object: as it is asked for, or as it says itself; empty if it is yet to be made up.
+    /// The name of the object, from the request or the object; empty if it will be generated.
     fn name(&self) -> &str {
-        match self.ask.target.name.as_str() {
+        match self.ctx.target.name.as_str() {
             "" => self.object.at("metadata").text("name"),
             name => name,
         }
@@ -166,7 +167,7 @@ impl Attributes<'_> {
 }
 
 /// A resource that plugins read.
-fn resource(group: &str, plural: &str, caches: &Caches) -> Resource {
+fn resource(group: &str, plural: &str, caches: &WatchCaches) -> Resource {
     let kind = builtin()
         .resource(group, "v1", plural)
         .expect("the resource is built in");
@@ -174,78 +175,84 @@ fn resource(group: &str, plural: &str, caches: &Caches) -> Resource {
 }
 
 /// An object that plugins read.
-fn object(group: &str, plural: &str, namespace: &str, name: &str, caches: &Caches) -> Option<Value> {
+fn object(group: &str, plural: &str, namespace: &str, name: &str, caches: &WatchCaches) -> Option<Value> {
     let resource = resource(group, plural, caches);
     // What cannot be a key is not there.
     let key = resource.key(namespace, name).ok()?;
     Some(resource.cache.get(&key)?.tree())
 }
 
-// --- Admission ---
+// --- AdmissionChain ---
 
-impl Admission {
+impl AdmissionChain {
     /// All plugins that always run, and what a cluster configures.
-    pub(crate) fn new(authorizer: &Arc<Authorizer>, outgoing: &Arc<Outgoing>) -> Self {
-        let converter = &Arc::new(Converter::new(Arc::clone(outgoing)));
-        let (policies, webhooks) = (
-            Policies::new(authorizer, converter),
-            Webhooks::new(authorizer, outgoing, converter),
-        );
+    pub(crate) fn new(authorizer: &Arc<Authorizer>, outgoing: &Arc<WebhookClientManager>) -> Self {
+        let converter = &Arc::new(CustomResourceConverter::new(Arc::clone(outgoing)));
+        let policies = PolicyDispatcher::new(authorizer, converter);
+        let webhooks = WebhookDispatcher::new(authorizer, outgoing, converter);
         let authorizer = || Arc::clone(authorizer);
-        Admission {
+        AdmissionChain {
             policies,
             webhooks,
             plugins: vec![
-                // First what the rules of a kind would ask if they knew who may do what.
+                // First the checks that upstream's strategies make with an authorizer.
                 Box::new(pod_certificate_signing::PodCertificateSigning(authorizer())),
-                Box::new(policy_parameters::PolicyParameters(authorizer())),
-                Box::new(claim_status::ClaimStatus(authorizer())),
+                Box::new(policy_param_authorization::PolicyParamAuthorization(authorizer())),
+                Box::new(resource_claim_status::ResourceClaimStatusAuthorization(
+                    authorizer(),
+                )),
                 Box::new(namespace_lifecycle::NamespaceLifecycle),
-                Box::new(ephemeral_tokens::EphemeralTokens),
+                Box::new(ephemeral_token_restriction::EphemeralTokenRestriction),
                 Box::new(limit_ranger::LimitRanger::default()),
                 Box::new(service_account::ServiceAccount),
                 Box::new(node_restriction::NodeRestriction(authorizer())),
-                Box::new(taint_nodes::TaintNodes),
+                Box::new(taint_nodes_by_condition::TaintNodesByCondition),
                 Box::new(pod_security::PodSecurity),
                 Box::new(priority::Priority::default()),
                 Box::new(default_toleration_seconds::DefaultTolerationSeconds),
                 Box::new(default_storage_class::DefaultStorageClass::default()),
-                Box::new(storage_protection::StorageProtection),
-                Box::new(claim_resize::ClaimResize),
+                Box::new(storage_object_in_use_protection::StorageObjectInUseProtection),
+                Box::new(persistent_volume_claim_resize::PersistentVolumeClaimResize),
                 Box::new(runtime_class::RuntimeClass),
                 Box::new(certificate_approval::CertificateApproval(authorizer())),
                 Box::new(certificate_signing::CertificateSigning(authorizer())),
-                Box::new(trust_bundle_attest::TrustBundleAttest(authorizer())),
+                Box::new(cluster_trust_bundle_attest::ClusterTrustBundleAttest(authorizer())),
                 Box::new(certificate_subject_restriction::CertificateSubjectRestriction),
                 Box::new(default_ingress_class::DefaultIngressClass::default()),
                 Box::new(pod_topology_labels::PodTopologyLabels),
                 Box::new(node_features::NodeFeatures),
                 Box::new(pod_resize::PodResize),
             ],
-            quotas: quota::Quotas::default(),
+            quotas: quota::QuotaAdmission::default(),
         }
     }
 
     /// Also asks who names an owner whether they may.
-    pub(crate) fn guard_owners(&mut self, authorizer: &Arc<Authorizer>) {
-        let plugin = owner_references::OwnerReferences(Arc::clone(authorizer));
+    pub(crate) fn enforce_owner_reference_permissions(&mut self, authorizer: &Arc<Authorizer>) {
+        let plugin = owner_references_permission_enforcement::OwnerReferencesPermissionEnforcement(
+            Arc::clone(authorizer),
+        );
         self.plugins.push(Box::new(plugin));
     }
 
     /// Leaves out the plugin of this name.
-    pub(crate) fn leave_out(&mut self, name: &str) {
+    pub(crate) fn remove_plugin(&mut self, name: &str) {
         self.plugins.retain(|plugin| plugin.name() != name);
     }
 
     /// Lets each plugin, then policies and webhooks, change the object.
-    pub(crate) async fn admit(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+    pub(crate) async fn admit(
+        &self,
+        attributes: &mut AdmissionAttributes<'_>,
+        caches: &WatchCaches,
+    ) -> Result<(), Status> {
         self.admit_by_plugins(attributes, caches)?;
         self.admit_by_configuration(attributes, caches).await
     }
 
     /// Plugins are about what is stored: they have nothing to say to a stream.
-    fn plugins_for(&self, operation: Operation) -> impl Iterator<Item = &dyn Plugin> {
-        let all: &[Box<dyn Plugin>] = match operation {
+    fn plugins_for(&self, operation: Operation) -> impl Iterator<Item = &dyn AdmissionPlugin> {
+        let all: &[Box<dyn AdmissionPlugin>] = match operation {
             Operation::Connect => &[],
             _ => &self.plugins,
         };
@@ -255,10 +262,10 @@ impl Admission {
     /// Lets each plugin change the object. May be asked again.
     pub(crate) fn admit_by_plugins(
         &self,
-        attributes: &mut Attributes<'_>,
-        caches: &Caches,
+        attributes: &mut AdmissionAttributes<'_>,
+        caches: &WatchCaches,
     ) -> Result<(), Status> {
-        unreadable::refuse(attributes, caches)?;
+        undecryptable::check_decrypted(attributes, caches)?;
         self.plugins_for(attributes.operation)
             .try_for_each(|plugin| plugin.admit(attributes, caches))
     }
@@ -267,17 +274,18 @@ impl Admission {
     /// want to see what others did after them.
     pub(crate) async fn admit_by_configuration(
         &self,
-        attributes: &mut Attributes<'_>,
-        caches: &Caches,
+        attributes: &mut AdmissionAttributes<'_>,
+        caches: &WatchCaches,
     ) -> Result<(), Status> {
-        let (mut policies, mut webhooks) = (Round::default(), Round::default());
+        let mut policies = ReinvocationContext::default();
+        let mut webhooks = ReinvocationContext::default();
         loop {
             let mut changed = self.policies.admit(attributes, caches, &mut policies);
             if changed.is_ok() {
                 changed = self.webhooks.admit(attributes, caches, &mut webhooks).await;
             }
-            changed.map_err(|status| tell(status, attributes))?;
-            if !Round::go_on([&mut policies, &mut webhooks]) {
+            changed.map_err(|status| attach_warnings(status, attributes))?;
+            if !ReinvocationContext::go_on([&mut policies, &mut webhooks]) {
                 return Ok(());
             }
             self.admit_by_plugins(attributes, caches)?;
@@ -285,7 +293,7 @@ impl Admission {
     }
 
     /// Whether a plugin refuses what it would not refuse a little later.
-    pub(crate) fn awaits(&self, attributes: &Attributes<'_>, caches: &Caches) -> bool {
+    pub(crate) fn awaits(&self, attributes: &AdmissionAttributes<'_>, caches: &WatchCaches) -> bool {
         self.plugins
             .iter()
             .any(|plugin| plugin.awaits(attributes, caches))
@@ -294,30 +302,30 @@ impl Admission {
     /// Lets each plugin, then policies, webhooks and quotas, refuse the object.
     pub(crate) async fn validate(
         &self,
-        attributes: &mut Attributes<'_>,
-        caches: &Caches,
+        attributes: &mut AdmissionAttributes<'_>,
+        caches: &WatchCaches,
     ) -> Result<(), Status> {
-        unreadable::refuse(attributes, caches)?;
+        undecryptable::check_decrypted(attributes, caches)?;
         self.plugins_for(attributes.operation)
             .try_for_each(|plugin| plugin.validate(attributes, caches))?;
-        let mut judged = self.policies.validate(attributes, caches);
-        if judged.is_ok() {
-            judged = self.webhooks.validate(attributes, caches).await;
+        let mut result = self.policies.validate(attributes, caches);
+        if result.is_ok() {
+            result = self.webhooks.validate(attributes, caches).await;
         }
-        if judged.is_ok() {
+        if result.is_ok() {
             // Something may have come since they were asked.
-            judged = unreadable::refuse(attributes, caches);
+            result = undecryptable::check_decrypted(attributes, caches);
         }
-        if judged.is_ok() {
+        if result.is_ok() {
             // Last of all: what is charged is to be stored.
-            judged = self.quotas.charge(attributes, caches).await;
+            result = self.quotas.charge(attributes, caches).await;
         }
-        judged.map_err(|status| tell(status, attributes))
+        result.map_err(|status| attach_warnings(status, attributes))
     }
 }
 
-/// A refusal does not swallow what the client was to be told.
-fn tell(mut status: Status, attributes: &mut Attributes<'_>) -> Status {
+/// A rejection keeps the warnings collected so far.
+fn attach_warnings(mut status: Status, attributes: &mut AdmissionAttributes<'_>) -> Status {
     status.warnings = std::mem::take(attributes.warnings).into();
     status
 }

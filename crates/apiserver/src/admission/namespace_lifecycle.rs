@@ -1,12 +1,12 @@
-//! Nothing is created in a namespace that is not there, or that is going; and some namespaces stay.
+//! `NamespaceLifecycle`: rejects creation in missing or terminating namespaces, and deletion of the system namespaces.
 
 use k3_api::{
     status::{Status, StatusCause},
     strategy::Tree,
 };
 
-use super::{Attributes, Operation, Plugin, resource};
-use crate::cache::Caches;
+use super::{AdmissionAttributes, AdmissionPlugin, Operation, resource};
+use crate::cache::WatchCaches;
 
 /// Namespaces that cannot be deleted.
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
@@ -14,8 +14,9 @@ const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 /// The plugin.
 pub(super) struct NamespaceLifecycle;
 
-impl Plugin for NamespaceLifecycle {
-    fn admit(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle/admission.go Admit, isAccessReview
+impl AdmissionPlugin for NamespaceLifecycle {
+    fn admit(&self, attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
         let is_namespace = attributes.is_of("", "namespaces");
         match attributes.operation {
             Operation::Delete if is_namespace => {
@@ -25,7 +26,7 @@ impl Plugin for NamespaceLifecycle {
                 }
                 Ok(())
             }
-            // Whoever asks what is allowed in a namespace is not told whether it is there.
+            // Local access reviews are not checked: they must not reveal whether the namespace exists.
             Operation::Create
                 if !is_namespace
                     && !attributes.namespace.is_empty()
@@ -38,8 +39,8 @@ impl Plugin for NamespaceLifecycle {
     }
 }
 
-/// Refuses what would come into a namespace that cannot take it.
-fn check(attributes: &Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+/// Rejects creation in a namespace that is missing or terminating.
+fn check(attributes: &AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
     let namespaces = resource("", "namespaces", caches);
     let name = attributes.namespace;
     let Some(namespace) = namespaces.cache.get(&namespaces.key("", name)?) else {
@@ -68,7 +69,7 @@ fn check(attributes: &Attributes<'_>, caches: &Caches) -> Result<(), Status> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{super::testing::World, *};
+    use super::{super::testing::TestCluster, *};
 
     fn namespace(name: &str, phase: &str) -> Value {
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}, "status": {"phase": phase}})
@@ -79,8 +80,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_created_needs_a_namespace_that_stays() {
-        let world = World::new().await;
+    async fn rejects_create_in_missing_or_terminating_namespace() {
+        let world = TestCluster::new().await;
         world.put(namespace("here", "Active")).await;
         world.put(namespace("going", "Terminating")).await;
         assert!(world.admit(&NamespaceLifecycle, secret("here")).is_ok());
@@ -95,8 +96,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_there_can_be_changed_and_deleted_while_its_namespace_goes() {
-        let world = World::new().await;
+    async fn allows_update_and_delete_in_terminating_namespace() {
+        let world = TestCluster::new().await;
         world.put(namespace("going", "Terminating")).await;
         let secret = secret("going");
         assert!(world.update(&NamespaceLifecycle, secret.clone(), &secret).is_ok());
@@ -104,8 +105,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_namespaces_of_the_system_stay() {
-        let world = World::new().await;
+    async fn rejects_deletion_of_system_namespaces() {
+        let world = TestCluster::new().await;
         for name in IMMORTAL {
             assert_eq!(
                 world

@@ -3,14 +3,14 @@
 use k3_api::{go, status::Status, strategy::Tree};
 use serde_json::Value;
 
-use super::{Attributes, Operation, Plugin, object};
-use crate::cache::Caches;
+use super::{AdmissionAttributes, AdmissionPlugin, Operation, object};
+use crate::cache::WatchCaches;
 
 /// Whether the change from one pod spec to another needs something.
-type Needs = fn(&Value, &Value) -> bool;
+type FeatureRequirement = fn(&Value, &Value) -> bool;
 
 /// What nodes declare, and which changes need it.
-const FEATURES: [(&str, Needs); 2] = [
+const FEATURES: [(&str, FeatureRequirement); 2] = [
     ("InPlacePodLevelResourcesVerticalScaling", resizes_pod),
     ("InPlacePodVerticalScalingInitContainers", resizes_init_container),
 ];
@@ -18,15 +18,17 @@ const FEATURES: [(&str, Needs); 2] = [
 /// The plugin.
 pub(super) struct NodeFeatures;
 
-impl Plugin for NodeFeatures {
-    fn validate(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+// upstream: plugin/pkg/admission/nodedeclaredfeatures/admission.go Validate, validatePodUpdate
+impl AdmissionPlugin for NodeFeatures {
+    fn validate(&self, attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
         let concerns = attributes.operation == Operation::Update
             && ["", "resize"].contains(&attributes.subresource)
             && attributes.is_of("", "pods");
         let (Some(old), true) = (attributes.old, concerns) else {
             return Ok(());
         };
-        let (before, spec) = (old.at("spec"), attributes.object.at("spec"));
+        let before = old.at("spec");
+        let spec = attributes.object.at("spec");
         let name = spec.text("nodeName");
         if name.is_empty() {
             return Ok(());
@@ -74,7 +76,7 @@ fn resizes_init_container(old: &Value, new: &Value) -> bool {
 mod tests {
     use serde_json::json;
 
-    use super::{super::testing::World, *};
+    use super::{super::testing::TestCluster, *};
 
     fn pod(node: &str, whole: &str, init: &str) -> Value {
         json!({
@@ -88,8 +90,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_node_must_know_how_to_do_what_a_change_needs() {
-        let world = World::new().await;
+    async fn rejects_update_that_needs_undeclared_node_feature() {
+        let world = TestCluster::new().await;
         let known = ["InPlacePodVerticalScalingInitContainers"];
         for (name, features) in [("new", &known[..]), ("old", &[])] {
             world
@@ -100,7 +102,8 @@ mod tests {
                 .await;
         }
         let change = |node: &str, whole: &str, init: &str| {
-            let (new, old) = (pod(node, whole, init), pod(node, "1", "1"));
+            let new = pod(node, whole, init);
+            let old = pod(node, "1", "1");
             let refused = world.update_part(&NodeFeatures, "resize", new, &old);
             refused
                 .err()
@@ -120,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn sidecars_have_always_been_resized() {
+    fn sidecar_resize_needs_no_feature() {
         let spec = |cpu: &str| json!({"initContainers": [{"restartPolicy": "Always", "resources": {"requests": {"cpu": cpu}}}]});
         assert!(!resizes_init_container(&spec("1"), &spec("2")));
     }

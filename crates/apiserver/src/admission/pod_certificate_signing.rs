@@ -9,21 +9,23 @@ use k3_api::{
     strategy::Tree,
 };
 
-use super::{Attributes, Operation, Plugin};
-use crate::{authz::Authorizer, cache::Caches};
+use super::{AdmissionAttributes, AdmissionPlugin, Operation};
+use crate::{authz::Authorizer, cache::WatchCaches};
 
 /// The plugin.
 pub(super) struct PodCertificateSigning(pub Arc<Authorizer>);
 
-impl Plugin for PodCertificateSigning {
-    fn validate(&self, attributes: &mut Attributes<'_>, _: &Caches) -> Result<(), Status> {
+// upstream: pkg/registry/certificates/podcertificaterequest/strategy.go ValidateUpdate; upstream authorizes in the strategy of the status subresource
+impl AdmissionPlugin for PodCertificateSigning {
+    fn validate(&self, attributes: &mut AdmissionAttributes<'_>, _: &WatchCaches) -> Result<(), Status> {
         let concerns = attributes.operation == Operation::Update
             && attributes.subresource == "status"
             && attributes.is_of("certificates.k8s.io", "podcertificaterequests");
         let (Some(old), true) = (attributes.old, concerns) else {
             return Ok(());
         };
-        let (user, signer) = (&attributes.ask.user, old.at("spec").text("signerName"));
+        let user = &attributes.ctx.user;
+        let signer = old.at("spec").text("signerName");
         if old.at("status") == attributes.object.at("status") || self.0.allows_signer(user, "sign", signer) {
             return Ok(());
         }
@@ -47,11 +49,11 @@ impl Plugin for PodCertificateSigning {
 mod tests {
     use serde_json::json;
 
-    use super::{super::testing::World, *};
+    use super::{super::testing::TestCluster, *};
 
     #[tokio::test]
-    async fn only_who_may_sign_changes_the_status() {
-        let world = World::new().await;
+    async fn requires_sign_permission_to_change_status() {
+        let world = TestCluster::new().await;
         let plugin = PodCertificateSigning(world.authorizer());
         let request = |status: serde_json::Value| {
             json!({

@@ -9,14 +9,15 @@ use k3_api::{
 };
 use serde_json::Value;
 
-use super::{Attributes, Operation, Plugin, object};
-use crate::cache::Caches;
+use super::{AdmissionAttributes, AdmissionPlugin, Operation, object};
+use crate::cache::WatchCaches;
 
 /// The plugin.
 pub(super) struct PodResize;
 
-impl Plugin for PodResize {
-    fn validate(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+// upstream: plugin/pkg/admission/podresize/admission.go Validate, validatePodResize
+impl AdmissionPlugin for PodResize {
+    fn validate(&self, attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
         let concerns = attributes.operation == Operation::Update
             && attributes.subresource == "resize"
             && attributes.is_of("", "pods");
@@ -50,12 +51,14 @@ impl Plugin for PodResize {
 fn platform(node: &Value, name: &str) -> Option<String> {
     let system = node.at("metadata").at("labels").at("kubernetes.io/os").as_str()?;
     (system != "linux").then(|| {
-        let (name, system) = (go::quote(name), go::quote(system));
+        let name = go::quote(name);
+        let system = go::quote(system);
         format!("pod resize is only supported on linux nodes, node {name} is {system}")
     })
 }
 
 /// What a node has too little of for a pod.
+// upstream: plugin/pkg/admission/podresize/admission.go validateNodeAllocatable
 fn shortage(pod: &Value, node: &Value) -> Option<String> {
     let wanted = pod_requests(pod.at("spec"));
     let mut short = Vec::new();
@@ -66,7 +69,8 @@ fn shortage(pod: &Value, node: &Value) -> Option<String> {
         let there = node.at_path("status.allocatable").at(name);
         let there = Quantity::from_value(there).unwrap_or_else(|_| Quantity::zero());
         if let Some(wanted) = wanted.get(name).filter(|wanted| **wanted > there) {
-            let (wanted, there) = (shown(wanted), shown(&there));
+            let wanted = shown(wanted);
+            let there = shown(&there);
             short.push(format!("{name}, requested: {wanted}, allocatable: {there}"));
         }
     }
@@ -82,7 +86,7 @@ fn shortage(pod: &Value, node: &Value) -> Option<String> {
 mod tests {
     use serde_json::json;
 
-    use super::{super::testing::World, *};
+    use super::{super::testing::TestCluster, *};
 
     fn pod(node: &str, generation: i64, cpu: &str) -> Value {
         json!({
@@ -91,8 +95,8 @@ mod tests {
         })
     }
 
-    async fn world() -> World {
-        let world = World::new().await;
+    async fn world() -> TestCluster {
+        let world = TestCluster::new().await;
         let allocatable = json!({"cpu": "2", "memory": "1Ki"});
         for (name, system) in [("bird", "linux"), ("glass", "windows")] {
             world
@@ -110,10 +114,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_pod_grows_up_to_its_node() {
+    async fn rejects_resize_beyond_node_allocatable() {
         let world = world().await;
         let resize = |node: &str, generation, cpu: &str| {
-            let (new, old) = (pod(node, generation, cpu), pod(node, 1, "1"));
+            let new = pod(node, generation, cpu);
+            let old = pod(node, 1, "1");
             let refused = world.update_part(&PodResize, "resize", new, &old);
             refused
                 .err()

@@ -1,4 +1,4 @@
-//! A pod that gets a node gets the labels that tell where the node is.
+//! `PodTopologyLabels`: copies the topology labels of the node to a pod when it is bound.
 
 use k3_api::{
     selector::label::Labels,
@@ -6,16 +6,17 @@ use k3_api::{
     strategy::{Tree, TreeMut},
 };
 
-use super::{Attributes, Operation, Plugin, resource};
-use crate::cache::Caches;
+use super::{AdmissionAttributes, AdmissionPlugin, Operation, resource};
+use crate::cache::WatchCaches;
 
 const TOPOLOGY: [&str; 2] = ["topology.kubernetes.io/region", "topology.kubernetes.io/zone"];
 
 /// The plugin.
 pub(super) struct PodTopologyLabels;
 
-impl Plugin for PodTopologyLabels {
-    fn admit(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+// upstream: plugin/pkg/admission/podtopologylabels/admission.go Admit, admitBinding, admitPod
+impl AdmissionPlugin for PodTopologyLabels {
+    fn admit(&self, attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
         if attributes.operation != Operation::Create || !attributes.is_of("", "pods") {
             return Ok(());
         }
@@ -50,11 +51,11 @@ impl Plugin for PodTopologyLabels {
 mod tests {
     use serde_json::json;
 
-    use super::{super::testing::World, *};
+    use super::{super::testing::TestCluster, *};
 
     #[tokio::test]
-    async fn a_pod_on_a_node_is_labelled_with_its_place() {
-        let world = World::new().await;
+    async fn copies_topology_labels_from_node() {
+        let world = TestCluster::new().await;
         let labels =
             json!({"topology.kubernetes.io/zone": "z", "topology.kubernetes.io/region": "r", "other": "x"});
         world

@@ -6,8 +6,8 @@ use k3_api::{
 };
 use serde_json::Value;
 
-use super::{Attributes, Operation, Plugin, object, remembered::Remembered, resource};
-use crate::cache::Caches;
+use super::{AdmissionAttributes, AdmissionPlugin, Operation, derived_cache::DerivedCache, object, resource};
+use crate::cache::WatchCaches;
 
 const GROUP: &str = "scheduling.k8s.io";
 const CLASSES: &str = "priorityclasses";
@@ -17,21 +17,22 @@ const SYSTEM: [&str; 2] = ["system-node-critical", "system-cluster-critical"];
 /// The plugin.
 #[derive(Default)]
 pub(super) struct Priority {
-    known: Remembered<Option<Class>>,
+    known: DerivedCache<Option<ResolvedPriorityClass>>,
 }
 
 /// What a pod gets from its class.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Class {
+struct ResolvedPriorityClass {
     /// Empty: of no class.
     name: String,
     priority: i64,
-    /// Empty: the class says nothing.
+    /// Empty if the class sets none.
     preemption: String,
 }
 
-impl Plugin for Priority {
-    fn admit(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+// upstream: plugin/pkg/admission/priority/admission.go Admit, Validate
+impl AdmissionPlugin for Priority {
+    fn admit(&self, attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
         if !attributes.is_of("", "pods") || !attributes.subresource.is_empty() {
             return Ok(());
         }
@@ -47,7 +48,7 @@ impl Plugin for Priority {
         }
     }
 
-    fn validate(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+    fn validate(&self, attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
         if !attributes.is_of(GROUP, CLASSES) || !attributes.subresource.is_empty() {
             return Ok(());
         }
@@ -74,12 +75,19 @@ impl Plugin for Priority {
 }
 
 impl Priority {
-    fn prioritize(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+    // upstream: plugin/pkg/admission/priority/admission.go admitPod
+    fn prioritize(
+        &self,
+        attributes: &mut AdmissionAttributes<'_>,
+        caches: &WatchCaches,
+    ) -> Result<(), Status> {
         let spec = attributes.object.at("spec");
         let class = match spec.text("priorityClassName") {
-            "" => self.default_class(caches).unwrap_or_else(Class::none),
+            "" => self
+                .default_class(caches)
+                .unwrap_or_else(ResolvedPriorityClass::none),
             name => match object(GROUP, CLASSES, "", name, caches) {
-                Some(class) => Class::read(&class),
+                Some(class) => ResolvedPriorityClass::read(&class),
                 None => {
                     return Err(attributes.forbidden(format!("no PriorityClass with name {name} was found")));
                 }
@@ -116,18 +124,19 @@ impl Priority {
     }
 
     /// The class of pods that name none.
-    fn default_class(&self, caches: &Caches) -> Option<Class> {
+    fn default_class(&self, caches: &WatchCaches) -> Option<ResolvedPriorityClass> {
         let classes = resource(GROUP, CLASSES, caches);
         self.known.get(&classes, lowest_default)
     }
 }
 
 /// The default among all classes. Two can become it at the same time: then the lower one is.
-fn lowest_default(classes: &[Value]) -> Option<Class> {
+// upstream: plugin/pkg/admission/priority/admission.go getDefaultPriorityClass
+fn lowest_default(classes: &[Value]) -> Option<ResolvedPriorityClass> {
     classes
         .iter()
         .filter(|class| class.flag("globalDefault"))
-        .map(Class::read)
+        .map(ResolvedPriorityClass::read)
         .min_by_key(|class| class.priority)
 }
 
@@ -141,11 +150,11 @@ fn keep(pod: &mut Value, old: &Value) {
     }
 }
 
-// --- Class ---
+// --- ResolvedPriorityClass ---
 
-impl Class {
+impl ResolvedPriorityClass {
     fn read(class: &Value) -> Self {
-        Class {
+        ResolvedPriorityClass {
             name: class.at("metadata").text("name").to_owned(),
             priority: class.int("value").unwrap_or_default(),
             preemption: class.text("preemptionPolicy").to_owned(),
@@ -154,7 +163,7 @@ impl Class {
 
     /// What holds when no class is the default.
     fn none() -> Self {
-        Class {
+        ResolvedPriorityClass {
             name: String::new(),
             priority: 0,
             preemption: "PreemptLowerPriority".to_owned(),
@@ -166,7 +175,7 @@ impl Class {
 mod tests {
     use serde_json::json;
 
-    use super::{super::testing::World, *};
+    use super::{super::testing::TestCluster, *};
 
     fn class(name: &str, value: i64, is_default: bool) -> Value {
         json!({
@@ -179,13 +188,13 @@ mod tests {
         json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "n"}, "spec": spec})
     }
 
-    fn update(world: &World, new: Value, old: &Value) -> Result<Value, String> {
+    fn update(world: &TestCluster, new: Value, old: &Value) -> Result<Value, String> {
         world.update(&Priority::default(), new, old)
     }
 
     #[tokio::test]
-    async fn a_pod_gets_the_priority_of_its_class_or_of_the_default_class() {
-        let world = World::new().await;
+    async fn sets_priority_from_class_or_default() {
+        let world = TestCluster::new().await;
         let none = world.admit(&Priority::default(), pod(&json!({}))).unwrap();
         assert_eq!(
             none.at("spec"),
@@ -209,8 +218,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_pod_cannot_say_a_priority_of_its_own() {
-        let world = World::new().await;
+    async fn rejects_priority_that_differs_from_class() {
+        let world = TestCluster::new().await;
         let refused = |spec| world.admit(&Priority::default(), pod(&spec)).unwrap_err();
         assert_eq!(
             refused(json!({"priorityClassName": "absent"})),
@@ -234,8 +243,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_update_that_leaves_the_priority_out_keeps_it() {
-        let world = World::new().await;
+    async fn update_without_priority_keeps_it() {
+        let world = TestCluster::new().await;
         let old = pod(&json!({"priority": 9, "preemptionPolicy": "Never"}));
         assert_eq!(update(&world, pod(&json!({})), &old).unwrap(), old);
         let other = pod(&json!({"priority": 8, "preemptionPolicy": "Never"}));
@@ -243,8 +252,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn there_is_one_default_class() {
-        let world = World::new().await;
+    async fn rejects_second_default_class() {
+        let world = TestCluster::new().await;
         let first = class("first", 1, true);
         assert!(world.admit(&Priority::default(), first.clone()).is_ok());
         world.put(first.clone()).await;
@@ -265,8 +274,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_classes_of_the_system_stay() {
-        let world = World::new().await;
+    async fn rejects_deletion_of_system_classes() {
+        let world = TestCluster::new().await;
         let delete = |name| world.delete(&Priority::default(), class(name, 1, true));
         assert_eq!(
             delete("system-node-critical").unwrap_err(),
@@ -277,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_defaults_the_lower_one_holds() {
+    fn lowest_of_two_defaults_wins() {
         let found = lowest_default(&[class("a", 5, true), class("b", 3, true), class("c", 1, false)]);
         assert_eq!(found.unwrap().name, "b");
     }

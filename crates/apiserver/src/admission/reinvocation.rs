@@ -1,15 +1,16 @@
-//! Who is asked again, when somebody later changed the object.
+//! Reinvocation of webhooks and policies after a later change of the object.
 //!
-//! There are two rounds at most. In the second one all plugins run again, and of webhooks and policies those that ask for it and
-//! before whose back the object was changed; none is asked for the first time.
+//! There are at most two rounds. In the second round all plugins run again, and those webhooks and policies with
+//! `reinvocationPolicy: IfNeeded` after which the object was changed; none is invoked there for the first time.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
 /// What those of one sort have done, over both rounds.
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/mutating/reinvocationcontext.go webhookReinvokeContext
 #[derive(Debug, Default)]
-pub(super) struct Round {
+pub(super) struct ReinvocationContext {
     /// Whether it is the second one.
     again: bool,
     /// Whether there must be a second one.
@@ -22,9 +23,9 @@ pub(super) struct Round {
     called: BTreeSet<String>,
 }
 
-// --- Round ---
+// --- ReinvocationContext ---
 
-impl Round {
+impl ReinvocationContext {
     /// Begins a round with an object.
     pub(super) fn begin(&mut self, object: Option<&Value>) {
         if self.again && self.left.as_ref() != object {
@@ -39,12 +40,12 @@ impl Round {
         }
     }
 
-    /// Whether somebody is asked in this round.
+    /// Whether a webhook or policy is invoked in this round.
     pub(super) fn includes(&self, id: &str) -> bool {
         !self.again || self.called.contains(id)
     }
 
-    /// Somebody was asked.
+    /// Records an invocation.
     pub(super) fn invoked(&mut self, id: &str, changed: bool, again: bool) {
         if changed {
             self.recall();
@@ -60,8 +61,9 @@ impl Round {
         usize::from(self.again)
     }
 
-    /// Goes on to the second round, for all sorts if one of them wants it. Tells whether there is one: there is no third.
-    pub(super) fn go_on<const N: usize>(rounds: [&mut Round; N]) -> bool {
+    /// Starts the second round for all kinds if one of them needs it. Returns whether there is a second round; there is no
+    /// third.
+    pub(super) fn go_on<const N: usize>(rounds: [&mut ReinvocationContext; N]) -> bool {
         let wanted = rounds.iter().any(|round| round.wanted && !round.again);
         let is_over = rounds.iter().any(|round| round.again);
         for round in rounds {
@@ -83,14 +85,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_asks_for_it_is_asked_again_after_a_later_change() {
-        let mut round = Round::default();
+    fn reinvokes_after_later_change() {
+        let mut round = ReinvocationContext::default();
         round.begin(Some(&json!(0)));
         round.invoked("first", false, true);
         round.invoked("second", true, true);
         round.invoked("third", false, false);
         round.end(Some(&json!(1)));
-        assert!(Round::go_on([&mut round]));
+        assert!(ReinvocationContext::go_on([&mut round]));
         round.begin(Some(&json!(1)));
         // The second one saw its own change.
         assert_eq!(
@@ -100,21 +102,21 @@ mod tests {
     }
 
     #[test]
-    fn all_who_ask_for_it_are_asked_again_when_plugins_changed_the_object() {
-        let mut round = Round::default();
+    fn reinvokes_all_after_plugin_change() {
+        let mut round = ReinvocationContext::default();
         round.begin(Some(&json!(0)));
         round.invoked("a", true, true);
         round.invoked("b", false, false);
         round.end(Some(&json!(1)));
-        assert!(Round::go_on([&mut round]));
+        assert!(ReinvocationContext::go_on([&mut round]));
         round.begin(Some(&json!(2)));
         assert_eq!(["a", "b"].map(|id| round.includes(id)), [true, false]);
     }
 
     #[test]
-    fn without_a_change_there_is_one_round() {
-        let mut round = Round::default();
+    fn no_reinvocation_without_change() {
+        let mut round = ReinvocationContext::default();
         round.invoked("a", false, true);
-        assert!(!Round::go_on([&mut round]));
+        assert!(!ReinvocationContext::go_on([&mut round]));
     }
 }

@@ -8,16 +8,17 @@ use k3_api::{
 };
 use serde_json::{Map, Value};
 
-use super::{Attributes, Plugin, object};
-use crate::cache::Caches;
+use super::{AdmissionAttributes, AdmissionPlugin, object};
+use crate::cache::WatchCaches;
 
 const OTHER_OVERHEAD: &str = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
 
 /// The plugin.
 pub(super) struct RuntimeClass;
 
-impl Plugin for RuntimeClass {
-    fn admit(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+// upstream: plugin/pkg/admission/runtimeclass/admission.go Admit, Validate
+impl AdmissionPlugin for RuntimeClass {
+    fn admit(&self, attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
         let Some(class) = class(attributes, caches)? else {
             return Ok(());
         };
@@ -48,7 +49,7 @@ impl Plugin for RuntimeClass {
         Ok(())
     }
 
-    fn validate(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+    fn validate(&self, attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
         if !attributes.creates("", "pods") {
             return Ok(());
         }
@@ -67,7 +68,7 @@ impl Plugin for RuntimeClass {
 }
 
 /// The class that a new pod names.
-fn class(attributes: &Attributes<'_>, caches: &Caches) -> Result<Option<Value>, Status> {
+fn class(attributes: &AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<Option<Value>, Status> {
     let spec = attributes.object.at("spec");
     if !attributes.creates("", "pods") || !spec.has("runtimeClassName") {
         return Ok(None);
@@ -97,11 +98,13 @@ fn read(amount: &Value) -> Option<Quantity> {
 }
 
 /// The pod runs where its class can, too.
-fn select_nodes(attributes: &mut Attributes<'_>, scheduling: &Value) -> Result<(), Status> {
+// upstream: plugin/pkg/admission/runtimeclass/admission.go setScheduling
+fn select_nodes(attributes: &mut AdmissionAttributes<'_>, scheduling: &Value) -> Result<(), Status> {
     for (key, wanted) in scheduling.entries("nodeSelector") {
         let said = attributes.object.at("spec").at("nodeSelector").at(key);
         if !said.is_null() && said != wanted {
-            let (wanted, said) = (go::plain(wanted), go::plain(said));
+            let wanted = go::plain(wanted);
+            let said = go::plain(said);
             return Err(attributes.forbidden(format!(
                 "conflict: runtimeClass.scheduling.nodeSelector[{key}] = {wanted}; pod.spec.nodeSelector[{key}] = {said}"
             )));
@@ -168,14 +171,14 @@ fn covers(wide: &Value, narrow: &Value) -> bool {
 mod tests {
     use serde_json::json;
 
-    use super::{super::testing::World, *};
+    use super::{super::testing::TestCluster, *};
 
     fn pod(spec: &Value) -> Value {
         json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "n"}, "spec": spec})
     }
 
-    async fn world() -> World {
-        let world = World::new().await;
+    async fn world() -> TestCluster {
+        let world = TestCluster::new().await;
         world
             .put(json!({
                 "apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "box"}, "handler": "h",
@@ -187,7 +190,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_pod_pays_for_its_class_and_runs_where_it_can() {
+    async fn sets_overhead_and_scheduling_from_class() {
         let world = world().await;
         let wanted = pod(&json!({"runtimeClassName": "box", "nodeSelector": {"a": "b"}}));
         let made = world.admit(&RuntimeClass, wanted).unwrap();
@@ -205,7 +208,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_pod_cannot_say_otherwise() {
+    async fn rejects_conflicting_overhead_or_node_selector() {
         let world = world().await;
         for (spec, why) in [
             (
@@ -231,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_tolerated_anyway_is_not_said_twice() {
+    fn merges_tolerations_without_duplicates() {
         let narrow = json!({"key": "a", "operator": "Equal", "value": "x", "effect": "NoExecute", "tolerationSeconds": 5});
         let wide = json!({"key": "a", "operator": "Exists"});
         let every = json!({"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 9});

@@ -11,8 +11,8 @@ use k3_api::{
 };
 use serde_json::{Value, json};
 
-use super::{Attributes, Operation, Plugin, object};
-use crate::cache::Caches;
+use super::{AdmissionAttributes, AdmissionPlugin, Operation, object};
+use crate::cache::WatchCaches;
 
 /// The account of pods that name none.
 const DEFAULT: &str = "default";
@@ -24,12 +24,13 @@ const ENFORCE: &str = "kubernetes.io/enforce-mountable-secrets";
 /// The plugin.
 pub(super) struct ServiceAccount;
 
-impl Plugin for ServiceAccount {
+// upstream: plugin/pkg/admission/serviceaccount/admission.go Admit, Validate
+impl AdmissionPlugin for ServiceAccount {
     fn name(&self) -> &'static str {
         "ServiceAccount"
     }
 
-    fn admit(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+    fn admit(&self, attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
         if !attributes.creates("", "pods") {
             return Ok(());
         }
@@ -43,8 +44,8 @@ impl Plugin for ServiceAccount {
         }
         let account = account(attributes, caches)?;
         let spec = attributes.object.ensure_object("spec");
-        let says = |value: &Value| value.at("automountServiceAccountToken").as_bool();
-        if says(spec).or_else(|| says(&account)).unwrap_or(true) {
+        let automount = |value: &Value| value.at("automountServiceAccountToken").as_bool();
+        if automount(spec).or_else(|| automount(&account)).unwrap_or(true) {
             token_volume::mount(spec);
         }
         let pull = account.items("imagePullSecrets");
@@ -55,14 +56,14 @@ impl Plugin for ServiceAccount {
         check_secrets(attributes, &account)
     }
 
-    fn awaits(&self, attributes: &Attributes<'_>, caches: &Caches) -> bool {
+    fn awaits(&self, attributes: &AdmissionAttributes<'_>, caches: &WatchCaches) -> bool {
         // Each namespace gets its default account from a controller.
         attributes.creates("", "pods")
             && attributes.object.at("spec").text("serviceAccountName") == DEFAULT
             && object("", "serviceaccounts", attributes.namespace, DEFAULT, caches).is_none()
     }
 
-    fn validate(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+    fn validate(&self, attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
         if !attributes.is_of("", "pods") {
             return Ok(());
         }
@@ -86,8 +87,9 @@ impl Plugin for ServiceAccount {
 }
 
 /// The account of a pod.
-fn account(attributes: &Attributes<'_>, caches: &Caches) -> Result<Value, Status> {
-    let (namespace, pod) = (attributes.namespace, &attributes.object);
+fn account(attributes: &AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<Value, Status> {
+    let namespace = attributes.namespace;
+    let pod = &attributes.object;
     let name = pod.at("spec").text("serviceAccountName");
     if name.is_empty() {
         let pod = pod.at("metadata").text("name");
@@ -112,14 +114,14 @@ fn is_strict(account: &Value) -> bool {
     ["1", "t", "T", "true", "TRUE", "True"].contains(&value)
 }
 
-fn check_secrets(attributes: &Attributes<'_>, account: &Value) -> Result<(), Status> {
+fn check_secrets(attributes: &AdmissionAttributes<'_>, account: &Value) -> Result<(), Status> {
     if !is_strict(account) {
         return Ok(());
     }
     secrets::check(attributes.object.at("spec"), account).map_err(|why| attributes.forbidden(why))
 }
 
-fn check_mirror(attributes: &Attributes<'_>) -> Result<(), Status> {
+fn check_mirror(attributes: &AdmissionAttributes<'_>) -> Result<(), Status> {
     let spec = attributes.object.at("spec");
     let why = if !spec.text("serviceAccountName").is_empty() {
         "a mirror pod may not reference service accounts"
@@ -135,7 +137,7 @@ fn check_mirror(attributes: &Attributes<'_>) -> Result<(), Status> {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::testing::World, *};
+    use super::{super::testing::TestCluster, *};
 
     fn account(name: &str, with: &Value) -> Value {
         let mut account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {}});
@@ -171,8 +173,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_pod_acts_for_an_account_that_is_there() {
-        let world = World::new().await;
+    async fn requires_existing_service_account() {
+        let world = TestCluster::new().await;
         assert_eq!(
             world.admit(&ServiceAccount, pod(&json!({}))).unwrap_err(),
             r#"pods "p" is forbidden: error looking up service account n/default: serviceaccount "default" not found"#
@@ -184,8 +186,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_pod_without_a_name_is_called_by_the_beginning_of_its_name() {
-        let world = World::new().await;
+    async fn error_uses_generate_name() {
+        let world = TestCluster::new().await;
         let mut pod = pod(&json!({"serviceAccountName": "x"}));
         pod.set("metadata", json!({"generateName": "web-", "namespace": "n"}));
         assert_eq!(
@@ -195,32 +197,32 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_pod_says_before_its_account_whether_it_gets_a_token() {
-        let world = World::new().await;
+    async fn pod_automount_overrides_account() {
+        let world = TestCluster::new().await;
         let said = "automountServiceAccountToken";
         world.put(account("yes", &json!({said: true}))).await;
         world.put(account("no", &json!({said: false}))).await;
         world.put(account("silent", &json!({}))).await;
-        for (name, pod_says, mounts) in [
+        for (name, pod_automount, mounts) in [
             ("yes", Value::Null, true),
             ("no", Value::Null, false),
             ("silent", Value::Null, true),
             ("yes", json!(false), false),
             ("no", json!(true), true),
         ] {
-            let spec = json!({"serviceAccountName": name, said: pod_says});
+            let spec = json!({"serviceAccountName": name, said: pod_automount});
             let pod = world.admit(&ServiceAccount, pod(&spec)).unwrap();
             assert_eq!(
                 !pod.at("spec").items("volumes").is_empty(),
                 mounts,
-                "{name} {pod_says}"
+                "{name} {pod_automount}"
             );
         }
     }
 
     #[tokio::test]
-    async fn a_pod_without_secrets_to_pull_with_gets_those_of_its_account() {
-        let world = World::new().await;
+    async fn copies_image_pull_secrets() {
+        let world = TestCluster::new().await;
         world
             .put(account(DEFAULT, &json!({"imagePullSecrets": [{"name": "a"}]})))
             .await;
@@ -234,8 +236,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_account_can_keep_its_pods_from_the_secrets_of_others() {
-        let world = World::new().await;
+    async fn enforces_mountable_secrets() {
+        let world = TestCluster::new().await;
         world.put(account(DEFAULT, &strict())).await;
         let volume = |name: &str| json!({"volumes": [{"name": "v", "secret": {"secretName": name}}]});
         assert!(world.admit(&ServiceAccount, pod(&volume("own"))).is_ok());
@@ -247,8 +249,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_container_that_joins_is_kept_from_them_too() {
-        let world = World::new().await;
+    async fn enforces_mountable_secrets_for_ephemeral_containers() {
+        let world = TestCluster::new().await;
         world.put(account(DEFAULT, &strict())).await;
         let new = pod(&json!({
             "serviceAccountName": DEFAULT,
@@ -263,8 +265,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_mirror_of_a_pod_stays_as_it_is() {
-        let world = World::new().await;
+    async fn mirror_pod_is_unchanged() {
+        let world = TestCluster::new().await;
         let plain = mirror(&json!({}));
         assert_eq!(world.admit(&ServiceAccount, plain.clone()).unwrap(), plain);
         for (spec, why) in [

@@ -13,17 +13,17 @@ use k3_api::{
 use k3_storage::{StorageConfig, Store, Write};
 use serde_json::{Value, json};
 
-use super::{Admission, Attributes, Operation, Plugin};
+use super::{AdmissionAttributes, AdmissionChain, AdmissionPlugin, Operation};
 use crate::{
     authz::Authorizer,
-    cache::{Caches, Feed},
-    outgoing::Outgoing,
-    registry::{self, Ask, Resource},
+    cache::{StoreReflector, WatchCaches},
+    outgoing::WebhookClientManager,
+    registry::{self, RequestContext, Resource},
     request::Query,
 };
 
 /// A write, as all of admission sees it.
-pub(super) struct Request<'r> {
+pub(super) struct TestRequest<'r> {
     pub operation: Operation,
     pub part: &'r str,
     pub object: Value,
@@ -32,18 +32,18 @@ pub(super) struct Request<'r> {
     pub dry_run: bool,
 }
 
-/// What came of a write.
+/// The result of an admitted write.
 #[derive(Debug)]
-pub(super) struct Passed {
+pub(super) struct AdmissionOutcome {
     pub object: Value,
     pub warnings: Vec<String>,
     pub notes: BTreeMap<String, String>,
 }
 
-impl Request<'_> {
+impl TestRequest<'_> {
     /// A new object.
     pub(super) fn create(object: Value) -> Self {
-        Request {
+        TestRequest {
             operation: Operation::Create,
             part: "",
             object,
@@ -55,47 +55,47 @@ impl Request<'_> {
 }
 
 /// What plugins read.
-pub(super) struct World {
-    caches: Arc<Caches>,
+pub(super) struct TestCluster {
+    caches: Arc<WatchCaches>,
     authorizer: Arc<Authorizer>,
-    _feed: Feed,
+    _feed: StoreReflector,
 }
 
 /// What a plugin is asked.
-pub(super) struct Question {
+pub(super) struct TestAttributes {
     pub operation: Operation,
     pub subresource: String,
     pub namespace: String,
     pub object: Value,
-    pub ask: Ask,
+    pub ctx: RequestContext,
     pub dry_run: bool,
-    /// What the client was told.
+    /// Warnings sent to the client.
     pub warnings: Vec<String>,
     resource: Resource,
 }
 
-// --- Question ---
+// --- TestAttributes ---
 
-impl Question {
+impl TestAttributes {
     /// It, as plugins see it.
-    pub(super) fn attributes<'q>(&'q mut self, old: Option<&'q Value>) -> Attributes<'q> {
-        Attributes {
+    pub(super) fn attributes<'q>(&'q mut self, old: Option<&'q Value>) -> AdmissionAttributes<'q> {
+        AdmissionAttributes {
             operation: self.operation,
             resource: &self.resource,
             subresource: &self.subresource,
             namespace: &self.namespace,
             object: &mut self.object,
             old,
-            ask: &self.ask,
+            ctx: &self.ctx,
             dry_run: self.dry_run,
             warnings: &mut self.warnings,
         }
     }
 }
 
-// --- World ---
+// --- TestCluster ---
 
-impl World {
+impl TestCluster {
     /// A cluster with nothing in it.
     pub(super) async fn new() -> Self {
         Self::over(k3_storage::open(StorageConfig::Memory).await.unwrap()).await
@@ -103,9 +103,9 @@ impl World {
 
     /// What a server sees of the cluster in a store.
     pub(super) async fn over(store: Arc<dyn Store>) -> Self {
-        let (caches, feed) = Caches::fill(store, registry::selectable).await.unwrap();
+        let (caches, feed) = WatchCaches::fill(store, registry::selectable).await.unwrap();
         let authorizer = Arc::new(Authorizer::new(Arc::clone(&caches)));
-        World {
+        TestCluster {
             caches,
             authorizer,
             _feed: feed,
@@ -146,23 +146,28 @@ impl World {
             .commit(Write::create(key, bytes))
             .await
             .unwrap();
-        self.caches.reach(revision.get()).await;
+        self.caches.wait_until_applied(revision.get()).await;
     }
 
     /// What a plugin makes of a new object, or why it refuses it.
-    pub(super) fn admit(&self, plugin: &dyn Plugin, object: Value) -> Result<Value, String> {
+    pub(super) fn admit(&self, plugin: &dyn AdmissionPlugin, object: Value) -> Result<Value, String> {
         self.ask(plugin, Operation::Create, "", object, None)
     }
 
     /// What a plugin makes of a changed object, or why it refuses it.
-    pub(super) fn update(&self, plugin: &dyn Plugin, new: Value, old: &Value) -> Result<Value, String> {
+    pub(super) fn update(
+        &self,
+        plugin: &dyn AdmissionPlugin,
+        new: Value,
+        old: &Value,
+    ) -> Result<Value, String> {
         self.update_part(plugin, "", new, old)
     }
 
     /// The same through a subresource.
     pub(super) fn update_part(
         &self,
-        plugin: &dyn Plugin,
+        plugin: &dyn AdmissionPlugin,
         part: &str,
         new: Value,
         old: &Value,
@@ -170,14 +175,14 @@ impl World {
         self.ask(plugin, Operation::Update, part, new, Some(old))
     }
 
-    /// What a plugin says of an object that goes.
-    pub(super) fn delete(&self, plugin: &dyn Plugin, object: Value) -> Result<Value, String> {
+    /// Runs a plugin on a deleted object.
+    pub(super) fn delete(&self, plugin: &dyn AdmissionPlugin, object: Value) -> Result<Value, String> {
         self.ask(plugin, Operation::Delete, "", object, None)
     }
 
     fn ask(
         &self,
-        plugin: &dyn Plugin,
+        plugin: &dyn AdmissionPlugin,
         operation: Operation,
         subresource: &str,
         object: Value,
@@ -189,18 +194,18 @@ impl World {
         Ok(question.object)
     }
 
-    /// A question about an object, by somebody without rights of any kind.
-    pub(super) fn question(&self, operation: Operation, subresource: &str, object: Value) -> Question {
+    /// Attributes of a request about an object, by a user without any permission.
+    pub(super) fn question(&self, operation: Operation, subresource: &str, object: Value) -> TestAttributes {
         let resource = self.resource(&object);
         let namespace = object.at("metadata").text("namespace").to_owned();
         let user = User {
             name: "tester".to_owned(),
             ..User::default()
         };
-        Question {
+        TestAttributes {
             operation,
             subresource: subresource.to_owned(),
-            ask: Ask::own(resource.kind.clone(), &namespace, user, Time::from_unix(0, 0)),
+            ctx: RequestContext::own(resource.kind.clone(), &namespace, user, Time::from_unix(0, 0)),
             resource,
             namespace,
             object,
@@ -209,11 +214,11 @@ impl World {
         }
     }
 
-    /// What a plugin says to a question, first to change the object, then to refuse it.
+    /// Runs a plugin on attributes: first admit, then validate.
     pub(super) fn put_to(
         &self,
-        plugin: &dyn Plugin,
-        question: &mut Question,
+        plugin: &dyn AdmissionPlugin,
+        question: &mut TestAttributes,
         old: Option<&Value>,
     ) -> Result<(), Status> {
         let mut attributes = question.attributes(old);
@@ -222,23 +227,26 @@ impl World {
     }
 
     /// The caches of the cluster.
-    pub(super) fn caches(&self) -> &Arc<Caches> {
+    pub(super) fn caches(&self) -> &Arc<WatchCaches> {
         &self.caches
     }
 
     /// All of admission.
-    pub(super) fn admission(&self) -> Admission {
+    pub(super) fn admission(&self) -> AdmissionChain {
         let authorizer = Arc::new(Authorizer::new(Arc::clone(&self.caches)));
-        let outgoing = Arc::new(Outgoing::new(Arc::clone(&self.caches), Arc::default()));
-        Admission::new(&authorizer, &outgoing)
+        let outgoing = Arc::new(WebhookClientManager::new(
+            Arc::clone(&self.caches),
+            Arc::default(),
+        ));
+        AdmissionChain::new(&authorizer, &outgoing)
     }
 
     /// Takes a write through all of admission.
     pub(super) async fn pass(
         &self,
-        admission: &Admission,
-        mut request: Request<'_>,
-    ) -> Result<Passed, Status> {
+        admission: &AdmissionChain,
+        mut request: TestRequest<'_>,
+    ) -> Result<AdmissionOutcome, Status> {
         let resource = self.resource(&request.object);
         let metadata = request.object.at("metadata");
         let namespace = metadata.text("namespace").to_owned();
@@ -247,29 +255,29 @@ impl World {
             groups: vec!["system:masters".to_owned()],
             ..User::default()
         };
-        let mut ask = Ask::own(resource.kind.clone(), &namespace, user, Time::from_unix(0, 0));
+        let mut ctx = RequestContext::own(resource.kind.clone(), &namespace, user, Time::from_unix(0, 0));
         if request.operation != Operation::Create {
-            metadata.text("name").clone_into(&mut ask.target.name);
+            metadata.text("name").clone_into(&mut ctx.target.name);
         }
-        ask.query = Query::parse(request.query);
+        ctx.query = Query::parse(request.query);
         let mut warnings = Vec::new();
-        let mut attributes = Attributes {
+        let mut attributes = AdmissionAttributes {
             operation: request.operation,
             resource: &resource,
             subresource: request.part,
             namespace: &namespace,
             object: &mut request.object,
             old: request.old.as_ref(),
-            ask: &ask,
+            ctx: &ctx,
             dry_run: request.dry_run,
             warnings: &mut warnings,
         };
         admission.admit(&mut attributes, &self.caches).await?;
         admission.validate(&mut attributes, &self.caches).await?;
-        Ok(Passed {
+        Ok(AdmissionOutcome {
             object: request.object,
             warnings,
-            notes: ask.notes.all(),
+            notes: ctx.notes.all(),
         })
     }
 

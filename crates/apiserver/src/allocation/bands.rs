@@ -32,7 +32,8 @@ impl Bands {
         }
         let size = 1u128 << bits.checked_sub(network.prefix)?;
         let base = number_of(network.network);
-        let (first, end) = (base + 1, base + (size - 1));
+        let first = base + 1;
+        let end = base + (size - 1);
         let last = if bits == 32 { end - 1 } else { end };
         (first <= last).then(|| Bands {
             first,
@@ -43,7 +44,8 @@ impl Bands {
 
     /// The ports on nodes.
     pub(super) fn of_ports() -> Self {
-        let (first, last) = (u128::from(*PORTS.start()), u128::from(*PORTS.end()));
+        let first = u128::from(*PORTS.start());
+        let last = u128::from(*PORTS.end());
         Bands {
             first,
             split: first + lower_band(last - first + 1, 32, 128),
@@ -70,6 +72,7 @@ fn rotated(from: u128, end: u128, random: u128) -> impl Iterator<Item = u128> {
 }
 
 /// How many of the numbers are left to users: a part of them, though neither few nor very many; of a small row, none.
+// upstream: pkg/registry/core/service/ipallocator/bitmap.go calculateRangeOffset; KEP-3070
 fn lower_band(size: u128, part: u128, most: u128) -> u128 {
     const FEWEST: u128 = 16;
     if size <= FEWEST {
@@ -110,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn the_server_chooses_above_a_band_for_users() {
+    fn allocates_from_dynamic_band_first() {
         let wide = ["10.96.0.1", "10.96.1.1", "10.96.255.254"].map(str::to_owned);
         assert_eq!(bands("10.96.0.0/16"), Some(wide));
         let middle = ["10.0.0.1", "10.0.0.17", "10.0.0.254"].map(str::to_owned);
@@ -124,14 +127,14 @@ mod tests {
     }
 
     #[test]
-    fn networks_without_room_give_nothing() {
+    fn empty_networks_have_no_bands() {
         for network in ["10.0.0.0/31", "10.0.0.0/32", "fd00::/128", "fd00::/63"] {
             assert_eq!(bands(network), None, "{network}");
         }
     }
 
     #[test]
-    fn each_number_is_tried_once_and_those_of_users_last() {
+    fn candidates_cover_every_number_once_static_band_last() {
         let bands = Bands::of_network(&parse_cidr_sloppy("10.0.0.0/27").unwrap()).unwrap();
         for random in [0, 7, 13, 1 << 77] {
             let tried: Vec<_> = bands.candidates(random).collect();

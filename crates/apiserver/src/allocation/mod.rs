@@ -1,21 +1,21 @@
-//! What services are given: addresses and ports that no other service has.
+//! Allocation of service cluster IPs and node ports.
 //!
 //! ```text
-//! bands         which numbers are tried, and in which order
-//! networks      where addresses come from
-//! record        who has what: records in the store
-//! request       what one service asks for, and how it gets it
-//! reservation   what is set aside until the service is stored
-//! repair        records and services are made to agree, at start and from then on
+//! bands         the dynamic and static bands of a range, and the order in which numbers are tried
+//! networks      the ServiceCIDRs that addresses are allocated from
+//! record        allocation records in the store
+//! request       allocation for one service
+//! reservation   what is reserved until the service is stored
+//! repair        reconciles records with services, at start and periodically
 //! ```
 //!
-//! Promises: two services never get the same address or port, however many servers share a store, and whenever one of them is
-//! killed. For that a record is made before the service is stored, which the store lets only one make, and it is removed after
-//! the service that had it is stored without it, or is gone. What a stored service has is not given away at a start, even if
-//! its record is lost: a repair makes it again before the server takes requests, and within half a minute if a user deletes it
-//! later. A record whose service was never stored is removed by a repair that has seen it for a minute.
+//! Promises: two services never get the same address or port, with any number of servers on a store, and even if one is killed at
+//! any time. A record is created before the service is stored, which the store lets only one server do, and is deleted after the
+//! service was stored without it or was deleted. The addresses of stored services are never allocated again, even if a record is
+//! lost: repair creates it again before the server accepts requests, and within half a minute if a user deletes it later. A
+//! record whose service was never stored is removed by a repair that has seen it for a minute.
 //!
-//! What is taken is read from the caches of the records, which the feed keeps true: nothing else is kept in memory.
+//! Allocations are read from the watch cache of the records; nothing else is kept in memory.
 
 mod bands;
 mod networks;
@@ -35,28 +35,28 @@ use k3_api::{
 use k3_storage::Clock;
 use serde_json::Value;
 
-use self::{record::Owner, request::Request};
-pub(crate) use self::{repair::Keeper, reservation::Reservation};
-use crate::{cache::Caches, registry::Resource};
+use self::{record::RecordOwner, request::AllocationRequest};
+pub(crate) use self::{repair::RepairTask, reservation::Reservation};
+use crate::{cache::WatchCaches, registry::Resource};
 
 /// Gives addresses and ports to services.
-pub(crate) struct Allocation {
-    caches: Arc<Caches>,
+pub(crate) struct ServiceAllocator {
+    caches: Arc<WatchCaches>,
     clock: Arc<dyn Clock>,
     families: ServiceIpFamilies,
 }
 
-// --- Allocation ---
+// --- ServiceAllocator ---
 
-impl Allocation {
+impl ServiceAllocator {
     /// Addresses are of the family of `range`.
-    pub(crate) fn new(caches: Arc<Caches>, clock: Arc<dyn Clock>, range: &Subnet) -> Arc<Self> {
+    pub(crate) fn new(caches: Arc<WatchCaches>, clock: Arc<dyn Clock>, range: &Subnet) -> Arc<Self> {
         let primary = if range.network.is_ipv4() {
             IpFamily::V4
         } else {
             IpFamily::V6
         };
-        Arc::new(Allocation {
+        Arc::new(ServiceAllocator {
             caches,
             clock,
             families: ServiceIpFamilies { primary, dual: false },
@@ -84,7 +84,7 @@ impl Allocation {
                 service::default_on_update(object, old, self.families)?;
             }
         }
-        let mut request = Request::new(self, Owner::of(object), now, dry_run);
+        let mut request = AllocationRequest::new(self, RecordOwner::of(object), now, dry_run);
         match request.fill(object, old.as_ref()).await {
             Ok(()) => Ok(request.reservation),
             Err(status) => {
@@ -94,10 +94,11 @@ impl Allocation {
         }
     }
 
-    /// Gives back what an object that is gone was given.
+    /// Releases the addresses and ports of a deleted service.
     pub(crate) async fn release(&self, object: &Value, resource: &Resource) {
         if is_service(resource) {
-            self.free(&record::held_by(object), &Owner::of(object)).await;
+            self.free(&record::held_by(object), &RecordOwner::of(object))
+                .await;
         }
     }
 }

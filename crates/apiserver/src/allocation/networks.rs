@@ -8,21 +8,21 @@ use k3_api::{
 use serde_json::Value;
 
 use super::bands::Bands;
-use crate::{cache::Caches, registry::Resource};
+use crate::{cache::WatchCaches, registry::Resource};
 
 /// A network that services get addresses of.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Network {
+pub(super) struct ServiceNetwork {
     pub subnet: Subnet,
     pub bands: Bands,
 }
 
 /// The networks of a family that give addresses now.
-pub(super) fn networks(family: IpFamily, caches: &Caches) -> Vec<Network> {
+pub(super) fn networks(family: IpFamily, caches: &WatchCaches) -> Vec<ServiceNetwork> {
     let kind = builtin().kind("networking.k8s.io", "v1", "ServiceCIDR");
     let ranges = Resource::of(kind.expect("the kind is built in"), caches);
     let snapshot = ranges.cache.snapshot(caches.applied());
-    let mut networks: Vec<Network> = Vec::new();
+    let mut networks: Vec<ServiceNetwork> = Vec::new();
     for range in snapshot.objects.values() {
         let range = range.tree();
         if !gives(&range) {
@@ -32,14 +32,14 @@ pub(super) fn networks(family: IpFamily, caches: &Caches) -> Vec<Network> {
             if subnet.network.is_ipv4() == (family == IpFamily::V4)
                 && let Some(bands) = Bands::of_network(&subnet)
             {
-                networks.push(Network { subnet, bands });
+                networks.push(ServiceNetwork { subnet, bands });
             }
         }
     }
     networks
 }
 
-/// Whether a range gives addresses: it is not going, and nobody says that it is not ready.
+/// Whether a `ServiceCIDR` allocates addresses: it is not terminating, and its `Ready` condition is not false.
 fn gives(range: &Value) -> bool {
     let conditions = range.at("status").items("conditions");
     let ready = conditions

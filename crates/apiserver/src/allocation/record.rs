@@ -20,7 +20,7 @@ use k3_storage::Key;
 use serde_json::{Value, json};
 
 use crate::{
-    cache::{Caches, Object, ResourceCache},
+    cache::{CachedObject, WatchCache, WatchCaches},
     registry::{self, Resource},
 };
 
@@ -33,7 +33,7 @@ const MANAGER: &str = "ipallocator.k8s.io";
 
 /// Something only one service can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum Item {
+pub(super) enum AllocatedItem {
     /// An address in the cluster.
     Address(IpAddr),
     /// A port on all nodes.
@@ -42,60 +42,60 @@ pub(super) enum Item {
 
 /// The service that has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Owner {
+pub(super) struct RecordOwner {
     pub namespace: String,
     pub name: String,
 }
 
 /// Where the records are, and the services they are about.
-pub(super) struct Records {
+pub(super) struct AllocationRecords {
     addresses: Resource,
-    ports: Arc<ResourceCache>,
+    ports: Arc<WatchCache>,
     pub services: Resource,
 }
 
-// --- Owner ---
+// --- RecordOwner ---
 
-impl Owner {
+impl RecordOwner {
     /// The service itself.
     pub(super) fn of(service: &Value) -> Self {
         let metadata = service.at("metadata");
-        Owner {
+        RecordOwner {
             namespace: metadata.text("namespace").to_owned(),
             name: metadata.text("name").to_owned(),
         }
     }
 
     /// The one a record names.
-    pub(super) fn in_record(record: &Object) -> Self {
+    pub(super) fn in_record(record: &CachedObject) -> Self {
         let tree = record.tree();
         let service = match tree.at("spec").at("parentRef") {
             Value::Null => tree.at("service"),
             parent => parent,
         };
-        Owner {
+        RecordOwner {
             namespace: service.text("namespace").to_owned(),
             name: service.text("name").to_owned(),
         }
     }
 
-    /// Whether it is the service by which pods reach the API server. Every server makes it at start, so whoever sets its
-    /// address aside does so for all.
+    /// Whether it is the service `kubernetes`. Every server creates it at start, so a server that reserves its address does so
+    /// for all.
     pub(super) fn is_of_servers(&self) -> bool {
         self.namespace == "default" && self.name == "kubernetes"
     }
 }
 
-// --- Records ---
+// --- AllocationRecords ---
 
-impl Records {
+impl AllocationRecords {
     /// The records in the caches.
-    pub(super) fn of(caches: &Caches) -> Self {
+    pub(super) fn of(caches: &WatchCaches) -> Self {
         let resource = |group, kind| {
             let kind = builtin().kind(group, "v1", kind);
             Resource::of(kind.expect("the kind is built in"), caches)
         };
-        Records {
+        AllocationRecords {
             addresses: resource("networking.k8s.io", "IPAddress"),
             ports: caches.resource(PORTS_PREFIX),
             services: resource("", "Service"),
@@ -103,33 +103,29 @@ impl Records {
     }
 
     /// The key of a record.
-    pub(super) fn key(&self, item: Item) -> Key {
+    pub(super) fn key(&self, item: AllocatedItem) -> Key {
         let text = match item {
-            Item::Address(address) => format!("{}{address}", self.addresses.under("")),
-            Item::Port(port) => format!("{PORTS_PREFIX}{port}"),
+            AllocatedItem::Address(address) => format!("{}{address}", self.addresses.under("")),
+            AllocatedItem::Port(port) => format!("{PORTS_PREFIX}{port}"),
         };
         Key::try_new(text).expect("addresses and numbers are short and plain")
     }
 
-    /// The record of an item, if somebody has it.
-    pub(super) fn find(&self, item: Item) -> Option<Arc<Object>> {
+    /// The record of an item, if it is allocated.
+    pub(super) fn find(&self, item: AllocatedItem) -> Option<Arc<CachedObject>> {
         let key = self.key(item);
         match item {
-            Item::Address(_) => self.addresses.cache.get(&key),
-            Item::Port(_) => self.ports.get(&key),
+            AllocatedItem::Address(_) => self.addresses.cache.get(&key),
+            AllocatedItem::Port(_) => self.ports.get(&key),
         }
     }
 
     /// A record as it is stored.
-    pub(super) fn write(&self, item: Item, owner: &Owner, now: Time) -> Bytes {
-        let Owner { namespace, name } = owner;
+    pub(super) fn write(&self, item: AllocatedItem, owner: &RecordOwner, now: Time) -> Bytes {
+        let RecordOwner { namespace, name } = owner;
         match item {
-            Item::Address(address) => {
-                let family = if address.is_ipv4() {
-                    IpFamily::V4
-                } else {
-                    IpFamily::V6
-                };
+            AllocatedItem::Address(address) => {
+                let family = if address.is_ipv4() { IpFamily::V4 } else { IpFamily::V6 };
                 let object = json!({
                     "apiVersion": "networking.k8s.io/v1",
                     "kind": "IPAddress",
@@ -141,7 +137,7 @@ impl Records {
                 });
                 registry::own_object(&self.addresses, &object, "kube-apiserver", now)
             }
-            Item::Port(_) => {
+            AllocatedItem::Port(_) => {
                 let record = json!({"service": {"namespace": namespace, "name": name}});
                 Bytes::from(record.to_string())
             }
@@ -149,7 +145,7 @@ impl Records {
     }
 
     /// A record or a service that is not decrypted, if there is one.
-    pub(super) fn undecrypted(&self) -> Option<Arc<Object>> {
+    pub(super) fn undecrypted(&self) -> Option<Arc<CachedObject>> {
         let caches = [&self.services.cache, &self.addresses.cache, &self.ports];
         caches
             .into_iter()
@@ -157,18 +153,18 @@ impl Records {
     }
 
     /// All records of the server's making.
-    pub(super) fn all(&self, applied: u64) -> Vec<(Item, Arc<Object>)> {
+    pub(super) fn all(&self, applied: u64) -> Vec<(AllocatedItem, Arc<CachedObject>)> {
         let mut all = Vec::new();
         for object in self.addresses.cache.snapshot(applied).objects.values() {
             // Others may be made by users, for purposes of their own.
             let is_ours = object.tree().at("metadata").at("labels").text(MANAGER_LABEL) == MANAGER;
             if let (true, Some(address)) = (is_ours, parse_ip_sloppy(object.name())) {
-                all.push((Item::Address(address), Arc::clone(object)));
+                all.push((AllocatedItem::Address(address), Arc::clone(object)));
             }
         }
         for object in self.ports.snapshot(applied).objects.values() {
             if let Ok(port) = object.name().parse() {
-                all.push((Item::Port(port), Arc::clone(object)));
+                all.push((AllocatedItem::Port(port), Arc::clone(object)));
             }
         }
         all
@@ -176,19 +172,19 @@ impl Records {
 }
 
 /// Everything a service has.
-pub(super) fn held_by(service: &Value) -> Vec<Item> {
-    let addresses = service::cluster_ip_changes(None, Some(service)).release;
+pub(super) fn held_by(service: &Value) -> Vec<AllocatedItem> {
+    let cluster_ip_changes = service::cluster_ip_changes(None, Some(service)).release;
     let ports = service::node_port_changes(None, Some(service)).map(|ports| ports.release);
     items(&addresses, &ports.unwrap_or_default())
 }
 
 /// Addresses and ports as items; what is neither is left out.
-pub(super) fn items(addresses: &[String], ports: &[i64]) -> Vec<Item> {
+pub(super) fn items(addresses: &[String], ports: &[i64]) -> Vec<AllocatedItem> {
     let addresses = addresses.iter().filter_map(|text| parse_ip_sloppy(text));
     let ports = ports.iter().filter_map(|number| u16::try_from(*number).ok());
     let mut items: Vec<_> = addresses
-        .map(Item::Address)
-        .chain(ports.map(Item::Port))
+        .map(AllocatedItem::Address)
+        .chain(ports.map(AllocatedItem::Port))
         .collect();
     items.sort_unstable();
     items.dedup();

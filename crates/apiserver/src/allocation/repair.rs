@@ -1,9 +1,9 @@
-//! Records and services are made to agree.
+//! Repairs allocation records so that they agree with the stored services.
 //!
-//! A server that is killed between the record and the service leaves a record that is nobody's. A record may also be lost, if
-//! a user deletes it. A repair finds both. It removes a record only if no stored service has what it stands for, and this
-//! server has seen it so for a minute: until then the service may be on its way, here or at another server. Clocks of servers
-//! differ, so the minute is not counted from what a record says.
+//! A server that is killed between writing the record and the service leaves an orphaned record. A user may also delete a
+//! record. Repair handles both. It removes a record only if no stored service uses the item and this server has seen it
+//! orphaned for a minute: until then the service may still be written, here or by another server. Clocks of servers differ, so
+//! the minute is not counted from a timestamp in the record.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -15,30 +15,30 @@ use tokio::{
 };
 
 use super::{
-    Allocation,
-    record::{Item, Owner, Records, held_by},
+    ServiceAllocator,
+    record::{AllocatedItem, AllocationRecords, RecordOwner, held_by},
 };
 use crate::clock;
 
 /// How often records and services are compared.
 const PERIOD: Duration = Duration::from_secs(30);
-/// How long a record may be nobody's.
+/// How long a record may be orphaned.
 const GRACE: Duration = Duration::from_mins(1);
 /// How many objects are read before others get their turn.
 const BATCH: usize = 64;
 
-/// Records that are nobody's, as they are stored, and since when.
-pub(super) type Orphans = HashMap<(Key, u64), Instant>;
+/// Orphaned records by key and revision, and when they were first seen.
+pub(super) type OrphanRecords = HashMap<(Key, u64), Instant>;
 
 /// The task that repairs from time to time. Ends with this handle.
-pub(crate) struct Keeper(JoinHandle<()>);
+pub(crate) struct RepairTask(JoinHandle<()>);
 
-// --- Allocation ---
+// --- ServiceAllocator ---
 
-impl Allocation {
+impl ServiceAllocator {
     /// Repairs once, before anything is given, and then from time to time.
-    pub(crate) async fn keep_true(self: &Arc<Self>) -> Result<Keeper, StoreError> {
-        let mut orphans = Orphans::new();
+    pub(crate) async fn start_repair(self: &Arc<Self>) -> Result<RepairTask, StoreError> {
+        let mut orphans = OrphanRecords::new();
         self.repair(&mut orphans).await?;
         let allocation = Arc::clone(self);
         #[expect(clippy::disallowed_methods, reason = "the handle is kept, and ends the task")]
@@ -52,13 +52,14 @@ impl Allocation {
                 }
             }
         });
-        Ok(Keeper(task))
+        Ok(RepairTask(task))
     }
 
-    /// Makes records that are missing, and removes those that have been nobody's for too long.
-    pub(super) async fn repair(&self, orphans: &mut Orphans) -> Result<(), StoreError> {
-        self.caches.fresh().await?;
-        let records = Records::of(&self.caches);
+    /// Creates missing records, and removes records that were orphaned for too long.
+    // upstream: pkg/registry/core/service/ipallocator/controller/repairip.go RepairIPAddress
+    pub(super) async fn repair(&self, orphans: &mut OrphanRecords) -> Result<(), StoreError> {
+        self.caches.read_index().await?;
+        let records = AllocationRecords::of(&self.caches);
         // First the records, then the services: a service comes after its records, so each of these has its service in sight
         // if that is stored.
         let all = records.all(self.caches.applied());
@@ -100,9 +101,9 @@ impl Allocation {
     }
 
     /// What stored services have, and which ones have it; `None` if what one has is not known, because it is not decrypted.
-    async fn holders(&self, records: &Records) -> Option<HashMap<Item, Vec<Owner>>> {
+    async fn holders(&self, records: &AllocationRecords) -> Option<HashMap<AllocatedItem, Vec<RecordOwner>>> {
         let snapshot = records.services.cache.snapshot(self.caches.applied());
-        let mut holders: HashMap<Item, Vec<Owner>> = HashMap::new();
+        let mut holders: HashMap<AllocatedItem, Vec<RecordOwner>> = HashMap::new();
         for (count, service) in snapshot.objects.values().enumerate() {
             if count % BATCH == BATCH - 1 {
                 tokio::task::yield_now().await;
@@ -113,14 +114,19 @@ impl Allocation {
             let mut tree = service.tree();
             k3_api::kinds::service::default_on_read(&mut tree, self.families);
             for item in held_by(&tree) {
-                holders.entry(item).or_default().push(Owner::of(&tree));
+                holders.entry(item).or_default().push(RecordOwner::of(&tree));
             }
         }
         Some(holders)
     }
 
     /// Makes the record of what a stored service has, if it is missing or names one that has not.
-    async fn record(&self, records: &Records, item: Item, owners: &[Owner]) -> Result<(), StoreError> {
+    async fn record(
+        &self,
+        records: &AllocationRecords,
+        item: AllocatedItem,
+        owners: &[RecordOwner],
+    ) -> Result<(), StoreError> {
         let Some(owner) = owners.first() else {
             return Ok(());
         };
@@ -135,7 +141,7 @@ impl Allocation {
         let bytes = || records.write(item, owner, self.now());
         let write = match records.find(item) {
             None => Write::create(records.key(item), bytes()),
-            Some(record) if owners.contains(&Owner::in_record(&record)) => return Ok(()),
+            Some(record) if owners.contains(&RecordOwner::in_record(&record)) => return Ok(()),
             Some(record) => Write::update(record.key.clone(), Revision::new(record.revision), bytes()),
         };
         tracing::warn!(
@@ -145,7 +151,7 @@ impl Allocation {
         );
         match self.caches.store().commit(write).await {
             Ok(revision) => {
-                self.caches.reach(revision.get()).await;
+                self.caches.wait_until_applied(revision.get()).await;
                 Ok(())
             }
             // Something happened meanwhile: the next repair will see what.
@@ -163,9 +169,9 @@ impl Allocation {
     }
 }
 
-// --- Keeper ---
+// --- RepairTask ---
 
-impl Drop for Keeper {
+impl Drop for RepairTask {
     fn drop(&mut self) {
         self.0.abort();
     }

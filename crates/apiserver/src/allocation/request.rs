@@ -19,20 +19,20 @@ use k3_storage::{CommitError, Write};
 use serde_json::Value;
 
 use super::{
-    Allocation, Reservation,
+    Reservation, ServiceAllocator,
     bands::{Bands, PORTS, address_of, number_of},
     networks::networks,
-    record::{Item, Owner, Records, items},
+    record::{AllocatedItem, AllocationRecords, RecordOwner, items},
 };
 use crate::registry::{not_committed, random_bytes, unavailable};
 
-/// Dry runs show ports from here on, which nobody can have.
+/// Dry runs show ports from here on, which are outside the node port range.
 const FIRST_DRY_PORT: i64 = 32769;
 
 /// The request of one service.
-pub(super) struct Request<'a> {
-    from: &'a Allocation,
-    records: Records,
+pub(super) struct AllocationRequest<'a> {
+    from: &'a ServiceAllocator,
+    records: AllocationRecords,
     now: Time,
     dry_run: bool,
     /// Ports that this dry run has shown.
@@ -42,20 +42,20 @@ pub(super) struct Request<'a> {
 }
 
 /// Why something is not given.
-enum Refusal<F> {
+enum AllocationError<F> {
     /// It is not to be had.
-    Fault(F),
+    Invalid(F),
     /// The store failed.
     Failed(Status),
 }
 
-// --- Request ---
+// --- AllocationRequest ---
 
-impl<'a> Request<'a> {
-    pub(super) fn new(from: &'a Allocation, owner: Owner, now: Time, dry_run: bool) -> Self {
-        Request {
+impl<'a> AllocationRequest<'a> {
+    pub(super) fn new(from: &'a ServiceAllocator, owner: RecordOwner, now: Time, dry_run: bool) -> Self {
+        AllocationRequest {
             from,
-            records: Records::of(&from.caches),
+            records: AllocationRecords::of(&from.caches),
             now,
             dry_run,
             dry_ports: BTreeSet::new(),
@@ -74,8 +74,10 @@ impl<'a> Request<'a> {
         for address in &addresses.take {
             match self.address(address).await {
                 Ok(text) => got.push((address.index, text)),
-                Err(Refusal::Fault(fault)) => return Err(ip_allocation_status(service, address, &fault)),
-                Err(Refusal::Failed(status)) => return Err(status),
+                Err(AllocationError::Invalid(error)) => {
+                    return Err(ip_allocation_status(service, address, &error));
+                }
+                Err(AllocationError::Failed(status)) => return Err(status),
             }
         }
         for (index, text) in got {
@@ -101,18 +103,18 @@ impl<'a> Request<'a> {
         for (index, want) in ports.take {
             let number = match want {
                 NodePortRequest::SameAs(other) => numbers.get(&other).copied().unwrap_or_default(),
-                want => self.port(want).await.map_err(|refusal| match refusal {
-                    Refusal::Fault(fault) => node_port_allocation_status(service, index, want, &fault),
-                    Refusal::Failed(status) => status,
+                want => self.port(want).await.map_err(|error| match error {
+                    AllocationError::Invalid(error) => node_port_allocation_status(service, index, want, &error),
+                    AllocationError::Failed(status) => status,
                 })?,
             };
             numbers.insert(index, number);
             set_node_port(service, index, number);
         }
         if let Some(want) = ports.health {
-            let number = self.port(want).await.map_err(|refusal| match refusal {
-                Refusal::Fault(fault) => health_check_node_port_status(want, &fault),
-                Refusal::Failed(status) => status,
+            let number = self.port(want).await.map_err(|error| match error {
+                AllocationError::Invalid(error) => health_check_node_port_status(want, &error),
+                AllocationError::Failed(status) => status,
             })?;
             set_health_check_node_port(service, number);
         }
@@ -122,13 +124,13 @@ impl<'a> Request<'a> {
         Ok(())
     }
 
-    async fn address(&mut self, address: &ClusterIpRequest) -> Result<String, Refusal<IpAllocationError>> {
+    async fn address(&mut self, address: &ClusterIpRequest) -> Result<String, AllocationError<IpAllocationError>> {
         let networks = networks(address.family, &self.from.caches);
         if let Some(text) = &address.requested {
-            // That it can be read was judged when the service was settled.
-            let wanted = parse_ip_sloppy(text).ok_or(IpAllocationError::NoSuchNetwork)?;
+            // It was parsed when the service was defaulted.
+            let requested = parse_ip_sloppy(text).ok_or(IpAllocationError::NoSuchNetwork)?;
             let number = number_of(wanted);
-            let fits = |network: &super::networks::Network| {
+            let fits = |network: &super::networks::ServiceNetwork| {
                 network.subnet.contains(wanted) && network.bands.contains(number)
             };
             if self.dry_run {
@@ -145,10 +147,10 @@ impl<'a> Request<'a> {
             if !networks.iter().any(fits) {
                 return Err(IpAllocationError::NoSuchNetwork.into());
             }
-            return match self.take(Item::Address(wanted)).await {
+            return match self.take(AllocatedItem::Address(wanted)).await {
                 Ok(true) => Ok(text.clone()),
                 Ok(false) => Err(IpAllocationError::Taken.into()),
-                Err(status) => Err(Refusal::Failed(status)),
+                Err(status) => Err(AllocationError::Failed(status)),
             };
         }
         if self.dry_run {
@@ -161,40 +163,40 @@ impl<'a> Request<'a> {
             .collect();
         let chosen = self
             .choose(&choices, |number, network| {
-                Item::Address(address_of(number, *network))
+                AllocatedItem::Address(address_of(number, *network))
             })
             .await;
         match chosen {
             Ok(Some((number, network))) => Ok(address_of(number, network).to_string()),
             Ok(None) => Err(IpAllocationError::Full.into()),
-            Err(status) => Err(Refusal::Failed(status)),
+            Err(status) => Err(AllocationError::Failed(status)),
         }
     }
 
-    async fn port(&mut self, want: NodePortRequest) -> Result<i64, Refusal<NodePortAllocationError>> {
+    async fn port(&mut self, want: NodePortRequest) -> Result<i64, AllocationError<NodePortAllocationError>> {
         if self.dry_run {
-            return self.dry_port(want).map_err(Refusal::Fault);
+            return self.dry_port(want).map_err(AllocationError::Invalid);
         }
         let NodePortRequest::Number(number) = want else {
             let chosen = self
                 .choose(&[((), Bands::of_ports())], |number, ()| {
-                    Item::Port(u16::try_from(number).unwrap_or_default())
+                    AllocatedItem::Port(u16::try_from(number).unwrap_or_default())
                 })
                 .await;
             return match chosen {
                 Ok(Some((number, ()))) => Ok(i64::try_from(number).unwrap_or_default()),
                 Ok(None) => Err(NodePortAllocationError::Full.into()),
-                Err(status) => Err(Refusal::Failed(status)),
+                Err(status) => Err(AllocationError::Failed(status)),
             };
         };
         let port = u16::try_from(number).ok().filter(|port| PORTS.contains(port));
         let port = port.ok_or_else(|| NodePortAllocationError::OutOfRange {
             range: format!("{}-{}", PORTS.start(), PORTS.end()),
         })?;
-        match self.take(Item::Port(port)).await {
+        match self.take(AllocatedItem::Port(port)).await {
             Ok(true) => Ok(number),
             Ok(false) => Err(NodePortAllocationError::Taken.into()),
-            Err(status) => Err(Refusal::Failed(status)),
+            Err(status) => Err(AllocationError::Failed(status)),
         }
     }
 
@@ -202,7 +204,8 @@ impl<'a> Request<'a> {
         let number = match want {
             NodePortRequest::Number(number) => {
                 let port = u16::try_from(number).ok();
-                let is_taken = port.is_some_and(|port| self.records.find(Item::Port(port)).is_some());
+                let is_taken =
+                    port.is_some_and(|port| self.records.find(AllocatedItem::Port(port)).is_some());
                 if is_taken || self.dry_ports.contains(&number) {
                     return Err(NodePortAllocationError::Taken);
                 }
@@ -220,12 +223,12 @@ impl<'a> Request<'a> {
     async fn choose<N: Copy>(
         &mut self,
         rows: &[(N, Bands)],
-        item: impl Fn(u128, &N) -> Item,
+        item: impl Fn(u128, &N) -> AllocatedItem,
     ) -> Result<Option<(u128, N)>, Status> {
         // The cache may not know yet what others freed: before all is said to be taken, it is made to.
         for is_fresh in [false, true] {
             if is_fresh {
-                let fresh = self.from.caches.fresh().await;
+                let fresh = self.from.caches.read_index().await;
                 fresh.map_err(|error| unavailable(&error))?;
             }
             for (row, bands) in rows {
@@ -240,8 +243,8 @@ impl<'a> Request<'a> {
         Ok(None)
     }
 
-    /// Makes the record of an item. `false`: somebody else has.
-    async fn take(&mut self, item: Item) -> Result<bool, Status> {
+    /// Creates the record of an item. `false`: it is already allocated.
+    async fn take(&mut self, item: AllocatedItem) -> Result<bool, Status> {
         let owner = self.reservation.owner.as_ref();
         let owner = owner.expect("the request of a service has an owner");
         let key = self.records.key(item);
@@ -255,8 +258,8 @@ impl<'a> Request<'a> {
                 Ok(true)
             }
             Err(CommitError::Conflict(Some(there))) if owner.is_of_servers() => {
-                let record = crate::cache::Object::new(there.key, there.value, there.revision.get());
-                Ok(Owner::in_record(&record) == *owner)
+                let record = crate::cache::CachedObject::new(there.key, there.value, there.revision.get());
+                Ok(RecordOwner::in_record(&record) == *owner)
             }
             Err(CommitError::Conflict(_)) => Ok(false),
             Err(error) => Err(not_committed(error)),
@@ -264,16 +267,16 @@ impl<'a> Request<'a> {
     }
 }
 
-// --- Refusal ---
+// --- AllocationError ---
 
-impl From<IpAllocationError> for Refusal<IpAllocationError> {
-    fn from(fault: IpAllocationError) -> Self {
-        Refusal::Fault(fault)
+impl From<IpAllocationError> for AllocationError<IpAllocationError> {
+    fn from(error: IpAllocationError) -> Self {
+        AllocationError::Invalid(error)
     }
 }
 
-impl From<NodePortAllocationError> for Refusal<NodePortAllocationError> {
-    fn from(fault: NodePortAllocationError) -> Self {
-        Refusal::Fault(fault)
+impl From<NodePortAllocationError> for AllocationError<NodePortAllocationError> {
+    fn from(error: NodePortAllocationError) -> Self {
+        AllocationError::Invalid(error)
     }
 }

@@ -3,24 +3,24 @@
 use k3_storage::{CommitError, Key, Revision, Write};
 
 use super::{
-    Allocation,
-    record::{Item, Owner, Records},
+    ServiceAllocator,
+    record::{AllocatedItem, AllocationRecords, RecordOwner},
 };
 
-/// What is set aside for an object that is about to be stored, and what it gives up when it is.
+/// Addresses and ports reserved for an object that is about to be stored, and those that it releases then.
 ///
-/// If it is neither kept nor given back, because nobody knows whether the object was stored, then the next repair that finds
-/// nobody who has it gives it back.
+/// If it is neither kept nor released, because it is unknown whether the object was stored, a later repair removes the orphaned
+/// records.
 #[derive(Default)]
 #[must_use = "what was reserved is to be kept or given back"]
 pub(crate) struct Reservation<'a> {
     /// Where it comes from; nowhere, if the object is given nothing.
-    pub(super) from: Option<&'a Allocation>,
+    pub(super) from: Option<&'a ServiceAllocator>,
     /// Records that were made for it.
     pub(super) taken: Vec<(Key, Revision)>,
     /// What it gives up.
-    pub(super) given_up: Vec<Item>,
-    pub(super) owner: Option<Owner>,
+    pub(super) given_up: Vec<AllocatedItem>,
+    pub(super) owner: Option<RecordOwner>,
 }
 
 // --- Reservation ---
@@ -41,21 +41,21 @@ impl Reservation<'_> {
     }
 }
 
-// --- Allocation ---
+// --- ServiceAllocator ---
 
-impl Allocation {
+impl ServiceAllocator {
     /// Frees what a service had.
-    pub(super) async fn free(&self, items: &[Item], owner: &Owner) {
-        let records = Records::of(&self.caches);
+    pub(super) async fn free(&self, items: &[AllocatedItem], owner: &RecordOwner) {
+        let records = AllocationRecords::of(&self.caches);
         let found = items.iter().filter_map(|item| records.find(*item));
         let own = found
-            .filter(|record| Owner::in_record(record) == *owner)
+            .filter(|record| RecordOwner::in_record(record) == *owner)
             .map(|record| (record.key.clone(), Revision::new(record.revision)));
         let own: Vec<_> = own.collect();
         self.remove(own).await;
     }
 
-    /// Removes records, each as it was when it was seen. One that cannot be removed now is nobody's, which a repair finds.
+    /// Deletes records at the revision at which they were seen. Repair removes those that cannot be deleted now.
     pub(super) async fn remove(&self, records: Vec<(Key, Revision)>) {
         let mut removed = None;
         for (key, revision) in records {
@@ -66,16 +66,16 @@ impl Allocation {
                 .await
             {
                 Ok(revision) => removed = Some(revision),
-                // Somebody else removed it.
+                // Deleted concurrently.
                 Err(CommitError::Conflict(_)) => {}
                 Err(error) => {
                     tracing::warn!(%error, %key, "cannot free what a service gave back; the next repair will");
                 }
             }
         }
-        // Whoever is told of the change must find free what was freed.
+        // A client that is notified of the change must be able to allocate what was released.
         if let Some(revision) = removed {
-            self.caches.reach(revision.get()).await;
+            self.caches.wait_until_applied(revision.get()).await;
         }
     }
 }

@@ -11,20 +11,20 @@ use k3_storage::{Revision, Store, SystemClock, Write, memory::MemoryStore};
 use serde_json::{Value, json};
 
 use super::{
-    Allocation,
-    record::{Item, Owner, Records},
-    repair::Orphans,
+    ServiceAllocator,
+    record::{AllocatedItem, AllocationRecords, RecordOwner},
+    repair::OrphanRecords,
 };
 use crate::{
-    Authentication, Config, Limits, PodAccounts, Presence,
-    admission::Admission,
+    Authentication, Config, EndpointReconcilerType, Limits, PodAccounts,
+    admission::AdmissionChain,
     authn::{Authenticator, Signer},
     authz::Authorizer,
-    cache::{Caches, Feed},
-    custom::Converter,
-    http::Answer,
-    outgoing::{Nodes, Outgoing},
-    registry::{self, Ask, Registry, Resource},
+    cache::{StoreReflector, WatchCaches},
+    custom::CustomResourceConverter,
+    http::HttpResponse,
+    outgoing::{NodeConnectionInfoGetter, WebhookClientManager},
+    registry::{self, Registry, RequestContext, Resource},
     request::Query,
     service_range::service_range,
 };
@@ -32,14 +32,14 @@ use crate::{
 /// A server without its connections.
 struct Cluster {
     registry: Registry,
-    _feed: Feed,
+    _feed: StoreReflector,
 }
 
 impl Cluster {
     /// A server that starts on a store.
     async fn start(store: &Arc<MemoryStore>, range: &str) -> Self {
         let store: Arc<dyn Store> = Arc::<MemoryStore>::clone(store);
-        let (caches, feed) = Caches::fill(store, registry::selectable).await.unwrap();
+        let (caches, feed) = WatchCaches::fill(store, registry::selectable).await.unwrap();
         let random = ring::rand::SystemRandom::new();
         let algorithm = &ring::signature::ECDSA_P256_SHA256_FIXED_SIGNING;
         let key = ring::signature::EcdsaKeyPair::generate_pkcs8(algorithm, &random).unwrap();
@@ -50,7 +50,7 @@ impl Cluster {
             issuer: "https://issuer".to_owned(),
             signing_key: key.as_ref().to_vec(),
             advertise: (Ipv4Addr::new(192, 168, 0, 1).into(), 6443),
-            presence: Presence::default(),
+            endpoint_reconciler: EndpointReconcilerType::default(),
             guard_owners: false,
             pod_accounts: PodAccounts::default(),
             nodes: None,
@@ -59,17 +59,19 @@ impl Cluster {
             audit: None,
         };
         let clock = Arc::new(SystemClock);
-        let allocation = Allocation::new(Arc::clone(&caches), clock.clone(), &config.service_range);
-        allocation.repair(&mut Orphans::new()).await.unwrap();
+        let allocation = ServiceAllocator::new(Arc::clone(&caches), clock.clone(), &config.service_range);
+        allocation.repair(&mut OrphanRecords::new()).await.unwrap();
         let authorizer = Arc::new(Authorizer::new(Arc::clone(&caches)));
-        let outgoing = Arc::new(Outgoing::new(Arc::clone(&caches), Arc::default()));
-        let converter = Arc::new(Converter::new(Arc::clone(&outgoing)));
+        let outgoing = Arc::new(WebhookClientManager::new(Arc::clone(&caches), Arc::default()));
+        let converter = Arc::new(CustomResourceConverter::new(Arc::clone(&outgoing)));
         let signer = Signer::new(config.issuer.clone(), &config.signing_key).unwrap();
         let authenticator = Authenticator::new(Authentication::default(), signer, Arc::clone(&caches));
         let registry = Registry {
-            nodes: Arc::new(Nodes::new(Arc::clone(&caches), None, Arc::default()).unwrap()),
+            nodes: Arc::new(
+                NodeConnectionInfoGetter::new(Arc::clone(&caches), None, Arc::default()).unwrap(),
+            ),
             caches,
-            admission: Admission::new(&authorizer, &outgoing),
+            admission: AdmissionChain::new(&authorizer, &outgoing),
             authorizer,
             allocation,
             clock,
@@ -85,17 +87,17 @@ impl Cluster {
         }
     }
 
-    fn ask(&self, name: &str, query: &str, body: &Value) -> Ask {
+    fn ask(&self, name: &str, query: &str, body: &Value) -> RequestContext {
         let kind = builtin().kind("", "v1", "Service").unwrap();
-        let mut ask = Ask::own(kind, "default", User::default(), self.registry.now());
-        name.clone_into(&mut ask.target.name);
-        ask.query = Query::parse(query);
-        ask.agent = "test".to_owned();
-        ask.media = "application/json".to_owned();
+        let mut ctx = RequestContext::own(kind, "default", User::default(), self.registry.now());
+        name.clone_into(&mut ctx.target.name);
+        ctx.query = Query::parse(query);
+        ctx.agent = "test".to_owned();
+        ctx.media = "application/json".to_owned();
         if !body.is_null() {
-            ask.body = body.to_string().into();
+            ctx.body = body.to_string().into();
         }
-        ask
+        ctx
     }
 
     async fn create(&self, name: &str, spec: Value) -> Result<Value, Status> {
@@ -121,15 +123,15 @@ impl Cluster {
 
     /// The records of addresses and ports, without that of the server itself.
     fn recorded(&self) -> BTreeSet<String> {
-        let records = Records::of(&self.registry.caches);
+        let records = AllocationRecords::of(&self.registry.caches);
         let all = records.all(self.registry.caches.applied());
         all.iter()
-            .filter(|(_, record)| !Owner::in_record(record).is_of_servers())
+            .filter(|(_, record)| !RecordOwner::in_record(record).is_of_servers())
             .map(|(_, record)| record.name().to_owned())
             .collect()
     }
 
-    async fn repair(&self, orphans: &mut Orphans) {
+    async fn repair(&self, orphans: &mut OrphanRecords) {
         self.registry.allocation.repair(orphans).await.unwrap();
     }
 }
@@ -141,7 +143,7 @@ fn service(name: &str, mut spec: Value) -> Value {
     json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec})
 }
 
-async fn read(answer: Result<Answer, Status>) -> Result<Value, Status> {
+async fn read(answer: Result<HttpResponse, Status>) -> Result<Value, Status> {
     let bytes = answer?.into_body().collect().await.unwrap().to_bytes();
     Ok(serde_json::from_slice(&bytes).unwrap())
 }
@@ -159,15 +161,15 @@ fn message(answer: Result<Value, Status>) -> String {
 }
 
 #[tokio::test]
-async fn services_get_addresses_that_are_recorded() {
+async fn allocated_addresses_have_records() {
     let server = Cluster::start(&MemoryStore::new(), "10.96.0.0/16").await;
     let made = server.create("a", json!({})).await.unwrap();
     let given = address(&made);
     assert_eq!(made["spec"]["clusterIPs"], json!([given]));
     assert_eq!(made["spec"]["ipFamilies"], json!(["IPv4"]));
-    let records = Records::of(&server.registry.caches);
+    let records = AllocationRecords::of(&server.registry.caches);
     let record = records
-        .find(Item::Address(given.parse().unwrap()))
+        .find(AllocatedItem::Address(given.parse().unwrap()))
         .unwrap()
         .tree();
     assert_eq!(
@@ -182,12 +184,14 @@ async fn services_get_addresses_that_are_recorded() {
         record["metadata"]["managedFields"][0]["manager"],
         "kube-apiserver"
     );
-    let first = records.find(Item::Address("10.96.0.1".parse().unwrap())).unwrap();
-    assert!(Owner::in_record(&first).is_of_servers());
+    let first = records
+        .find(AllocatedItem::Address("10.96.0.1".parse().unwrap()))
+        .unwrap();
+    assert!(RecordOwner::in_record(&first).is_of_servers());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn many_at_two_servers_get_different_addresses_and_ports() {
+async fn concurrent_allocations_on_two_servers_are_unique() {
     let store = MemoryStore::new();
     let (one, two) = tokio::join!(
         Cluster::start(&store, "10.96.0.0/24"),
@@ -201,12 +205,12 @@ async fn many_at_two_servers_get_different_addresses_and_ports() {
     let made: Vec<_> = made.await.into_iter().map(Result::unwrap).collect();
     assert_eq!(made.iter().map(address).collect::<BTreeSet<_>>().len(), 200);
     assert_eq!(made.iter().map(node_port).collect::<BTreeSet<_>>().len(), 200);
-    one.registry.caches.fresh().await.unwrap();
+    one.registry.caches.read_index().await.unwrap();
     assert_eq!(one.recorded().len(), 400);
 }
 
 #[tokio::test]
-async fn a_range_is_given_out_to_the_last_address_and_again_when_it_is_free() {
+async fn allocates_whole_range_and_reuses_released_addresses() {
     let store = MemoryStore::new();
     let server = Cluster::start(&store, "10.0.0.0/29").await;
     let other = Cluster::start(&store, "10.0.0.0/29").await;
@@ -228,7 +232,7 @@ async fn a_range_is_given_out_to_the_last_address_and_again_when_it_is_free() {
 }
 
 #[tokio::test]
-async fn what_somebody_has_or_nobody_can_have_is_refused() {
+async fn rejects_taken_or_out_of_range_address_and_port() {
     let server = Cluster::start(&MemoryStore::new(), "10.96.0.0/16").await;
     let wanted =
         json!({"clusterIP": "10.96.3.3", "type": "NodePort", "ports": [{"port": 1, "nodePort": 30001}]});
@@ -240,10 +244,10 @@ async fn what_somebody_has_or_nobody_can_have_is_refused() {
             .ends_with("failed to allocate IP 10.96.3.3: provided IP is already allocated")
     );
     for outside in ["10.97.0.1", "10.96.0.0", "10.96.255.255"] {
-        let told = refused(json!({"clusterIP": outside})).await;
+        let message = refused(json!({"clusterIP": outside})).await;
         assert!(
-            told.ends_with("the provided network does not match the current range"),
-            "{told}"
+            message.ends_with("the provided network does not match the current range"),
+            "{message}"
         );
     }
     let port = |number: i64| json!({"type": "NodePort", "ports": [{"port": 1, "nodePort": number}]});
@@ -267,7 +271,7 @@ async fn what_somebody_has_or_nobody_can_have_is_refused() {
 }
 
 #[tokio::test]
-async fn a_service_gives_up_what_it_no_longer_needs() {
+async fn update_releases_unused_addresses_and_ports() {
     let server = Cluster::start(&MemoryStore::new(), "10.96.0.0/16").await;
     let balanced = json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local"});
     let made = server.create("a", balanced).await.unwrap();
@@ -293,7 +297,7 @@ async fn a_service_gives_up_what_it_no_longer_needs() {
 }
 
 #[tokio::test]
-async fn a_service_that_waits_for_its_finalizers_keeps_what_it_has() {
+async fn terminating_service_keeps_addresses() {
     let server = Cluster::start(&MemoryStore::new(), "10.96.0.0/16").await;
     let mut body = service("a", json!({}));
     body["metadata"]["finalizers"] = json!(["example.com/wait"]);
@@ -306,7 +310,7 @@ async fn a_service_that_waits_for_its_finalizers_keeps_what_it_has() {
 }
 
 #[tokio::test]
-async fn a_dry_run_sets_nothing_aside() {
+async fn dry_run_allocates_nothing() {
     let server = Cluster::start(&MemoryStore::new(), "10.96.0.0/16").await;
     let ports = json!([{"name": "a", "port": 1}, {"name": "b", "port": 2}]);
     let asked = json!({"type": "NodePort", "ports": ports});
@@ -322,7 +326,7 @@ async fn a_dry_run_sets_nothing_aside() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_killed_server_set_aside_is_freed_after_a_minute() {
+async fn orphaned_record_is_released_after_grace_period() {
     let store = MemoryStore::new();
     let killed = Cluster::start(&store, "10.96.0.0/16").await;
     let mut object = service("a", json!({"clusterIP": "10.96.3.3", "type": "NodePort"}));
@@ -338,7 +342,7 @@ async fn what_a_killed_server_set_aside_is_freed_after_a_minute() {
     drop(killed);
 
     let server = Cluster::start(&store, "10.96.0.0/16").await;
-    let mut orphans = Orphans::new();
+    let mut orphans = OrphanRecords::new();
     for _ in 0..2 {
         server.repair(&mut orphans).await;
         assert_eq!(server.recorded().len(), 2, "it may still be on its way");
@@ -355,25 +359,25 @@ async fn what_a_killed_server_set_aside_is_freed_after_a_minute() {
 }
 
 #[tokio::test]
-async fn what_stored_services_have_is_taken_even_if_the_record_is_lost_or_wrong() {
+async fn repair_restores_lost_or_wrong_records() {
     let store = MemoryStore::new();
     let server = Cluster::start(&store, "10.96.0.0/16").await;
     let spec =
         json!({"clusterIP": "10.96.3.3", "type": "NodePort", "ports": [{"port": 1, "nodePort": 30001}]});
     server.create("a", spec).await.unwrap();
-    let records = Records::of(&server.registry.caches);
+    let records = AllocationRecords::of(&server.registry.caches);
     let found = |item| {
         let record = records.find(item).unwrap();
         (record.key.clone(), Revision::new(record.revision))
     };
-    let (key, revision) = found(Item::Address("10.96.3.3".parse().unwrap()));
+    let (key, revision) = found(AllocatedItem::Address("10.96.3.3".parse().unwrap()));
     store.commit(Write::delete(key, revision)).await.unwrap();
-    let (key, revision) = found(Item::Port(30001));
-    let other = Owner {
+    let (key, revision) = found(AllocatedItem::Port(30001));
+    let other = RecordOwner {
         namespace: "default".to_owned(),
         name: "gone".to_owned(),
     };
-    let wrong = records.write(Item::Port(30001), &other, server.registry.now());
+    let wrong = records.write(AllocatedItem::Port(30001), &other, server.registry.now());
     store.commit(Write::update(key, revision, wrong)).await.unwrap();
 
     let server = Cluster::start(&store, "10.96.0.0/16").await;
@@ -392,7 +396,7 @@ async fn what_stored_services_have_is_taken_even_if_the_record_is_lost_or_wrong(
 }
 
 #[tokio::test]
-async fn ranges_that_are_added_give_addresses_too() {
+async fn added_service_cidrs_allocate() {
     let server = Cluster::start(&MemoryStore::new(), "10.0.0.0/29").await;
     let range = json!({
         "apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR", "metadata": {"name": "more"},
@@ -414,32 +418,33 @@ async fn ranges_that_are_added_give_addresses_too() {
 }
 
 #[tokio::test]
-async fn a_request_that_nobody_waits_for_any_more_stores_nothing() {
+async fn cancelled_request_stores_nothing() {
     let store = MemoryStore::new();
     let cluster = Cluster::start(&store, "10.0.0.0/24").await;
-    let ask = cluster.ask("", "", &service("left", json!({"ports": [{"port": 80}]})));
-    drop(ask.cancellation.on_drop());
-    let refused = cluster.registry.create(&ask).await.err().unwrap();
+    let ctx = cluster.ask("", "", &service("left", json!({"ports": [{"port": 80}]})));
+    drop(ctx.cancellation.on_drop());
+    let refused = cluster.registry.create(&ctx).await.err().unwrap();
     assert_eq!(refused.code, 504);
     assert!(cluster.recorded().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_freed_while_a_service_cannot_be_decrypted() {
+async fn repair_releases_nothing_while_service_is_undecryptable() {
     let store = MemoryStore::new();
     let server = Cluster::start(&store, "10.96.0.0/16").await;
     server
         .create("a", json!({"clusterIP": "10.96.3.3"}))
         .await
         .unwrap();
-    let services = Records::of(&server.registry.caches).services;
+    let services = AllocationRecords::of(&server.registry.caches).services;
     let key = services.key("default", "a").unwrap();
     let stored = services.cache.get(&key).unwrap();
-    let (plain, revision) = (stored.stored().clone(), Revision::new(stored.revision));
+    let plain = stored.stored().clone();
+    let revision = Revision::new(stored.revision);
     let encrypted = Write::update(key.clone(), revision, "k8s:enc:secretbox:v1:lost:bytes");
     let revision = store.commit(encrypted).await.unwrap();
-    server.registry.caches.reach(revision.get()).await;
-    let mut orphans = Orphans::new();
+    server.registry.caches.wait_until_applied(revision.get()).await;
+    let mut orphans = OrphanRecords::new();
     for _ in 0..4 {
         server.repair(&mut orphans).await;
         tokio::time::advance(Duration::from_secs(61)).await;
@@ -450,7 +455,7 @@ async fn nothing_is_freed_while_a_service_cannot_be_decrypted() {
 
     // It can be read again: then repairs go on, and it still has what it had.
     let revision = store.commit(Write::update(key, revision, plain)).await.unwrap();
-    server.registry.caches.reach(revision.get()).await;
+    server.registry.caches.wait_until_applied(revision.get()).await;
     server.repair(&mut orphans).await;
     assert_eq!(server.recorded(), held);
 }

@@ -23,7 +23,7 @@ pub(super) fn tree(bytes: &[u8], media: &str) -> Option<Value> {
     }
 }
 
-/// An object in protobuf, by the kind it says it is.
+/// An object in protobuf, decoded by the kind in its envelope.
 fn message(bytes: &[u8]) -> Option<Value> {
     let envelope = protobuf::unwrap(bytes).ok()?;
     if (envelope.api_version.as_str(), envelope.kind.as_str()) == ("v1", "Status") {

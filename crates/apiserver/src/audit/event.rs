@@ -13,30 +13,30 @@ use serde_json::{Map, Value, json};
 use super::{
     body,
     policy::{Level, Stage},
-    record::{Asked, ObjectRef},
+    record::{AuditAttributes, ObjectRef},
 };
 
-/// A program that says more of itself is cut off.
+/// Longer user agents are truncated.
 const LONGEST_AGENT: usize = 1024;
 
 /// One stage of one request.
 #[derive(Debug)]
-pub(super) struct Event {
-    pub facts: Arc<Facts>,
+pub(super) struct AuditEvent {
+    pub facts: Arc<RequestFacts>,
     pub level: Level,
     pub omit_managed_fields: bool,
     pub stage: Stage,
     pub at: Time,
     pub acts_as: Option<Arc<(User, String)>>,
-    pub outcome: Option<Outcome>,
-    pub request: Option<Sent>,
-    pub response: Option<Sent>,
+    pub outcome: Option<ResponseOutcome>,
+    pub request: Option<RecordedBody>,
+    pub response: Option<RecordedBody>,
     pub annotations: BTreeMap<String, String>,
 }
 
 /// What is the same at all stages.
 #[derive(Debug)]
-pub(super) struct Facts {
+pub(super) struct RequestFacts {
     pub id: Box<str>,
     pub received: Time,
     pub user: Option<User>,
@@ -47,9 +47,9 @@ pub(super) struct Facts {
     pub object: Option<ObjectRef>,
 }
 
-/// What came of a request.
+/// The outcome of a request.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Outcome {
+pub(super) struct ResponseOutcome {
     /// 0 as long as there is none.
     pub code: u16,
     pub status: &'static str,
@@ -57,42 +57,46 @@ pub(super) struct Outcome {
     pub message: String,
 }
 
-/// What went over the wire.
+/// A recorded request or response body.
 #[derive(Clone, Debug)]
-pub(super) struct Sent {
+pub(super) struct RecordedBody {
     pub bytes: Bytes,
     pub media: Box<str>,
 }
 
 /// An object in the making, with its fields in the order they are given.
-struct Line(String);
+struct JsonLine(String);
 
-// --- Facts ---
+// --- RequestFacts ---
 
-impl Facts {
-    pub(super) fn new(asked: Asked<'_>) -> Self {
-        let agent = match asked.agent.char_indices().find(|(at, _)| *at >= LONGEST_AGENT) {
-            Some((end, _)) => format!("{}...TRUNCATED", &asked.agent[..end]).into(),
-            None => asked.agent.into(),
+impl RequestFacts {
+    pub(super) fn new(attributes: AuditAttributes<'_>) -> Self {
+        let agent = match attributes
+            .agent
+            .char_indices()
+            .find(|(at, _)| *at >= LONGEST_AGENT)
+        {
+            Some((end, _)) => format!("{}...TRUNCATED", &attributes.agent[..end]).into(),
+            None => attributes.agent.into(),
         };
-        Facts {
-            id: asked.id.into(),
-            received: asked.received,
-            user: asked.user.cloned(),
-            verb: asked.verb.into(),
-            uri: asked.uri.into(),
+        RequestFacts {
+            id: attributes.id.into(),
+            received: attributes.received,
+            user: attributes.user.cloned(),
+            verb: attributes.verb.into(),
+            uri: attributes.uri.into(),
             agent,
-            sources: asked.sources,
-            object: asked.object,
+            sources: attributes.sources,
+            object: attributes.object,
         }
     }
 }
 
-// --- Sent ---
+// --- RecordedBody ---
 
-impl Sent {
+impl RecordedBody {
     pub(super) fn new(bytes: Bytes, media: &str) -> Self {
-        Sent {
+        RecordedBody {
             bytes,
             media: media.into(),
         }
@@ -132,12 +136,12 @@ fn forget_managed_fields(tree: &mut Value) {
     }
 }
 
-// --- Event ---
+// --- AuditEvent ---
 
-impl Event {
+impl AuditEvent {
     /// How much memory it holds, roughly.
     pub(super) fn weight(&self) -> usize {
-        let sent = |sent: &Option<Sent>| sent.as_ref().map_or(0, |sent| sent.bytes.len());
+        let sent = |sent: &Option<RecordedBody>| sent.as_ref().map_or(0, |sent| sent.bytes.len());
         1024 + sent(&self.request) + sent(&self.response)
     }
 
@@ -152,7 +156,7 @@ impl Event {
             .response
             .as_ref()
             .and_then(|sent| sent.tree(self.omit_managed_fields));
-        let mut line = Line(String::from(r#"{"kind":"Event","apiVersion":"audit.k8s.io/v1""#));
+        let mut line = JsonLine(String::from(r#"{"kind":"Event","apiVersion":"audit.k8s.io/v1""#));
         line.text("level", self.level.word());
         line.text("auditID", &facts.id);
         line.text("stage", self.stage.word());
@@ -181,7 +185,7 @@ impl Event {
             line.value("objectRef", &reference(object, request.as_ref()));
         }
         if let Some(outcome) = &self.outcome {
-            line.value("responseStatus", &outcome.told(response.as_ref()));
+            line.value("responseStatus", &outcome.to_status(response.as_ref()));
         }
         if let Some(request) = request.filter(|_| self.level >= Level::Request) {
             line.raw("requestObject", &encode::encode(&request));
@@ -205,12 +209,12 @@ impl Event {
 }
 
 fn user(user: &User) -> Value {
-    let mut told = json!({"username": user.name});
+    let mut value = json!({"username": user.name});
     if !user.uid.is_empty() {
-        told.set("uid", user.uid.clone());
+        value.set("uid", user.uid.clone());
     }
     if !user.groups.is_empty() {
-        told.set("groups", user.groups.clone());
+        value.set("groups", user.groups.clone());
     }
     if !user.extra.is_empty() {
         let extra: Map<_, _> = user
@@ -218,12 +222,12 @@ fn user(user: &User) -> Value {
             .iter()
             .map(|(key, values)| (key.clone(), values.clone().into()))
             .collect();
-        told.set("extra", extra);
+        value.set("extra", extra);
     }
-    told
+    value
 }
 
-/// Which object it is about. A new one says its name itself.
+/// The object reference. The name of a new object is taken from the request body.
 fn reference(object: &ObjectRef, request: Option<&Value>) -> Value {
     let said = |field: &str| request.map_or("", |request| request.at("metadata").text(field));
     let first = |known: &str, field: &str| {
@@ -251,34 +255,34 @@ fn reference(object: &ObjectRef, request: Option<&Value>) -> Value {
     )
 }
 
-// --- Outcome ---
+// --- ResponseOutcome ---
 
-impl Outcome {
-    /// As a `Status`: what the answer says, if it is one.
-    fn told(&self, response: Option<&Value>) -> Value {
-        let mut told = json!({"metadata": {}});
+impl ResponseOutcome {
+    /// The response status: that of the body, if it is a `Status`.
+    fn to_status(&self, response: Option<&Value>) -> Value {
+        let mut value = json!({"metadata": {}});
         for (field, text) in [
             ("status", self.status),
             ("message", &self.message),
             ("reason", self.reason),
         ] {
             if !text.is_empty() {
-                told.set(field, text);
+                value.set(field, text);
             }
         }
         if let Some(status) = response.filter(|response| response.text("kind") == "Status") {
             for field in ["status", "message", "reason", "details"] {
-                told.copy_from(field, status);
+                value.copy_from(field, status);
             }
         }
-        told.set("code", self.code);
-        told
+        value.set("code", self.code);
+        value
     }
 }
 
-// --- Line ---
+// --- JsonLine ---
 
-impl Line {
+impl JsonLine {
     fn text(&mut self, field: &str, text: &str) {
         self.value(field, &text.into());
     }

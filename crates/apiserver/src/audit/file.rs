@@ -31,53 +31,53 @@ pub struct AuditLogFile {
 }
 
 /// Where lines go.
-pub(super) enum Sink {
+pub(super) enum AuditSink {
     Output(io::Stdout),
-    File(Rotated),
+    File(RotatingFile),
 }
 
 /// A file that is put aside when it is long.
-pub(super) struct Rotated {
+pub(super) struct RotatingFile {
     settings: AuditLogFile,
     clock: Arc<dyn Clock>,
     file: BufWriter<File>,
     length: u64,
-    /// The time in the last name that was given. Later names are later: one that is free again because its file was the
-    /// oldest and is gone would make the next file the oldest.
+    /// The timestamp of the last backup name. Names must increase: reusing the name of a deleted oldest backup would make the
+    /// newest file the oldest.
     named: Option<Time>,
 }
 
-// --- Sink ---
+// --- AuditSink ---
 
-impl Sink {
+impl AuditSink {
     pub(super) fn open(settings: AuditLogFile, clock: Arc<dyn Clock>) -> io::Result<Self> {
         if settings.path.as_os_str() == "-" {
-            return Ok(Sink::Output(io::stdout()));
+            return Ok(AuditSink::Output(io::stdout()));
         }
-        Rotated::open(settings, clock).map(Sink::File)
+        RotatingFile::open(settings, clock).map(AuditSink::File)
     }
 
     pub(super) fn write(&mut self, line: &[u8]) -> io::Result<()> {
         match self {
-            Sink::Output(output) => output.write_all(line),
-            Sink::File(file) => file.write(line),
+            AuditSink::Output(output) => output.write_all(line),
+            AuditSink::File(file) => file.write(line),
         }
     }
 
     pub(super) fn flush(&mut self) -> io::Result<()> {
         match self {
-            Sink::Output(output) => output.flush(),
-            Sink::File(file) => file.file.flush(),
+            AuditSink::Output(output) => output.flush(),
+            AuditSink::File(file) => file.file.flush(),
         }
     }
 }
 
-// --- Rotated ---
+// --- RotatingFile ---
 
-impl Rotated {
+impl RotatingFile {
     fn open(settings: AuditLogFile, clock: Arc<dyn Clock>) -> io::Result<Self> {
         let (file, length) = open(&settings.path)?;
-        Ok(Rotated {
+        Ok(RotatingFile {
             settings,
             clock,
             named: None,
@@ -146,12 +146,12 @@ impl Rotated {
             compress(newest)?;
         }
         let (beginning, ending) = self.parts();
-        let folder = match self.settings.path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
+        let directory = match self.settings.path.parent() {
+            Some(directory) if !directory.as_os_str().is_empty() => directory,
             _ => Path::new("."),
         };
         let mut aside = Vec::new();
-        for entry in fs::read_dir(folder)? {
+        for entry in fs::read_dir(directory)? {
             let entry = entry?;
             let name = entry.file_name().to_string_lossy().into_owned();
             let plain = name.strip_suffix(".gz").unwrap_or(&name);
@@ -198,10 +198,13 @@ fn is_date(text: &str) -> bool {
         })
 }
 
-/// Opens a file to write at its end. It is nobody else's: there may be secrets in it.
+/// Opens a file for appending, readable by its owner only: it may contain secrets.
 fn open(path: &Path) -> io::Result<(BufWriter<File>, u64)> {
-    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        k3_files::create_directory(folder)?;
+    if let Some(directory) = path
+        .parent()
+        .filter(|directory| !directory.as_os_str().is_empty())
+    {
+        k3_files::create_directory(directory)?;
     }
     let file = k3_files::open(path, OpenOptions::new().append(true).create(true))?;
     let length = file.metadata()?.len();
@@ -224,7 +227,7 @@ fn compress(path: &Path) -> io::Result<()> {
     fs::remove_file(path)
 }
 
-impl fmt::Debug for Sink {
+impl fmt::Debug for AuditSink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Sink")
     }
@@ -236,8 +239,8 @@ mod tests {
 
     use super::*;
 
-    fn names(folder: &Path) -> Vec<String> {
-        let mut names: Vec<_> = fs::read_dir(folder)
+    fn names(directory: &Path) -> Vec<String> {
+        let mut names: Vec<_> = fs::read_dir(directory)
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
@@ -245,33 +248,33 @@ mod tests {
         names
     }
 
-    fn sink(folder: &Path, most_backups: usize, compress: bool) -> Sink {
+    fn sink(directory: &Path, most_backups: usize, compress: bool) -> AuditSink {
         let settings = AuditLogFile {
-            path: folder.join("audit.log"),
+            path: directory.join("audit.log"),
             longest: 10,
             most_backups,
             most_days: 1,
             compress,
         };
-        Sink::open(settings, Arc::new(SystemClock)).unwrap()
+        AuditSink::open(settings, Arc::new(SystemClock)).unwrap()
     }
 
     #[test]
-    fn a_long_file_is_put_aside_and_the_oldest_go() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut sink = sink(folder.path(), 2, false);
+    fn rotates_file_and_removes_oldest_backups() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut sink = sink(directory.path(), 2, false);
         for line in 0..5 {
             sink.write(format!("line {line}\n").as_bytes()).unwrap();
         }
         sink.flush().unwrap();
-        let names = names(folder.path());
+        let names = names(directory.path());
         assert_eq!(names.len(), 3, "{names:?}");
         assert_eq!(
-            fs::read_to_string(folder.path().join("audit.log")).unwrap(),
+            fs::read_to_string(directory.path().join("audit.log")).unwrap(),
             "line 4\n"
         );
         assert_eq!(
-            fs::read_to_string(folder.path().join(&names[0])).unwrap(),
+            fs::read_to_string(directory.path().join(&names[0])).unwrap(),
             "line 2\n"
         );
         assert!(
@@ -281,15 +284,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_aside_can_be_compressed_and_what_is_there_is_gone_on_with() {
-        let folder = tempfile::tempdir().unwrap();
-        sink(folder.path(), 0, true).write(b"before\n").unwrap();
-        sink(folder.path(), 0, true).write(b"after\n").unwrap();
-        let names = names(folder.path());
+    fn compresses_backups_and_appends_to_existing_file() {
+        let directory = tempfile::tempdir().unwrap();
+        sink(directory.path(), 0, true).write(b"before\n").unwrap();
+        sink(directory.path(), 0, true).write(b"after\n").unwrap();
+        let names = names(directory.path());
         assert_eq!(names.len(), 2, "{names:?}");
         assert!(names[0].ends_with(".log.gz"), "{names:?}");
         let mut text = String::new();
-        let file = File::open(folder.path().join(&names[0])).unwrap();
+        let file = File::open(directory.path().join(&names[0])).unwrap();
         io::Read::read_to_string(&mut flate2::read::GzDecoder::new(file), &mut text).unwrap();
         assert_eq!(text, "before\n");
     }

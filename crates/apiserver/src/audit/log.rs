@@ -16,10 +16,10 @@ use k3_storage::Clock;
 
 use super::{
     AuditConfig,
-    event::{Event, Facts},
-    file::Sink,
+    event::{AuditEvent, RequestFacts},
+    file::AuditSink,
     policy::{AuditPolicy, Stage},
-    record::{Asked, Record},
+    record::{AuditAttributes, AuditContext},
 };
 use crate::{clock, metrics::Metrics};
 
@@ -28,23 +28,23 @@ const MOST_EVENTS: usize = 10_000;
 const MOST_BYTES: usize = 64 * 1024 * 1024;
 /// How long the server waits at its end for the log to be written.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Every so many events that are lost, it is told.
-const TELL_EVERY: u64 = 1000;
+/// Lost events are logged once per this number.
+const LOG_EVERY: u64 = 1000;
 
 /// What writes requests down.
 pub(crate) struct Auditor {
     policy: AuditPolicy,
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
-    queue: Queue,
+    queue: AuditQueue,
 }
 
-struct Queue {
+struct AuditQueue {
     /// `None` at the end.
-    events: Option<SyncSender<Event>>,
+    events: Option<SyncSender<AuditEvent>>,
     /// What waits, in bytes.
     weight: Arc<AtomicUsize>,
-    /// Tells nothing, and ends when everything is written.
+    /// Closed by the writer thread when everything is written.
     written: Mutex<Receiver<()>>,
 }
 
@@ -57,11 +57,12 @@ impl Auditor {
         clock: Arc<dyn Clock>,
         metrics: Arc<Metrics>,
     ) -> io::Result<Arc<Self>> {
-        let sink = Sink::open(config.log, Arc::clone(&clock))?;
+        let sink = AuditSink::open(config.log, Arc::clone(&clock))?;
         let (sender, events) = mpsc::sync_channel(MOST_EVENTS);
         let (done, written) = mpsc::channel();
         let weight = Arc::new(AtomicUsize::new(0));
-        let (held, counted) = (Arc::clone(&weight), Arc::clone(&metrics));
+        let held = Arc::clone(&weight);
+        let counted = Arc::clone(&metrics);
         thread::Builder::new()
             .name("audit".to_owned())
             .stack_size(8 << 20)
@@ -73,7 +74,7 @@ impl Auditor {
             policy: config.policy,
             clock,
             metrics,
-            queue: Queue {
+            queue: AuditQueue {
                 events: Some(sender),
                 weight,
                 written: Mutex::new(written),
@@ -81,35 +82,35 @@ impl Auditor {
         }))
     }
 
-    /// Begins to write a request down, if the policy says so.
-    pub(crate) fn begin(self: &Arc<Self>, asked: Asked<'_>) -> Option<Box<Record>> {
-        let mut record = self.record(asked)?;
-        record.tell(Stage::RequestReceived);
+    /// Starts auditing a request, if the policy matches.
+    pub(crate) fn begin(self: &Arc<Self>, attributes: AuditAttributes<'_>) -> Option<Box<AuditContext>> {
+        let mut record = self.record(attributes)?;
+        record.emit(Stage::RequestReceived);
         Some(record)
     }
 
-    /// Writes down a request that went no further than the door.
-    pub(crate) fn refused(self: &Arc<Self>, asked: Asked<'_>, code: u16, message: String) {
-        if let Some(record) = self.record(asked) {
+    /// Audits a request that was rejected before authentication completed.
+    pub(crate) fn refused(self: &Arc<Self>, attributes: AuditAttributes<'_>, code: u16, message: String) {
+        if let Some(record) = self.record(attributes) {
             record.refused(code, message);
         }
     }
 
-    fn record(self: &Arc<Self>, asked: Asked<'_>) -> Option<Box<Record>> {
-        let verdict = self.policy.verdict(&asked);
-        let level = verdict.map_or(0, |verdict| verdict.level as usize);
+    fn record(self: &Arc<Self>, attributes: AuditAttributes<'_>) -> Option<Box<AuditContext>> {
+        let audit_config = self.policy.evaluate(&attributes);
+        let level = audit_config.map_or(0, |audit_config| audit_config.level as usize);
         self.metrics.audit.levels[level].count();
-        Some(Box::new(Record::new(
+        Some(Box::new(AuditContext::new(
             Arc::clone(self),
-            Facts::new(asked),
-            verdict?,
+            RequestFacts::new(attributes),
+            audit_config?,
         )))
     }
 
-    /// Queues an event, if there is room.
-    pub(super) fn write(&self, event: Event) {
-        let figures = &self.metrics.audit;
-        figures.events.count();
+    /// Queues an event unless the queue is full.
+    pub(super) fn write(&self, event: AuditEvent) {
+        let metrics = &self.metrics.audit;
+        metrics.events.count();
         let weight = event.weight();
         let waiting = self.queue.weight.fetch_add(weight, Ordering::Relaxed);
         let sent = match &self.queue.events {
@@ -128,7 +129,7 @@ impl Auditor {
 }
 
 /// Writes events until there will be no more.
-fn write(events: &Receiver<Event>, mut sink: Sink, weight: &AtomicUsize, metrics: &Metrics) {
+fn write(events: &Receiver<AuditEvent>, mut sink: AuditSink, weight: &AtomicUsize, metrics: &Metrics) {
     while let Ok(event) = events.recv() {
         let mut next = Some(event);
         while let Some(event) = next {
@@ -138,7 +139,7 @@ fn write(events: &Receiver<Event>, mut sink: Sink, weight: &AtomicUsize, metrics
             weight.fetch_sub(event.weight(), Ordering::Relaxed);
             next = events.try_recv().ok();
         }
-        // Nobody is behind this one: whoever reads along shall see it.
+        // The queue is empty: flush, so that readers of the file see the event.
         if let Err(error) = sink.flush() {
             lost(metrics, &error.to_string());
         }
@@ -147,7 +148,7 @@ fn write(events: &Receiver<Event>, mut sink: Sink, weight: &AtomicUsize, metrics
 
 fn lost(metrics: &Metrics, why: &str) {
     let lost = &metrics.audit.lost;
-    if lost.get().is_multiple_of(TELL_EVERY) {
+    if lost.get().is_multiple_of(LOG_EVERY) {
         tracing::error!(%why, lost = lost.get() + 1, "events are missing from the audit log");
     }
     lost.count();

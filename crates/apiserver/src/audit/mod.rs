@@ -1,16 +1,16 @@
-//! The audit log: who did what, when, and what came of it.
+//! The audit log.
 //!
 //! ```text
-//! policy   which requests are written down, and how much of them: the file that says so
-//! record   one request, from stage to stage
-//! event    one stage of one request, as the line that is written
-//! body     what was sent and answered, as JSON
-//! log      the thread that writes, and the queue to it
-//! file     the file, and what becomes of it when it is long or old
+//! policy   which requests are audited, and at which level
+//! record   the audit context of one request, from stage to stage
+//! event    one stage of one request, as a JSON line
+//! body     request and response bodies as JSON
+//! log      the writer thread and its queue
+//! file     the log file and its rotation
 //! ```
 //!
-//! Promises: no request waits for the log, and none is refused because of it; what cannot be written is counted and told. What
-//! the policy does not ask for is not kept, not even in memory. What was queued is written before the server ends.
+//! Promises: no request waits for the log or is rejected because of it; events that cannot be written are counted and logged.
+//! Nothing that the policy omits is kept, not even in memory. Queued events are written before the server ends.
 
 mod body;
 mod event;
@@ -25,7 +25,7 @@ pub use self::{
 };
 pub(crate) use self::{
     log::Auditor,
-    record::{Asked, ObjectRef, Record},
+    record::{AuditAttributes, AuditContext, ObjectRef},
 };
 
 /// What is written down, and where.

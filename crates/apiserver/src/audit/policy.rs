@@ -13,7 +13,7 @@ use k3_api::{
 };
 use serde_json::Value;
 
-use super::record::Asked;
+use super::record::AuditAttributes;
 
 /// How much of a request is written down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,7 +28,7 @@ pub(crate) enum Level {
     RequestResponse,
 }
 
-/// How far a request has come.
+/// The stage of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// It is here.
@@ -41,7 +41,7 @@ pub(crate) enum Stage {
     Panic,
 }
 
-/// Which requests are written down, and how much of them: the first rule that a request meets says it.
+/// Which requests are audited, and at which level: the first matching rule decides.
 #[derive(Debug)]
 pub struct AuditPolicy {
     rules: Vec<Rule>,
@@ -71,7 +71,7 @@ pub enum AuditPolicyError {
 
 /// What is done with a request that met a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Verdict {
+pub(crate) struct RequestAuditConfig {
     pub level: Level,
     pub omit: Stages,
     pub omit_managed_fields: bool,
@@ -83,7 +83,7 @@ pub(crate) struct Stages(u8);
 
 #[derive(Debug)]
 struct Rule {
-    verdict: Verdict,
+    audit_config: RequestAuditConfig,
     users: Vec<String>,
     groups: Vec<String>,
     verbs: Vec<String>,
@@ -182,17 +182,18 @@ impl AuditPolicy {
     }
 
     /// What is done with a request. One that meets no rule is not written down.
-    pub(super) fn verdict(&self, asked: &Asked<'_>) -> Option<Verdict> {
-        let rule = self.rules.iter().find(|rule| rule.meets(asked))?;
-        (rule.verdict.level > Level::None).then_some(rule.verdict)
+    // upstream: staging/src/k8s.io/apiserver/pkg/audit/policy/checker.go EvaluatePolicyRule
+    pub(super) fn evaluate(&self, attributes: &AuditAttributes<'_>) -> Option<RequestAuditConfig> {
+        let rule = self.rules.iter().find(|rule| rule.matches(attributes))?;
+        (rule.audit_config.level > Level::None).then_some(rule.audit_config)
     }
 }
 
-/// Fields that nobody knows do no harm, as upstream has it; but somebody meant something by them.
-fn unknown_fields(tree: &Value, known: &[&str], place: &str) {
+/// Unknown fields are ignored as upstream does, but they are probably mistakes: warn.
+fn unknown_fields(tree: &Value, known: &[&str], location: &str) {
     for field in tree.as_object().into_iter().flatten().map(|(field, _)| field) {
         if !known.contains(&field.as_str()) {
-            tracing::warn!("the audit policy has a field that does not exist: {place}{field}");
+            tracing::warn!("the audit policy has a field that does not exist: {location}{field}");
         }
     }
 }
@@ -244,7 +245,7 @@ impl Rule {
             ),
         };
         let rule = Rule {
-            verdict: Verdict {
+            audit_config: RequestAuditConfig {
                 level,
                 omit: omit.and(stages(tree, &at.child("omitStages"), errors)),
                 omit_managed_fields: tree
@@ -285,32 +286,34 @@ impl Rule {
         }
     }
 
-    fn meets(&self, asked: &Asked<'_>) -> bool {
+    fn matches(&self, attributes: &AuditAttributes<'_>) -> bool {
         let among = |list: &[String], text: &str| list.is_empty() || list.iter().any(|one| one == text);
-        if !self.users.is_empty() && !asked.user.is_some_and(|user| among(&self.users, &user.name)) {
+        if !self.users.is_empty() && !attributes.user.is_some_and(|user| among(&self.users, &user.name)) {
             return false;
         }
         let in_group =
             |user: &k3_api::strategy::User| user.groups.iter().any(|group| self.groups.contains(group));
-        if !self.groups.is_empty() && !asked.user.is_some_and(in_group) {
+        if !self.groups.is_empty() && !attributes.user.is_some_and(in_group) {
             return false;
         }
-        if !among(&self.verbs, asked.verb) {
+        if !among(&self.verbs, attributes.verb) {
             return false;
         }
-        match &asked.object {
+        match &attributes.object {
             Some(object) if !self.namespaces.is_empty() || !self.resources.is_empty() => {
                 among(&self.namespaces, &object.namespace)
-                    && (self.resources.is_empty() || self.resources.iter().any(|one| one.meets(object)))
+                    && (self.resources.is_empty() || self.resources.iter().any(|one| one.matches(object)))
             }
             None if !self.namespaces.is_empty() || !self.resources.is_empty() => false,
             Some(_) => self.paths.is_empty(),
-            None => self.paths.is_empty() || self.paths.iter().any(|path| path_meets(path, asked.path)),
+            None => {
+                self.paths.is_empty() || self.paths.iter().any(|path| path_matches(path, attributes.path))
+            }
         }
     }
 }
 
-fn path_meets(rule: &str, path: &str) -> bool {
+fn path_matches(rule: &str, path: &str) -> bool {
     rule == path
         || rule
             .strip_suffix('*')
@@ -349,7 +352,7 @@ impl GroupResources {
         found
     }
 
-    fn meets(&self, object: &super::ObjectRef) -> bool {
+    fn matches(&self, object: &super::ObjectRef) -> bool {
         if self.group != object.group && self.group != "*" {
             return false;
         }
@@ -416,8 +419,8 @@ mod tests {
         AuditPolicy::parse(text.as_bytes()).unwrap()
     }
 
-    fn asked<'a>() -> Asked<'a> {
-        Asked {
+    fn attributes<'a>() -> AuditAttributes<'a> {
+        AuditAttributes {
             id: "",
             received: k3_api::time::Time::from_unix(0, 0),
             user: None,
@@ -431,7 +434,7 @@ mod tests {
     }
 
     fn level(policy: &AuditPolicy, user: &User, verb: &str, path: &str, object: Option<[&str; 5]>) -> Level {
-        let asked = Asked {
+        let attributes = AuditAttributes {
             user: Some(user),
             verb,
             path,
@@ -443,15 +446,15 @@ mod tests {
                 namespace: namespace.into(),
                 name: name.into(),
             }),
-            ..asked()
+            ..attributes()
         };
         policy
-            .verdict(&asked)
-            .map_or(Level::None, |verdict| verdict.level)
+            .evaluate(&attributes)
+            .map_or(Level::None, |audit_config| audit_config.level)
     }
 
     #[test]
-    fn the_first_rule_that_is_met_says_how_much() {
+    fn first_matching_rule_sets_level() {
         let policy = policy(
             r#"
 - {level: None, users: ["system:kube-proxy"], verbs: [watch], resources: [{group: "", resources: [endpoints, services/*]}]}
@@ -496,19 +499,21 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_without_limits_meets_everything_and_stages_add_up() {
+    fn empty_rule_matches_everything_and_stages_accumulate() {
         let policy = policy("- {level: Metadata, omitStages: [ResponseStarted], omitManagedFields: true}");
-        let asked = Asked {
+        let attributes = AuditAttributes {
             path: "/healthz",
-            ..asked()
+            ..attributes()
         };
-        let verdict = policy.verdict(&asked).unwrap();
-        assert!(verdict.omit.has(Stage::RequestReceived) && verdict.omit.has(Stage::ResponseStarted));
-        assert!(!verdict.omit.has(Stage::ResponseComplete) && verdict.omit_managed_fields);
+        let audit_config = policy.evaluate(&attributes).unwrap();
+        assert!(
+            audit_config.omit.has(Stage::RequestReceived) && audit_config.omit.has(Stage::ResponseStarted)
+        );
+        assert!(!audit_config.omit.has(Stage::ResponseComplete) && audit_config.omit_managed_fields);
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_rule_and_field() {
+    fn errors_name_rule_and_field() {
         let head = "apiVersion: audit.k8s.io/v1\nkind: Policy\n";
         for (text, named) in [
             ("kind: Policy\n".to_owned(), "apiVersion"),

@@ -6,21 +6,21 @@ use bytes::{Bytes, BytesMut};
 use k3_api::{strategy::User, time::Time};
 
 use super::{
-    event::{Event, Facts, Outcome, Sent},
+    event::{AuditEvent, RecordedBody, RequestFacts, ResponseOutcome},
     log::Auditor,
-    policy::{Level, Stage, Verdict},
+    policy::{Level, RequestAuditConfig, Stage},
 };
-use crate::registry::Notes;
+use crate::registry::AuditAnnotations;
 
-/// An answer that comes in pieces is written down up to this size. A longer one is left out.
+/// A streamed response is recorded up to this size; a longer one is omitted.
 const LONGEST: usize = 16 * 1024 * 1024;
 
 /// A request, as far as it is known when it is here.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct AuditAttributes<'a> {
     /// The request's own name.
     pub id: &'a str,
-    /// When it came.
+    /// When the request was received.
     pub received: Time,
     /// Who asks; `None` if that is not known.
     pub user: Option<&'a User>,
@@ -30,7 +30,7 @@ pub(crate) struct Asked<'a> {
     pub path: &'a str,
     /// Path and query, as they were sent.
     pub uri: &'a str,
-    /// The program that asks, as it says.
+    /// The user agent.
     pub agent: &'a str,
     /// Where it comes from: what proxies say, then the other end of the connection.
     pub sources: Vec<IpAddr>,
@@ -50,67 +50,70 @@ pub(crate) struct ObjectRef {
 }
 
 /// A request that is written down.
+// upstream: staging/src/k8s.io/apiserver/pkg/audit/context.go AuditContext
 #[derive(Debug)]
-pub(crate) struct Record {
+pub(crate) struct AuditContext {
     auditor: Arc<Auditor>,
-    facts: Arc<Facts>,
-    verdict: Verdict,
+    facts: Arc<RequestFacts>,
+    audit_config: RequestAuditConfig,
     acts_as: Option<Arc<(User, String)>>,
-    request: Option<Sent>,
-    response: Option<Sent>,
+    request: Option<RecordedBody>,
+    response: Option<RecordedBody>,
     /// An answer in pieces, until it is whole or too long.
     pieces: Option<BytesMut>,
-    outcome: Outcome,
-    notes: Option<Notes>,
+    outcome: ResponseOutcome,
+    notes: Option<AuditAnnotations>,
 }
 
-// --- Record ---
+// --- AuditContext ---
 
-impl Record {
-    pub(super) fn new(auditor: Arc<Auditor>, facts: Facts, verdict: Verdict) -> Self {
-        Record {
+impl AuditContext {
+    pub(super) fn new(auditor: Arc<Auditor>, facts: RequestFacts, audit_config: RequestAuditConfig) -> Self {
+        AuditContext {
             auditor,
             facts: Arc::new(facts),
-            verdict,
+            audit_config,
             acts_as: None,
             request: None,
             response: None,
             pieces: None,
-            outcome: Outcome::default(),
+            outcome: ResponseOutcome::default(),
             notes: None,
         }
     }
 
-    /// Notes that are told with it.
-    pub(crate) fn note(&mut self, notes: &Notes) {
+    /// Adds the audit annotations of the request.
+    pub(crate) fn note(&mut self, notes: &AuditAnnotations) {
         self.notes = Some(notes.clone());
     }
 
-    /// Somebody else it is done as, and the verb that allows it, if it is one of its own.
+    /// Records impersonation: the user, and the constrained verb if any.
     pub(crate) fn acts_as(&mut self, user: &User, constraint: &str) {
         self.acts_as = Some(Arc::new((user.clone(), constraint.to_owned())));
     }
 
-    /// What was sent with the request. Also where it is not to be shown it tells which object is made.
+    /// Records the request body. It is needed below level `Request` too, for the name of a new object.
     pub(crate) fn sent(&mut self, body: &Bytes, media: &str) {
-        let tells_name = matches!(&*self.facts.verb, "create" | "update") && self.facts.object.is_some();
-        if !body.is_empty() && (self.verdict.level >= Level::Request || tells_name) {
-            self.request = Some(Sent::new(body.clone(), media));
+        let has_object_name = matches!(&*self.facts.verb, "create" | "update") && self.facts.object.is_some();
+        if !body.is_empty() && (self.audit_config.level >= Level::Request || has_object_name) {
+            self.request = Some(RecordedBody::new(body.clone(), media));
         }
     }
 
-    /// The code of the answer, and all of it if it is whole. Where the answer is not to be shown it tells what went wrong.
+    /// Records the status code, and the body if it is complete. Below level `RequestResponse` it only provides the error
+    /// message.
     pub(crate) fn answered(&mut self, code: u16, body: Option<&Bytes>, media: &str) {
         self.outcome.code = code;
         let may_be_status = code >= 400 || self.facts.verb.starts_with("delete");
         if let Some(body) = body
-            && (self.verdict.level >= Level::RequestResponse || may_be_status)
+            && (self.audit_config.level >= Level::RequestResponse || may_be_status)
         {
-            self.response = Some(Sent::new(body.clone(), media));
+            self.response = Some(RecordedBody::new(body.clone(), media));
         }
-        if body.is_none() && self.verdict.level >= Level::RequestResponse && &*self.facts.verb != "watch" {
+        if body.is_none() && self.audit_config.level >= Level::RequestResponse && &*self.facts.verb != "watch"
+        {
             self.pieces = Some(BytesMut::new());
-            self.response = Some(Sent::new(Bytes::new(), media));
+            self.response = Some(RecordedBody::new(Bytes::new(), media));
         }
     }
 
@@ -127,56 +130,56 @@ impl Record {
 
     /// The answer has begun and will go on.
     pub(crate) fn started(&mut self) {
-        self.tell(Stage::ResponseStarted);
+        self.emit(Stage::ResponseStarted);
     }
 
-    /// The answer is sent; or nobody is there any more to take it.
+    /// The response was sent, or the client disconnected.
     pub(crate) fn complete(mut self) {
         if let (Some(pieces), Some(response)) = (self.pieces.take(), &mut self.response) {
             response.bytes = pieces.freeze();
         }
         if self.outcome.code == 0 {
-            self.outcome = Outcome {
+            self.outcome = ResponseOutcome {
                 code: 200,
                 status: "Success",
                 message: "Connection closed early".to_owned(),
-                ..Outcome::default()
+                ..ResponseOutcome::default()
             };
         }
-        self.tell(Stage::ResponseComplete);
+        self.emit(Stage::ResponseComplete);
     }
 
     /// The server failed at it.
     pub(crate) fn panicked(mut self, why: &str) {
         self.response = None;
-        self.outcome = Outcome {
+        self.outcome = ResponseOutcome {
             code: 500,
             status: "Failure",
             reason: "InternalError",
             message: format!("APIServer panic'd: {why}"),
         };
-        self.tell(Stage::Panic);
+        self.emit(Stage::Panic);
     }
 
-    /// It went no further than the door.
+    /// The request was rejected before authentication completed.
     pub(super) fn refused(mut self, code: u16, message: String) {
-        self.outcome = Outcome {
+        self.outcome = ResponseOutcome {
             code,
             message,
-            ..Outcome::default()
+            ..ResponseOutcome::default()
         };
-        self.tell(Stage::ResponseStarted);
+        self.emit(Stage::ResponseStarted);
     }
 
-    pub(super) fn tell(&mut self, stage: Stage) {
-        if self.verdict.omit.has(stage) {
+    pub(super) fn emit(&mut self, stage: Stage) {
+        if self.audit_config.omit.has(stage) {
             return;
         }
         let is_last = matches!(stage, Stage::ResponseComplete | Stage::Panic);
-        self.auditor.write(Event {
+        self.auditor.write(AuditEvent {
             facts: Arc::clone(&self.facts),
-            level: self.verdict.level,
-            omit_managed_fields: self.verdict.omit_managed_fields,
+            level: self.audit_config.level,
+            omit_managed_fields: self.audit_config.omit_managed_fields,
             stage,
             at: if stage == Stage::RequestReceived {
                 self.facts.received
@@ -187,7 +190,10 @@ impl Record {
             outcome: (stage != Stage::RequestReceived).then(|| self.outcome.clone()),
             request: self.request.clone(),
             response: if is_last { self.response.take() } else { None },
-            annotations: self.notes.as_ref().map_or_else(BTreeMap::new, Notes::all),
+            annotations: self
+                .notes
+                .as_ref()
+                .map_or_else(BTreeMap::new, AuditAnnotations::all),
         });
     }
 }

@@ -1,7 +1,7 @@
-//! Who is asking: each way of proving it is looked at in turn, until one proves it.
+//! Authenticates requests: each authenticator is tried in turn until one succeeds.
 //!
-//! Promises: a credential that is shown and proves nothing is a refusal, whatever else would be allowed without it; neither
-//! tokens nor parts of them come into answers or the log.
+//! Promises: an invalid credential is rejected, even if an anonymous request would be allowed; tokens never appear in responses
+//! or logs.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -11,16 +11,16 @@ use rustls::server::danger::ClientCertVerifier;
 use serde_json::Value;
 
 use super::{
-    BadSigningKey, KubectlRule, PublicKey, ShownCertificate, Signer, TokenFile, anonymous, authenticated,
+    BadSigningKey, ClientCertificate, KubectlRule, PublicKey, Signer, TokenFile, anonymous, authenticated,
     bearer::{self, Bearer},
     key_ring::KeyRing,
     keys, localhost,
-    lookup::Lookup,
-    tokens::{Reasons, Tokens},
+    lookup::TokenObjectLookup,
+    tokens::{AuthenticationErrors, TokenAuthenticator},
 };
-use crate::cache::Caches;
+use crate::cache::WatchCaches;
 
-/// Paths that tell how the server is, which those ask who have no credentials.
+/// Health endpoints, which load balancers call without credentials.
 const HEALTH: [&str; 3] = ["/healthz", "/livez", "/readyz"];
 
 /// How users are known.
@@ -30,16 +30,16 @@ pub struct Authentication {
     pub tokens: TokenFile,
     /// What requests without credentials may ask for.
     pub anonymous: Anonymous,
-    /// What decides whether a client certificate is believed; without it, none is.
+    /// Verifies client certificates; without it, none is accepted.
     pub certificates: Option<Arc<dyn ClientCertVerifier>>,
-    /// Further issuers whose service-account tokens are believed, beside the one that this server is.
+    /// Additional issuers whose service-account tokens are trusted.
     pub more_issuers: Vec<String>,
     /// Further keys that such tokens may be signed with, beside the one that this server signs with.
     pub more_keys: Vec<PublicKey>,
     /// The audiences that this server is. None: its issuer.
     pub audiences: Vec<String>,
-    /// Whether requests from this machine without credentials may do everything. Whoever can open a connection from
-    /// here, such as any program of any user, then owns the cluster.
+    /// Whether requests from this machine without credentials are those of an administrator. Any local process then controls
+    /// the cluster.
     pub localhost: bool,
     /// What kubectl may do.
     pub kubectl: KubectlRule,
@@ -61,12 +61,12 @@ pub(crate) struct Peer {
     /// Where it is; `None` if there is no socket.
     pub address: Option<SocketAddr>,
     /// The certificate it showed. It has the key for it; nothing else is known.
-    pub certificate: Option<ShownCertificate>,
+    pub certificate: Option<ClientCertificate>,
     /// Who it is, if it is part of this process.
-    pub inside: Option<User>,
+    pub in_process: Option<User>,
 }
 
-/// What an authenticator is told of a request.
+/// What an authenticator sees of a request.
 pub(crate) struct Credentials<'r> {
     pub headers: &'r HeaderMap,
     pub path: &'r str,
@@ -78,39 +78,39 @@ pub(crate) struct Credentials<'r> {
 
 /// Who is known, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Known {
+pub(crate) struct AuthenticatedUser {
     pub user: User,
     /// For which of the audiences that were asked for.
     pub audiences: Vec<String>,
     /// When the credential ends, in seconds since 1970, if it does.
     pub expires: Option<i64>,
-    pub way: Way,
-    /// What the client is told besides.
+    pub way: AuthenticationMethod,
+    /// A warning for the client.
     pub warning: Option<&'static str>,
 }
 
-/// How somebody is known.
+/// How a user was authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum AuthenticationMethod {
     Certificate,
     Token,
     Localhost,
     Anonymous,
     /// Part of this process.
-    Inside,
+    InProcess,
 }
 
-/// Whose a token is, as a review tells it.
-pub(crate) enum Reviewed {
+/// The result of a token review.
+pub(crate) enum TokenReviewResult {
     /// It is this user's.
-    Known(Known),
-    /// It is nobody's; there may be a reason.
+    Authenticated(AuthenticatedUser),
+    /// Not authenticated; there may be a reason.
     Unknown(Option<String>),
 }
 
 /// What finds out who is asking.
 pub(crate) struct Authenticator {
-    tokens: Tokens,
+    tokens: TokenAuthenticator,
     keys: KeyRing,
     anonymous: Anonymous,
     certificates: Option<Arc<dyn ClientCertVerifier>>,
@@ -118,24 +118,24 @@ pub(crate) struct Authenticator {
     kubectl: KubectlRule,
 }
 
-// --- Known ---
+// --- AuthenticatedUser ---
 
-impl Known {
+impl AuthenticatedUser {
     /// Who bears a token that does not end.
     pub(super) fn by_token(user: User, audiences: Vec<String>) -> Self {
-        Known {
+        AuthenticatedUser {
             user,
             audiences,
             expires: None,
-            way: Way::Token,
+            way: AuthenticationMethod::Token,
             warning: None,
         }
     }
 
-    fn by(way: Way, user: User) -> Self {
-        Known {
+    fn by(way: AuthenticationMethod, user: User) -> Self {
+        AuthenticatedUser {
             way,
-            ..Known::by_token(user, Vec::new())
+            ..AuthenticatedUser::by_token(user, Vec::new())
         }
     }
 }
@@ -144,7 +144,7 @@ impl Known {
 
 impl Authenticator {
     /// An authenticator over a cluster.
-    pub(crate) fn new(options: Authentication, signer: Signer, caches: Arc<Caches>) -> Self {
+    pub(crate) fn new(options: Authentication, signer: Signer, caches: Arc<WatchCaches>) -> Self {
         let mut issuers = vec![signer.issuer().to_owned()];
         issuers.extend(options.more_issuers);
         let mut audiences = options.audiences;
@@ -152,12 +152,12 @@ impl Authenticator {
             audiences.clone_from(&issuers);
         }
         let keys = KeyRing::new(signer, options.more_keys);
-        let tokens = Tokens::new(
+        let tokens = TokenAuthenticator::new(
             options.tokens,
             issuers,
             keys.clone(),
             audiences,
-            Lookup::new(caches),
+            TokenObjectLookup::new(caches),
         );
         Authenticator {
             tokens,
@@ -170,34 +170,46 @@ impl Authenticator {
     }
 
     /// Finds out who is asking, or refuses the request.
-    pub(crate) async fn authenticate(&self, request: &Credentials<'_>) -> Result<Known, Status> {
+    // upstream: staging/src/k8s.io/apiserver/pkg/authentication/request/union/union.go AuthenticateRequest
+    pub(crate) async fn authenticate(&self, request: &Credentials<'_>) -> Result<AuthenticatedUser, Status> {
         let agent = bearer::text(request.headers, header::USER_AGENT);
         self.kubectl.check_agent(&agent)?;
-        if let Some(user) = &request.peer.inside {
-            return Ok(Known::by(Way::Inside, authenticated(user.clone())));
+        if let Some(user) = &request.peer.in_process {
+            return Ok(AuthenticatedUser::by(
+                AuthenticationMethod::InProcess,
+                authenticated(user.clone()),
+            ));
         }
-        let mut reasons = Reasons::default();
-        match self.shown(request, &mut reasons).await {
+        let mut reasons = AuthenticationErrors::default();
+        match self.authenticate_credentials(request, &mut reasons).await {
             Some(known) => {
                 self.kubectl.check_token(&agent, &known, request.now)?;
-                Ok(Known {
+                Ok(AuthenticatedUser {
                     user: authenticated(known.user),
                     ..known
                 })
             }
-            None if reasons.is_empty() => self.unshown(request),
+            None if reasons.is_empty() => self.authenticate_anonymous(request),
             None => {
                 tracing::debug!(%reasons, path = request.path, "a request shows credentials that prove nothing");
-                Err(refusal())
+                Err(unauthorized())
             }
         }
     }
 
     /// Who is known by the credentials that are shown.
-    async fn shown(&self, request: &Credentials<'_>, reasons: &mut Reasons) -> Option<Known> {
-        if let (Some(shown), Some(verifier)) = (&request.peer.certificate, &self.certificates) {
-            match shown.user(verifier.as_ref(), request.now) {
-                Ok(Some(user)) => return Some(Known::by(Way::Certificate, user)),
+    async fn authenticate_credentials(
+        &self,
+        request: &Credentials<'_>,
+        reasons: &mut AuthenticationErrors,
+    ) -> Option<AuthenticatedUser> {
+        if let (Some(authenticate_credentials), Some(verifier)) =
+            (&request.peer.certificate, &self.certificates)
+        {
+            match authenticate_credentials.user(verifier.as_ref(), request.now) {
+                Ok(Some(user)) => {
+                    return Some(AuthenticatedUser::by(AuthenticationMethod::Certificate, user));
+                }
                 Ok(None) => {}
                 Err(reason) => reasons.push(reason),
             }
@@ -222,30 +234,33 @@ impl Authenticator {
     }
 
     /// Who is meant by a request that shows nothing, or nothing that is looked at.
-    fn unshown(&self, request: &Credentials<'_>) -> Result<Known, Status> {
+    fn authenticate_anonymous(&self, request: &Credentials<'_>) -> Result<AuthenticatedUser, Status> {
         let shows_nothing =
             !request.headers.contains_key(header::AUTHORIZATION) && request.peer.certificate.is_none();
         if self.localhost
             && shows_nothing
             && localhost::is_local(request.peer.address, request.host, request.headers)
         {
-            return Ok(Known::by(Way::Localhost, authenticated(localhost::user())));
+            return Ok(AuthenticatedUser::by(
+                AuthenticationMethod::Localhost,
+                authenticated(localhost::user()),
+            ));
         }
         if self.anonymous == Anonymous::Health && !HEALTH.contains(&request.path) {
-            return Err(refusal());
+            return Err(unauthorized());
         }
         let warning = match bearer::bearer(&bearer::text(request.headers, header::AUTHORIZATION)) {
             Bearer::Ignored(warning) => Some(warning),
             _ => None,
         };
-        Ok(Known {
+        Ok(AuthenticatedUser {
             warning,
-            ..Known::by(Way::Anonymous, anonymous())
+            ..AuthenticatedUser::by(AuthenticationMethod::Anonymous, anonymous())
         })
     }
 
     /// Whose a token is, for one who asks about it. Without audiences, those of this server are meant.
-    pub(crate) async fn review(&self, token: &str, audiences: &[String], now: Time) -> Reviewed {
+    pub(crate) async fn review(&self, token: &str, audiences: &[String], now: Time) -> TokenReviewResult {
         let audiences = if audiences.is_empty() {
             self.tokens.own_audiences()
         } else {
@@ -255,19 +270,19 @@ impl Authenticator {
         let header = format!("Bearer {token}");
         let Bearer::Token(token) = bearer::bearer(&header) else {
             return match self.anonymous {
-                Anonymous::Health => Reviewed::Unknown(None),
-                Anonymous::Anything => Reviewed::Known(Known {
+                Anonymous::Health => TokenReviewResult::Unknown(None),
+                Anonymous::Anything => TokenReviewResult::Authenticated(AuthenticatedUser {
                     audiences: audiences.to_vec(),
-                    ..Known::by(Way::Anonymous, anonymous())
+                    ..AuthenticatedUser::by(AuthenticationMethod::Anonymous, anonymous())
                 }),
             };
         };
         match self.tokens.find(token, audiences, now).await {
-            Ok(known) => Reviewed::Known(Known {
+            Ok(known) => TokenReviewResult::Authenticated(AuthenticatedUser {
                 user: authenticated(known.user),
                 ..known
             }),
-            Err(reasons) => Reviewed::Unknown(Some(reasons.to_string())),
+            Err(reasons) => TokenReviewResult::Unknown(Some(reasons.to_string())),
         }
     }
 
@@ -281,7 +296,7 @@ impl Authenticator {
         self.keys.signer()
     }
 
-    /// Signs with another key from now on; tokens of these further keys are believed too.
+    /// Signs with another key from now on; tokens signed with these additional keys are trusted too.
     pub(crate) fn replace_keys(&self, pkcs8: &[u8], more: &[PublicKey]) -> Result<(), BadSigningKey> {
         let issuer = self.signer().issuer().to_owned();
         self.keys.replace(Signer::new(issuer, pkcs8)?, more);
@@ -299,6 +314,6 @@ impl Authenticator {
     }
 }
 
-fn refusal() -> Status {
+fn unauthorized() -> Status {
     Status::unauthorized("Unauthorized")
 }

@@ -15,13 +15,14 @@ const PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
 pub(super) enum Bearer<'h> {
     /// No token.
     Nothing,
-    /// Something that is not seen as a token; the client is told so.
+    /// A malformed header that is ignored; the client is warned.
     Ignored(&'static str),
     /// A token.
     Token(&'h str),
 }
 
 /// Reads the text of an `Authorization` header.
+// upstream: staging/src/k8s.io/apiserver/pkg/authentication/request/bearertoken/bearertoken.go AuthenticateRequest
 pub(super) fn bearer(text: &str) -> Bearer<'_> {
     let mut parts = text.trim().splitn(3, ' ');
     let is_bearer = parts
@@ -43,18 +44,20 @@ pub(super) fn text(headers: &HeaderMap, name: HeaderName) -> Cow<'_, str> {
 }
 
 /// The token that a WebSocket bears.
+// upstream: staging/src/k8s.io/apiserver/pkg/authentication/request/websocket/protocol.go AuthenticateRequest
 pub(super) fn websocket(headers: &HeaderMap) -> Result<Option<String>, &'static str> {
-    let says = |name, word: &str| {
+    let has_token = |name, word: &str| {
         let mut values = headers.get_all(name).iter();
         values.any(|value| {
             let text = String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase();
             text.split(',').any(|part| part.trim() == word)
         })
     };
-    if !says(header::CONNECTION, "upgrade") || !says(header::UPGRADE, "websocket") {
+    if !has_token(header::CONNECTION, "upgrade") || !has_token(header::UPGRADE, "websocket") {
         return Ok(None);
     }
-    let (mut token, mut others) = (None, 0);
+    let mut token = None;
+    let mut others = 0;
     for value in headers.get_all(header::SEC_WEBSOCKET_PROTOCOL) {
         let value = String::from_utf8_lossy(value.as_bytes());
         for protocol in value.split(',').map(str::trim) {
@@ -85,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_header_bears_a_token_or_nothing() {
+    fn parses_authorization_header() {
         for (header, borne) in [
             ("Bearer abc", Bearer::Token("abc")),
             ("  bEaReR abc  ", Bearer::Token("abc")),
@@ -113,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_websocket_bears_its_token_among_other_protocols() {
+    fn reads_websocket_protocol_token() {
         let token = format!("{PROTOCOL}{}", base64::encode_url(b"s3cret"));
         let both = format!("v5.channel.k8s.io, {token}");
         assert_eq!(offer(&[&both]), Ok(Some("s3cret".to_owned())));

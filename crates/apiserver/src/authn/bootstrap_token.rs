@@ -1,6 +1,6 @@
-//! Tokens by which machines join a cluster: `id.secret`, each kept in a secret of `kube-system`.
+//! Bootstrap tokens, by which nodes join a cluster: `id.secret`, each stored in a secret of `kube-system`.
 //!
-//! Promises: such a token makes nobody but a `system:bootstrap:` user in groups of bootstrappers; secrets are compared in
+//! Promises: such a token authenticates only a `system:bootstrap:` user in groups of bootstrappers; secrets are compared in
 //! constant time.
 
 use k3_api::{
@@ -11,7 +11,7 @@ use k3_api::{
 use serde_json::Value;
 use subtle::ConstantTimeEq;
 
-use super::{Known, lookup::Lookup};
+use super::{AuthenticatedUser, lookup::TokenObjectLookup};
 
 const TYPE: &str = "bootstrap.kubernetes.io/token";
 const GROUP: &str = "system:bootstrappers";
@@ -21,7 +21,8 @@ const SECRET_LETTERS: usize = 16;
 const GROUP_LETTERS: usize = 256;
 
 /// Whose a token is.
-pub(super) fn find(token: &str, lookup: &Lookup, now: Time) -> Option<Known> {
+// upstream: plugin/pkg/auth/authenticator/token/bootstrap/bootstrap.go AuthenticateToken
+pub(super) fn find(token: &str, lookup: &TokenObjectLookup, now: Time) -> Option<AuthenticatedUser> {
     let (id, secret) = parse(token)?;
     let stored = lookup
         .find("secrets", "kube-system", &format!("bootstrap-token-{id}"))
@@ -47,9 +48,9 @@ pub(super) fn find(token: &str, lookup: &Lookup, now: Time) -> Option<Known> {
         groups: groups(&data("auth-extra-groups"))?,
         ..User::default()
     };
-    Some(Known {
+    Some(AuthenticatedUser {
         expires: expires.map(Time::unix_seconds),
-        ..Known::by_token(user, Vec::new())
+        ..AuthenticatedUser::by_token(user, Vec::new())
     })
 }
 
@@ -94,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_has_two_halves_of_small_letters_and_digits() {
+    fn parses_bootstrap_token_format() {
         assert_eq!(
             parse("abc123.0123456789abcdef"),
             Some(("abc123", "0123456789abcdef"))
@@ -114,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_are_those_of_bootstrappers_alone() {
+    fn rejects_groups_outside_bootstrappers() {
         assert_eq!(groups("").unwrap(), [GROUP]);
         let more = "system:bootstrappers:b,system:bootstrappers:a-1:x,system:bootstrappers:b";
         assert_eq!(

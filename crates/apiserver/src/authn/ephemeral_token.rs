@@ -1,7 +1,7 @@
-//! Tokens for people, for a while: `k3t-<id>.<secret>`, each known to the cluster by a secret in `kube-system`.
+//! Short-lived tokens for people: `k3t-<id>.<secret>`, each backed by a secret in `kube-system`.
 //!
-//! Promises: the cluster keeps a hash, never the token; who reads all secrets cannot use it. Only who may do everything may
-//! make such a secret, for it makes anybody. When its time has come it is worth nothing, and goes.
+//! Promises: the secret holds a hash, never the token, so reading all secrets reveals no token. Only `system:masters` may write
+//! such secrets, because they can authenticate as any user. An expired token is rejected and its secret deleted.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use ring::{
 use serde_json::{Value, json};
 use subtle::ConstantTimeEq;
 
-use super::{Known, bootstrap_token::text, lookup::Lookup, x509::CREDENTIAL_ID};
+use super::{AuthenticatedUser, bootstrap_token::text, lookup::TokenObjectLookup, x509::CREDENTIAL_ID};
 
 /// The type of the secrets.
 const TYPE: &str = "k3/ephemeral-token";
@@ -162,7 +162,7 @@ impl EphemeralToken {
 }
 
 /// Whose a token is.
-pub(super) fn find(token: &str, lookup: &Lookup, now: Time) -> Option<Known> {
+pub(super) fn find(token: &str, lookup: &TokenObjectLookup, now: Time) -> Option<AuthenticatedUser> {
     let (id, secret) = token.strip_prefix(PREFIX)?.split_once('.')?;
     if !is_id(id) {
         return None;
@@ -182,9 +182,9 @@ pub(super) fn find(token: &str, lookup: &Lookup, now: Time) -> Option<Known> {
         extra: vec![(CREDENTIAL_ID.to_owned(), vec![format!("K3TOKEN={id}")])],
         ..User::default()
     };
-    Some(Known {
+    Some(AuthenticatedUser {
         expires: Some(found.expires.unix_seconds()),
-        ..Known::by_token(user, Vec::new())
+        ..AuthenticatedUser::by_token(user, Vec::new())
     })
 }
 
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_and_has_no_token_in_it() {
+    fn secret_round_trips_without_token() {
         let (token, text) = issued();
         let secret = token.to_secret();
         assert_eq!(EphemeralToken::read(&secret), Ok(token.clone()));
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_that_is_not_well_made_is_no_token() {
+    fn rejects_malformed_secret() {
         let good = issued().0.to_secret();
         for (way, value) in [
             ("/type", json!("Opaque")),
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_kept_as_long_as_the_token_lives() {
+    fn secret_lives_until_expiration() {
         let secret = issued().0.to_secret();
         let life = |seconds| EphemeralToken::life(&secret, Time::from_unix(seconds, 0));
         assert_eq!(life(50), Some(Duration::from_secs(10)));

@@ -1,4 +1,4 @@
-//! The names that the server itself gives: who is nobody, and the groups that everybody is in.
+//! Well-known user and group names that the server assigns: anonymous, authenticated and unauthenticated.
 
 use k3_api::strategy::User;
 
@@ -18,8 +18,8 @@ pub(crate) fn anonymous() -> User {
 /// The user, also as a member of `system:authenticated`. Credentials that say `system:anonymous`, or one of
 /// the two groups, have said themselves what they are worth.
 pub(crate) fn authenticated(mut user: User) -> User {
-    let says_itself = |group: &String| group == AUTHENTICATED || group == UNAUTHENTICATED;
-    if user.name != ANONYMOUS && !user.groups.iter().any(says_itself) {
+    let is_reserved_group = |group: &String| group == AUTHENTICATED || group == UNAUTHENTICATED;
+    if user.name != ANONYMOUS && !user.groups.iter().any(is_reserved_group) {
         user.groups.push(AUTHENTICATED.to_owned());
     }
     user
@@ -39,13 +39,13 @@ mod tests {
     }
 
     #[test]
-    fn a_user_joins_the_authenticated_ones_once() {
+    fn adds_authenticated_group_once() {
         assert_eq!(groups("alice", &["devs"]), ["devs", AUTHENTICATED]);
         assert_eq!(groups("alice", &[AUTHENTICATED, "devs"]), [AUTHENTICATED, "devs"]);
     }
 
     #[test]
-    fn nobody_becomes_authenticated_by_name() {
+    fn anonymous_never_gets_authenticated_group() {
         assert_eq!(groups(ANONYMOUS, &[]), [""; 0]);
         assert_eq!(groups("alice", &[UNAUTHENTICATED]), [UNAUTHENTICATED]);
         assert_eq!(authenticated(anonymous()), anonymous());

@@ -1,7 +1,7 @@
-//! Signed tokens in their compact form: a head, claims and a signature, each as base64, with dots between.
+//! JSON Web Tokens in compact form: header, claims and signature, base64url, separated by dots.
 //!
-//! Promises: nothing that a token says is believed before a key of ours has verified it; which algorithm verifies is the
-//! key's choice, never the token's.
+//! Promises: no claim is used before one of our keys has verified the signature; the key determines the algorithm, never the
+//! token.
 
 use k3_api::{base64, strategy::Tree};
 use serde_json::Value;
@@ -20,7 +20,7 @@ pub(super) struct Jwt<'t> {
     signature: Vec<u8>,
 }
 
-/// Why a token is not believed, in upstream's words.
+/// Error texts of upstream.
 pub(super) const NO_KEY: &str = "invalid signature, no keys found";
 pub(super) const BAD_SIGNATURE: &str = "go-jose/go-jose: error in cryptographic primitive";
 
@@ -46,7 +46,7 @@ impl<'t> Jwt<'t> {
         })
     }
 
-    /// Who says that they issued it. Not to be believed.
+    /// The issuer claim, unverified.
     pub(super) fn issuer(&self) -> &str {
         self.claims.text("iss")
     }
@@ -104,8 +104,10 @@ mod tests {
     }
 
     #[test]
-    fn one_of_several_keys_is_enough_and_another_is_not() {
-        let (old, new, stranger) = (signer(), signer(), signer());
+    fn verifies_with_any_known_key() {
+        let old = signer();
+        let new = signer();
+        let stranger = signer();
         let keys = [new.public().clone(), old.public().clone()];
         let claims = json!({"iss": "me"});
         assert_eq!(verify(&old.sign(&claims), &keys), Ok(claims.clone()));
@@ -114,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_does_not_choose_how_it_is_verified() {
+    fn token_cannot_choose_algorithm() {
         let signer = signer();
         let keys = [signer.public().clone()];
         let claims = json!({"iss": "me"});
@@ -143,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_token_is_not_believed() {
+    fn rejects_modified_token() {
         let signer = signer();
         let keys = [signer.public().clone()];
         let good = signer.sign(&json!({"sub": "a"}));
@@ -155,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_is_left_to_others() {
+    fn ignores_other_formats() {
         let good = signer().sign(&json!({}));
         let long = format!("{good}{}", "A".repeat(MOST_BYTES));
         for text in [

@@ -9,13 +9,13 @@ use super::{PublicKey, Signer};
 /// What signs tokens, and all that verifies them. Clones are the same.
 #[derive(Clone)]
 pub(super) struct KeyRing {
-    held: Arc<RwLock<Held>>,
-    /// Keys that are believed whatever else is replaced: those of other issuers.
+    held: Arc<RwLock<SigningKeys>>,
+    /// Keys that are always trusted: those of other issuers.
     always: Arc<[PublicKey]>,
 }
 
 #[derive(Clone)]
-struct Held {
+struct SigningKeys {
     signer: Arc<Signer>,
     keys: Arc<[PublicKey]>,
 }
@@ -25,7 +25,7 @@ struct Held {
 impl KeyRing {
     pub(super) fn new(signer: Signer, always: Vec<PublicKey>) -> Self {
         let always: Arc<[PublicKey]> = always.into();
-        let held = Held::new(signer, &always, &[]);
+        let held = SigningKeys::new(signer, &always, &[]);
         KeyRing {
             held: Arc::new(RwLock::new(held)),
             always,
@@ -34,7 +34,7 @@ impl KeyRing {
 
     /// Signs with another key from now on, and believes these further ones.
     pub(super) fn replace(&self, signer: Signer, more: &[PublicKey]) {
-        let held = Held::new(signer, &self.always, more);
+        let held = SigningKeys::new(signer, &self.always, more);
         *self.held.write().unwrap_or_else(PoisonError::into_inner) = held;
     }
 
@@ -42,19 +42,19 @@ impl KeyRing {
         self.held().signer
     }
 
-    /// All keys that are believed, the one that signs first.
+    /// All trusted keys, the signing key first.
     pub(super) fn keys(&self) -> Arc<[PublicKey]> {
         self.held().keys
     }
 
-    fn held(&self) -> Held {
+    fn held(&self) -> SigningKeys {
         self.held.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-// --- Held ---
+// --- SigningKeys ---
 
-impl Held {
+impl SigningKeys {
     fn new(signer: Signer, always: &[PublicKey], more: &[PublicKey]) -> Self {
         let mut keys = vec![signer.public().clone()];
         for key in more.iter().chain(always) {
@@ -62,7 +62,7 @@ impl Held {
                 keys.push(key.clone());
             }
         }
-        Held {
+        SigningKeys {
             signer: Arc::new(signer),
             keys: keys.into(),
         }
@@ -74,8 +74,10 @@ mod tests {
     use super::{super::keys::tests::signer, *};
 
     #[test]
-    fn a_new_key_signs_and_the_old_one_is_believed_as_long_as_it_is_named() {
-        let (old, new, other) = (signer(), signer(), signer().public().clone());
+    fn rotated_key_signs_and_listed_old_key_verifies() {
+        let old = signer();
+        let new = signer();
+        let other = signer().public().clone();
         let old_key = old.public().clone();
         let ring = KeyRing::new(old, vec![other.clone()]);
         assert_eq!(*ring.keys(), [old_key.clone(), other.clone()]);

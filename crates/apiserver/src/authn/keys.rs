@@ -1,7 +1,7 @@
-//! The keys of service-account tokens: one that signs, and all that are believed.
+//! Keys of service-account tokens: one that signs, and all that are trusted.
 //!
-//! Promises: a key is good for one algorithm alone, so that a token cannot choose how it is verified; a key is called by a
-//! hash of it, as upstream does, so that tokens say which one they mean.
+//! Promises: a key is valid for one algorithm, so that a token cannot choose how it is verified; the key ID is a hash of the
+//! key, as upstream.
 
 use k3_api::base64;
 use k3_pki::{TokenKey, TokenKeyParts, TokenSigner};
@@ -60,7 +60,7 @@ impl PublicKey {
         self.key.info()
     }
 
-    /// Whether the signature, which says that it was made in this way, is of this key.
+    /// Whether the signature, made with the named algorithm, is valid for this key.
     pub(super) fn verifies(&self, algorithm: &str, text: &[u8], signature: &[u8]) -> bool {
         self.key.verifies(algorithm, text, signature)
     }
@@ -135,6 +135,7 @@ impl Signer {
 }
 
 /// The keys that verify tokens, as a set for others.
+// upstream: pkg/serviceaccount/openidmetadata.go openIDKeysetJSON
 pub(super) fn key_set(keys: &[PublicKey]) -> Value {
     json!({"keys": keys.iter().map(PublicKey::for_others).collect::<Vec<_>>()})
 }
@@ -156,7 +157,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_key_has_the_same_name_however_it_comes() {
+    fn key_id_is_independent_of_encoding() {
         let key = KeyPair::generate().unwrap();
         let signer = Signer::new(String::new(), &key.serialize_der()).unwrap();
         let public = read(&key.subject_public_key_info()).unwrap();
@@ -164,7 +165,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_key_of_another_curve_is_for_another_algorithm() {
+    fn curve_determines_algorithm() {
         let key = KeyPair::generate_for(&rcgen::PKCS_ECDSA_P384_SHA384).unwrap();
         let public = read(&key.subject_public_key_info()).unwrap();
         let set = key_set(std::slice::from_ref(&public));
@@ -174,7 +175,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_refused_without_a_panic() {
+    fn rejects_invalid_key_without_panic() {
         let whole = KeyPair::generate().unwrap().subject_public_key_info();
         for length in 0..whole.len() {
             assert_eq!(read(&whole[..length]), Err(BadPublicKey), "{length}");
@@ -184,7 +185,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_set_for_others_has_both_coordinates() {
+    fn jwks_has_both_coordinates() {
         let signer = signer();
         let set = key_set(std::slice::from_ref(signer.public()));
         let key = &set["keys"][0];

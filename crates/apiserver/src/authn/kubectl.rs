@@ -10,14 +10,14 @@ use k3_api::{
     time::Time,
 };
 
-use super::{Known, Way, lookup::LEEWAY};
+use super::{AuthenticatedUser, AuthenticationMethod, lookup::LEEWAY};
 
-/// What kubectl is told where it may do nothing.
+/// The message for kubectl where it is disabled.
 const DISABLED: &str =
     "kubectl disabled: this server does not accept requests of kubectl (--kubectl-disabled)";
 
 /// Whether a request was refused because kubectl sent it.
-pub(crate) fn is_kubectl_refusal(status: &Status) -> bool {
+pub(crate) fn is_kubectl_rejection(status: &Status) -> bool {
     status.code == 403 && status.message == DISABLED
 }
 
@@ -48,11 +48,11 @@ impl KubectlRule {
     }
 
     /// Refuses a token that this program may not use.
-    pub(super) fn check_token(self, agent: &str, known: &Known, now: Time) -> Result<(), Status> {
+    pub(super) fn check_token(self, agent: &str, known: &AuthenticatedUser, now: Time) -> Result<(), Status> {
         let Self::ShortTokens(longest) = self else {
             return Ok(());
         };
-        if known.way != Way::Token || !is_kubectl(agent) {
+        if known.way != AuthenticationMethod::Token || !is_kubectl(agent) {
             return Ok(());
         }
         let longest = i64::try_from(longest.as_secs()).unwrap_or(i64::MAX);
@@ -80,7 +80,7 @@ mod tests {
     const KUBECTL: &str = "kubectl/v1.37.0 (linux/amd64) kubernetes/abc";
 
     #[test]
-    fn kubectl_is_refused_where_it_may_do_nothing() {
+    fn rejects_kubectl_when_disabled() {
         let refused = KubectlRule::Nothing.check_agent(KUBECTL).unwrap_err();
         assert_eq!(refused.code, 403);
         assert!(refused.message.starts_with("kubectl disabled"));
@@ -89,22 +89,28 @@ mod tests {
     }
 
     #[test]
-    fn a_token_for_kubectl_must_end_soon() {
+    fn rejects_long_lived_token_of_kubectl() {
         let rule = KubectlRule::ShortTokens(Duration::from_hours(1));
         let check = |agent, expires, way| {
-            let known = Known {
+            let known = AuthenticatedUser {
                 expires,
                 way,
-                ..Known::by_token(User::default(), Vec::new())
+                ..AuthenticatedUser::by_token(User::default(), Vec::new())
             };
             rule.check_token(agent, &known, Time::from_unix(1000, 0))
                 .map_err(|status| status.code)
         };
-        assert_eq!(check(KUBECTL, Some(1000 + 3600), Way::Token), Ok(()));
-        assert_eq!(check(KUBECTL, None, Way::Token), Err(401));
-        assert_eq!(check(KUBECTL, Some(1000 + 7200), Way::Token), Err(401));
-        assert_eq!(check(KUBECTL, Some(1000), Way::Token), Err(401));
-        assert_eq!(check("curl/8", None, Way::Token), Ok(()));
-        assert_eq!(check(KUBECTL, None, Way::Certificate), Ok(()));
+        assert_eq!(
+            check(KUBECTL, Some(1000 + 3600), AuthenticationMethod::Token),
+            Ok(())
+        );
+        assert_eq!(check(KUBECTL, None, AuthenticationMethod::Token), Err(401));
+        assert_eq!(
+            check(KUBECTL, Some(1000 + 7200), AuthenticationMethod::Token),
+            Err(401)
+        );
+        assert_eq!(check(KUBECTL, Some(1000), AuthenticationMethod::Token), Err(401));
+        assert_eq!(check("curl/8", None, AuthenticationMethod::Token), Ok(()));
+        assert_eq!(check(KUBECTL, None, AuthenticationMethod::Certificate), Ok(()));
     }
 }

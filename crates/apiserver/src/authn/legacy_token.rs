@@ -10,8 +10,8 @@ use serde_json::Value;
 use subtle::ConstantTimeEq;
 
 use super::{
-    lookup::{Lookup, Seen},
-    service_account::Account,
+    lookup::{ObservedObject, TokenObjectLookup},
+    service_account::ServiceAccountRef,
 };
 
 const CLAIMS: &str = "kubernetes.io/serviceaccount/";
@@ -20,11 +20,12 @@ const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
 const INVALIDATED: &str = "Token has been invalidated";
 
 /// The account of verified claims, if its secret is there with the very token.
+// upstream: pkg/serviceaccount/legacy.go Validate
 pub(super) fn user(
     claims: &Value,
     token: &str,
-    lookup: &Lookup,
-    seen: &mut Vec<Seen>,
+    lookup: &TokenObjectLookup,
+    seen: &mut Vec<ObservedObject>,
 ) -> Result<User, String> {
     let claim = |name: &str| claims.text(&format!("{CLAIMS}{name}")).to_owned();
     let subject = claims.text("sub");
@@ -51,7 +52,7 @@ pub(super) fn user(
     if !is_named || subject != format!("system:serviceaccount:{namespace}:{account}") {
         return Err("sub claim is invalid".to_owned());
     }
-    let Ok(stored) = lookup.see("secrets", &namespace, &secret, seen) else {
+    let Ok(stored) = lookup.observe("secrets", &namespace, &secret, seen) else {
         return Err(INVALIDATED.to_owned());
     };
     if stored.at("metadata").has("deletionTimestamp") {
@@ -62,7 +63,7 @@ pub(super) fn user(
         return Err("Token does not match server's copy".to_owned());
     }
     let owner = lookup
-        .see("serviceaccounts", &namespace, &account, seen)
+        .observe("serviceaccounts", &namespace, &account, seen)
         .map_err(|status| status.message)?;
     if owner.at("metadata").has("deletionTimestamp") {
         return Err(format!("ServiceAccount {namespace}/{account} has been deleted"));
@@ -81,7 +82,7 @@ pub(super) fn user(
              '{INVALID_SINCE}' label from the secret to temporarily allow use of this token"
         ));
     }
-    Ok(Account {
+    Ok(ServiceAccountRef {
         namespace: &namespace,
         name: &account,
         uid: &uid,

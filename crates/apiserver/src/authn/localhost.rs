@@ -1,14 +1,14 @@
-//! Trust in the machine itself, where somebody has asked for it.
+//! Authentication by loopback address, where enabled.
 //!
-//! Promises: only the other end of the socket counts, never what a header says of it. A request that came through a proxy,
-//! or from a page in a browser, is not of this machine's user, even if the proxy or the browser is here.
+//! Promises: only the peer address of the socket counts, never a header. A request that passed a proxy or was sent by a page in
+//! a browser is not trusted, even if the proxy or browser runs on this machine.
 
 use std::net::{IpAddr, SocketAddr};
 
 use http::{HeaderMap, header};
 use k3_api::strategy::User;
 
-/// Headers by which proxies tell of themselves, beside all that begin with `x-forwarded`.
+/// Headers that proxies add, besides all that begin with `x-forwarded`.
 const PROXIES: [&str; 11] = [
     "cf-connecting-ip",
     "fastly-client-ip",
@@ -33,7 +33,7 @@ pub(super) fn user() -> User {
     }
 }
 
-/// Whether a request is of somebody on this machine.
+/// Whether a request was sent from this machine.
 pub(super) fn is_local(peer: Option<SocketAddr>, host: &str, headers: &HeaderMap) -> bool {
     let is_forwarded = headers.keys().any(|name| {
         let name = name.as_str();
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn the_socket_decides() {
+    fn trusts_only_loopback_peer() {
         assert!(local("127.0.0.1:5", "127.0.0.1:6443", &[]));
         assert!(local("[::1]:5", "[::1]:6443", &[]));
         assert!(local("[::ffff:127.0.0.1]:5", "localhost", &[]));
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_proxy_on_this_machine_passes_on_is_not_trusted() {
+    fn rejects_proxied_requests() {
         for header in PROXIES
             .into_iter()
             .chain(["x-forwarded-for", "x-forwarded-proto"])
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_in_a_browser_is_not_trusted() {
+    fn rejects_browser_requests() {
         assert!(!local(
             "127.0.0.1:5",
             "localhost",

@@ -11,7 +11,7 @@ use k3_api::{
 use serde_json::Value;
 
 use crate::{
-    cache::{Caches, Object},
+    cache::{CachedObject, WatchCaches},
     registry::Resource,
 };
 
@@ -22,24 +22,24 @@ pub(super) const LEEWAY: i64 = 60;
 
 /// Finds objects.
 #[derive(Clone)]
-pub(super) struct Lookup {
-    caches: Arc<Caches>,
+pub(super) struct TokenObjectLookup {
+    caches: Arc<WatchCaches>,
 }
 
 /// An object in the state in which it was looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct ObservedObject {
     plural: &'static str,
     namespace: String,
     name: String,
     revision: u64,
 }
 
-// --- Lookup ---
+// --- TokenObjectLookup ---
 
-impl Lookup {
-    pub(super) fn new(caches: Arc<Caches>) -> Self {
-        Lookup { caches }
+impl TokenObjectLookup {
+    pub(super) fn new(caches: Arc<WatchCaches>) -> Self {
+        TokenObjectLookup { caches }
     }
 
     /// An object as it is, or the answer that it is not there.
@@ -48,7 +48,7 @@ impl Lookup {
         plural: &'static str,
         namespace: &str,
         name: &str,
-    ) -> Result<Arc<Object>, Status> {
+    ) -> Result<Arc<CachedObject>, Status> {
         let kind = builtin()
             .resource("", "v1", plural)
             .expect("the resource is built in");
@@ -58,15 +58,15 @@ impl Lookup {
     }
 
     /// The same as a tree, with a note of what was seen.
-    pub(super) fn see(
+    pub(super) fn observe(
         &self,
         plural: &'static str,
         namespace: &str,
         name: &str,
-        seen: &mut Vec<Seen>,
+        seen: &mut Vec<ObservedObject>,
     ) -> Result<Value, Status> {
         let object = self.find(plural, namespace, name)?;
-        seen.push(Seen {
+        seen.push(ObservedObject {
             plural,
             namespace: namespace.to_owned(),
             name: name.to_owned(),
@@ -76,7 +76,7 @@ impl Lookup {
     }
 
     /// Whether everything is as it was seen.
-    pub(super) fn is_unchanged(&self, seen: &[Seen]) -> bool {
+    pub(super) fn is_unchanged(&self, seen: &[ObservedObject]) -> bool {
         seen.iter().all(|seen| {
             self.find(seen.plural, &seen.namespace, &seen.name)
                 .is_ok_and(|object| object.revision == seen.revision)
@@ -86,12 +86,12 @@ impl Lookup {
     /// Waits until the cache has what other servers have written, within reason.
     pub(super) async fn refresh(&self) {
         // A store that does not answer is no reason to believe a token; what the cache has then decides.
-        let _ = tokio::time::timeout(PATIENCE, self.caches.fresh()).await;
+        let _ = tokio::time::timeout(PATIENCE, self.caches.read_index()).await;
     }
 }
 
 /// Whether an object was deleted so long ago that clocks do not explain it.
-pub(super) fn is_gone(object: &Value, now: Time) -> bool {
+pub(super) fn is_deleted(object: &Value, now: Time) -> bool {
     let metadata = object.at("metadata");
     metadata.has("deletionTimestamp")
         && Time::parse(metadata.text("deletionTimestamp")).map_or(true, |deleted| {

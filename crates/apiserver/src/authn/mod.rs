@@ -1,27 +1,28 @@
-//! Who is asking: an authenticator a file.
+//! Authentication: one authenticator per file.
 //!
 //! ```text
-//! authenticator    each way of proving who one is, in turn
+//! authenticator    tries each authentication method in turn
 //!   x509           client certificates
-//!   bearer         the token that a request bears
-//!   tokens         each sort of tokens, in turn
-//!     token_file         static ones from a file; `records` reads it
-//!     service_account    those that this server signs; `key_ring` and `keys` have the keys, `jwt` the form
-//!     legacy_token       the same, kept in secrets
-//!     bootstrap_token    for machines that join
-//!     ephemeral_token    for people, for a while
-//!   localhost      whoever is on this machine, if that is asked for
-//!   identity       nobody, and the groups that everybody is in
-//! kubectl          what is asked of one program
-//! lookup           the objects that tokens depend on; `remembered` what was verified a moment ago
+//!   bearer         bearer tokens in headers
+//!   tokens         tries each token authenticator in turn
+//!     token_file         static tokens from a CSV file; `csv` parses it
+//!     service_account    tokens signed by this server; `key_ring` and `keys` hold the keys, `jwt` parses them
+//!     legacy_token       service-account tokens in secrets
+//!     bootstrap_token    tokens for joining nodes
+//!     ephemeral_token    short-lived tokens for people
+//!   localhost      requests from this machine, where enabled
+//!   identity       well-known users and groups
+//! kubectl          restrictions on kubectl
+//! lookup           the objects that tokens depend on; `token_cache` recently verified tokens
 //! ```
 //!
-//! Promise: a user that the authenticator gives has all groups that come with the way it was found:
-//! `system:authenticated`, or for the anonymous one `system:unauthenticated`.
+//! Promise: an authenticated user has the groups of its authentication method: `system:authenticated`, or for the anonymous user
+//! `system:unauthenticated`.
 
 mod authenticator;
 mod bearer;
 mod bootstrap_token;
+mod csv;
 mod ephemeral_token;
 mod identity;
 mod jwt;
@@ -31,11 +32,10 @@ mod kubectl;
 mod legacy_token;
 mod localhost;
 mod lookup;
-mod records;
-mod remembered;
 mod service_account;
 #[cfg(test)]
 mod tests;
+mod token_cache;
 mod token_file;
 mod tokens;
 mod x509;
@@ -48,9 +48,11 @@ pub use self::{
     token_file::{TokenFile, TokenFileError, TokenFileProblem},
 };
 pub(crate) use self::{
-    authenticator::{Authenticator, Credentials, Known, Peer, Reviewed, Way},
+    authenticator::{
+        AuthenticatedUser, AuthenticationMethod, Authenticator, Credentials, Peer, TokenReviewResult,
+    },
     identity::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, anonymous, authenticated},
     keys::Signer,
-    kubectl::is_kubectl_refusal,
-    x509::ShownCertificate,
+    kubectl::is_kubectl_rejection,
+    x509::ClientCertificate,
 };

@@ -1,8 +1,7 @@
-//! Tokens of service accounts.
+//! Service-account tokens.
 //!
-//! Promises: a token is believed when a key of ours signed it, for an audience that is asked for, within its time, and as
-//! long as the account and what it is bound to are there and the same as when it was issued. One whose account or pod is
-//! deleted is worthless at once.
+//! Promises: a token is valid if one of our keys signed it, for a requested audience, within its time, and as long as the
+//! service account and the bound object exist with the same UIDs. A token whose account or pod is deleted is invalid at once.
 
 use k3_api::{
     go::quote,
@@ -12,13 +11,13 @@ use k3_api::{
 use serde_json::Value;
 
 use super::{
-    Known,
+    AuthenticatedUser,
     jwt::Jwt,
     key_ring::KeyRing,
     legacy_token,
-    lookup::{LEEWAY, Lookup, Seen, is_gone},
-    remembered::{self, Remembered},
-    tokens::Found,
+    lookup::{LEEWAY, ObservedObject, TokenObjectLookup, is_deleted},
+    token_cache::{self, TokenCache},
+    tokens::TokenResult,
 };
 
 /// Who issues the tokens that are kept in secrets.
@@ -26,39 +25,45 @@ pub(super) const LEGACY_ISSUER: &str = "kubernetes/serviceaccount";
 const INVALIDATED: &str = "service account token has been invalidated";
 
 /// Verifies tokens of service accounts.
-pub(super) struct ServiceAccounts {
-    /// Whose tokens are believed, beside [`LEGACY_ISSUER`].
+pub(super) struct ServiceAccountTokenAuthenticator {
+    /// Trusted issuers, besides [`LEGACY_ISSUER`].
     issuers: Vec<String>,
     keys: KeyRing,
     /// The audiences that this server is; tokens that name none are for these.
     own: Vec<String>,
-    lookup: Lookup,
-    remembered: Remembered,
+    lookup: TokenObjectLookup,
+    remembered: TokenCache,
 }
 
-/// A service account as a token tells of it.
+/// A service account as named by a token's claims.
 #[derive(Debug, Default)]
-pub(super) struct Account<'c> {
+pub(super) struct ServiceAccountRef<'c> {
     pub(super) namespace: &'c str,
     pub(super) name: &'c str,
     pub(super) uid: &'c str,
 }
 
-// --- ServiceAccounts ---
+// --- ServiceAccountTokenAuthenticator ---
 
-impl ServiceAccounts {
-    pub(super) fn new(issuers: Vec<String>, keys: KeyRing, own: Vec<String>, lookup: Lookup) -> Self {
-        ServiceAccounts {
+impl ServiceAccountTokenAuthenticator {
+    pub(super) fn new(
+        issuers: Vec<String>,
+        keys: KeyRing,
+        own: Vec<String>,
+        lookup: TokenObjectLookup,
+    ) -> Self {
+        ServiceAccountTokenAuthenticator {
             issuers,
             keys,
             own,
             lookup,
-            remembered: Remembered::default(),
+            remembered: TokenCache::default(),
         }
     }
 
     /// Whose a token is.
-    pub(super) async fn find(&self, token: &str, audiences: &[String], now: Time) -> Found {
+    // upstream: pkg/serviceaccount/jwt.go AuthenticateToken
+    pub(super) async fn find(&self, token: &str, audiences: &[String], now: Time) -> TokenResult {
         let Some(jwt) = Jwt::read(token) else {
             return Ok(None);
         };
@@ -66,13 +71,13 @@ impl ServiceAccounts {
         if !is_legacy && !self.issuers.iter().any(|issuer| issuer == jwt.issuer()) {
             return Ok(None);
         }
-        let hash = remembered::hash(token, audiences);
+        let hash = token_cache::hash(token, audiences);
         if let Some(known) = self.remembered.get(&hash, now, &self.lookup) {
             return Ok(Some(known));
         }
         let claims = jwt.verify(&self.keys.keys())?;
         let audiences = self.audiences(&claims, audiences)?;
-        let judge = |seen: &mut Vec<Seen>| {
+        let resolve_account = |seen: &mut Vec<ObservedObject>| {
             seen.clear();
             if is_legacy {
                 legacy_token::user(&claims, token, &self.lookup, seen)
@@ -81,16 +86,16 @@ impl ServiceAccounts {
             }
         };
         let mut seen = Vec::new();
-        let user = if let Ok(user) = judge(&mut seen) {
+        let user = if let Ok(user) = resolve_account(&mut seen) {
             user
         } else {
             // Another server may just have made what is missing here.
             self.lookup.refresh().await;
-            judge(&mut seen)?
+            resolve_account(&mut seen)?
         };
-        let known = Known {
+        let known = AuthenticatedUser {
             expires: seconds(claims.at("exp")),
-            ..Known::by_token(user, audiences)
+            ..AuthenticatedUser::by_token(user, audiences)
         };
         self.remembered.put(hash, &known, seen, now);
         Ok(Some(known))
@@ -127,18 +132,24 @@ impl ServiceAccounts {
 }
 
 /// The account of verified claims, if it and what the token is bound to are as they were.
-fn bound(claims: &Value, now: Time, lookup: &Lookup, seen: &mut Vec<Seen>) -> Result<User, String> {
+// upstream: pkg/serviceaccount/claims.go Validate
+fn bound(
+    claims: &Value,
+    now: Time,
+    lookup: &TokenObjectLookup,
+    seen: &mut Vec<ObservedObject>,
+) -> Result<User, String> {
     check_time(claims, now)?;
     let private = claims.at("kubernetes.io");
     let reference = private.at("serviceaccount");
-    let account = Account {
+    let account = ServiceAccountRef {
         namespace: private.text("namespace"),
         name: reference.text("name"),
         uid: reference.text("uid"),
     };
-    let Account { namespace, name, uid } = account;
+    let ServiceAccountRef { namespace, name, uid } = account;
     let stored = lookup
-        .see("serviceaccounts", namespace, name, seen)
+        .observe("serviceaccounts", namespace, name, seen)
         .map_err(|status| status.message)?;
     let there = stored.at("metadata").text("uid");
     if there != uid {
@@ -146,26 +157,27 @@ fn bound(claims: &Value, now: Time, lookup: &Lookup, seen: &mut Vec<Seen>) -> Re
             "service account UID ({there}) does not match claim ({uid})"
         ));
     }
-    if is_gone(&stored, now) {
+    if is_deleted(&stored, now) {
         return Err(format!("service account {namespace}/{name} has been deleted"));
     }
     let mut check = |plural, word, namespace, reference: &Value| -> Result<(), String> {
         let stored = lookup
-            .see(plural, namespace, reference.text("name"), seen)
+            .observe(plural, namespace, reference.text("name"), seen)
             .map_err(|_| INVALIDATED.to_owned())?;
-        let (there, said) = (stored.at("metadata").text("uid"), reference.text("uid"));
+        let there = stored.at("metadata").text("uid");
+        let said = reference.text("uid");
         if there != said {
             return Err(format!(
                 "{word} UID ({there}) does not match service account {word} ref claim ({said})"
             ));
         }
-        if is_gone(&stored, now) {
+        if is_deleted(&stored, now) {
             return Err(INVALIDATED.to_owned());
         }
         Ok(())
     };
     let mut user = account.user();
-    let mut tell = |key: &str, value: &str| {
+    let mut add_extra = |key: &str, value: &str| {
         if !value.is_empty() {
             let key = format!("authentication.kubernetes.io/{key}");
             user.extra.push((key, vec![value.to_owned()]));
@@ -174,7 +186,8 @@ fn bound(claims: &Value, now: Time, lookup: &Lookup, seen: &mut Vec<Seen>) -> Re
     if private.has("secret") {
         check("secrets", "secret", namespace, private.at("secret"))?;
     }
-    let (pod, node) = (private.at("pod"), private.at("node"));
+    let pod = private.at("pod");
+    let node = private.at("node");
     if !pod.is_null() {
         check("pods", "pod", namespace, pod)?;
     } else if !node.is_null() {
@@ -189,15 +202,15 @@ fn bound(claims: &Value, now: Time, lookup: &Lookup, seen: &mut Vec<Seen>) -> Re
     }
     let id = claims.text("jti");
     if !id.is_empty() {
-        tell("credential-id", &format!("JTI={id}"));
+        add_extra("credential-id", &format!("JTI={id}"));
     }
     if !node.text("name").is_empty() {
-        tell("node-name", node.text("name"));
-        tell("node-uid", node.text("uid"));
+        add_extra("node-name", node.text("name"));
+        add_extra("node-uid", node.text("uid"));
     }
     if !pod.text("name").is_empty() && !pod.text("uid").is_empty() {
-        tell("pod-name", pod.text("name"));
-        tell("pod-uid", pod.text("uid"));
+        add_extra("pod-name", pod.text("name"));
+        add_extra("pod-uid", pod.text("uid"));
     }
     Ok(user)
 }
@@ -226,12 +239,12 @@ fn seconds(value: &Value) -> Option<i64> {
     value.as_i64().or_else(|| Some(value.as_f64()? as i64))
 }
 
-// --- Account ---
+// --- ServiceAccountRef ---
 
-impl Account<'_> {
+impl ServiceAccountRef<'_> {
     /// The user that it is.
     pub(super) fn user(&self) -> User {
-        let Account { namespace, name, uid } = self;
+        let ServiceAccountRef { namespace, name, uid } = self;
         User {
             name: format!("system:serviceaccount:{namespace}:{name}"),
             uid: (*uid).to_owned(),

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use super::{keys::tests::signer, *};
 use crate::{
-    cache::{Caches, Feed},
+    cache::{StoreReflector, WatchCaches},
     registry::{self, Resource},
 };
 
@@ -27,15 +27,15 @@ const NOW: i64 = 1_000_000;
 
 /// A cluster with a service account, a pod and nothing to ask them by but an authenticator.
 struct Cluster {
-    caches: Arc<Caches>,
-    _feed: Feed,
+    caches: Arc<WatchCaches>,
+    _feed: StoreReflector,
     authenticator: Authenticator,
 }
 
 impl Cluster {
     async fn start(options: Authentication) -> Self {
         let store = k3_storage::open(StorageConfig::Memory).await.unwrap();
-        let (caches, feed) = Caches::fill(store, registry::selectable).await.unwrap();
+        let (caches, feed) = WatchCaches::fill(store, registry::selectable).await.unwrap();
         let authenticator = Authenticator::new(options, signer(), Arc::clone(&caches));
         let cluster = Cluster {
             caches,
@@ -73,7 +73,7 @@ impl Cluster {
             None => Write::create(key, bytes),
         };
         let revision = self.caches.store().commit(write).await.unwrap();
-        self.caches.reach(revision.get()).await;
+        self.caches.wait_until_applied(revision.get()).await;
     }
 
     async fn remove(&self, kind: &str, namespace: &str, name: &str) {
@@ -81,7 +81,7 @@ impl Cluster {
         let entry = self.caches.store().get(&key).await.unwrap().unwrap();
         let write = Write::delete(key, entry.revision);
         let revision = self.caches.store().commit(write).await.unwrap();
-        self.caches.reach(revision.get()).await;
+        self.caches.wait_until_applied(revision.get()).await;
     }
 
     fn resource(&self, kind: &str) -> Resource {
@@ -112,7 +112,7 @@ impl Cluster {
         path: &str,
         headers: &[(HeaderName, &str)],
         peer: &str,
-    ) -> Result<Known, u16> {
+    ) -> Result<AuthenticatedUser, u16> {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.append(name, value.parse().unwrap());
@@ -131,27 +131,27 @@ impl Cluster {
         known.map_err(|status| status.code)
     }
 
-    async fn bear_at(&self, now: i64, token: &str) -> Result<Known, u16> {
+    async fn bear_at(&self, now: i64, token: &str) -> Result<AuthenticatedUser, u16> {
         let bearer = format!("Bearer {token}");
         self.ask_at(now, "/api", &[(header::AUTHORIZATION, &bearer)], "192.0.2.7:5")
             .await
     }
 
-    async fn bear(&self, token: &str) -> Result<Known, u16> {
+    async fn bear(&self, token: &str) -> Result<AuthenticatedUser, u16> {
         self.bear_at(NOW, token).await
     }
 
-    async fn review(&self, token: &str, audiences: &[&str]) -> Result<Known, String> {
+    async fn review(&self, token: &str, audiences: &[&str]) -> Result<AuthenticatedUser, String> {
         let audiences: Vec<_> = audiences.iter().map(ToString::to_string).collect();
         let now = Time::from_unix(NOW, 0);
         match self.authenticator.review(token, &audiences, now).await {
-            Reviewed::Known(known) => Ok(known),
-            Reviewed::Unknown(reason) => Err(reason.unwrap_or_default()),
+            TokenReviewResult::Authenticated(known) => Ok(known),
+            TokenReviewResult::Unknown(reason) => Err(reason.unwrap_or_default()),
         }
     }
 }
 
-fn extra<'k>(known: &'k Known, key: &str) -> &'k [String] {
+fn extra<'k>(known: &'k AuthenticatedUser, key: &str) -> &'k [String] {
     let mut extra = known.user.extra.iter();
     extra
         .find(|(name, _)| name == &format!("authentication.kubernetes.io/{key}"))
@@ -159,7 +159,7 @@ fn extra<'k>(known: &'k Known, key: &str) -> &'k [String] {
 }
 
 #[tokio::test]
-async fn a_token_makes_its_account_and_tells_of_pod_and_node() {
+async fn token_authenticates_account_with_pod_and_node_claims() {
     let cluster = Cluster::start(Authentication::default()).await;
     let mut own = json!({
         "namespace": "a", "serviceaccount": {"name": "robot", "uid": "u-robot"},
@@ -192,7 +192,7 @@ async fn a_token_makes_its_account_and_tells_of_pod_and_node() {
 }
 
 #[tokio::test]
-async fn a_token_is_for_its_time_with_a_minute_of_grace() {
+async fn token_validity_has_one_minute_leeway() {
     let cluster = Cluster::start(Authentication::default()).await;
     let token = cluster.token(&json!({}));
     assert!(cluster.bear_at(NOW - 60, &token).await.is_ok());
@@ -204,7 +204,7 @@ async fn a_token_is_for_its_time_with_a_minute_of_grace() {
 }
 
 #[tokio::test]
-async fn a_token_for_others_is_not_for_us() {
+async fn rejects_other_audience() {
     let cluster = Cluster::start(Authentication::default()).await;
     let vault = cluster.token(&json!({"aud": ["vault"]}));
     assert_eq!(cluster.bear(&vault).await, Err(401));
@@ -232,7 +232,7 @@ async fn a_token_for_others_is_not_for_us() {
 }
 
 #[tokio::test]
-async fn a_token_of_a_stranger_is_not_believed() {
+async fn rejects_unknown_issuer_or_key() {
     let cluster = Cluster::start(Authentication::default()).await;
     let claims = json!({
         "iss": ISSUER, "aud": [ISSUER], "exp": NOW + 60,
@@ -248,7 +248,7 @@ async fn a_token_of_a_stranger_is_not_believed() {
 }
 
 #[tokio::test]
-async fn a_key_that_was_used_before_is_believed_if_it_is_named() {
+async fn accepts_listed_previous_key() {
     let old = signer();
     let options = Authentication {
         more_keys: vec![old.public().clone()],
@@ -267,7 +267,7 @@ async fn a_key_that_was_used_before_is_believed_if_it_is_named() {
 }
 
 #[tokio::test]
-async fn a_token_dies_at_once_with_its_pod_or_its_account() {
+async fn deleting_pod_or_account_invalidates_token() {
     for (kind, name, said) in [
         ("Pod", "web", "service account token has been invalidated"),
         ("ServiceAccount", "robot", "serviceaccounts \"robot\" not found"),
@@ -279,8 +279,8 @@ async fn a_token_dies_at_once_with_its_pod_or_its_account() {
         assert!(cluster.bear(&token).await.is_ok());
         cluster.remove(kind, "a", name).await;
         assert_eq!(cluster.bear(&token).await, Err(401), "{kind}");
-        let told = cluster.review(&token, &[]).await.unwrap_err();
-        assert_eq!(told, format!("[invalid bearer token, {said}]"));
+        let unique = cluster.review(&token, &[]).await.unwrap_err();
+        assert_eq!(unique, format!("[invalid bearer token, {said}]"));
         // Another one of the same name is another one.
         cluster.put(kind, "a", name, "u-other", json!({})).await;
         assert_eq!(cluster.bear(&token).await, Err(401), "{kind}");
@@ -288,7 +288,7 @@ async fn a_token_dies_at_once_with_its_pod_or_its_account() {
 }
 
 #[tokio::test]
-async fn an_account_that_is_being_deleted_has_a_minute() {
+async fn terminating_account_is_valid_within_leeway() {
     let cluster = Cluster::start(Authentication::default()).await;
     let token = cluster.token(&json!({}));
     let deleted = Time::from_unix(NOW, 0).to_string();
@@ -301,7 +301,7 @@ async fn an_account_that_is_being_deleted_has_a_minute() {
 }
 
 #[tokio::test]
-async fn a_token_in_a_secret_lives_as_long_as_the_secret_has_it() {
+async fn legacy_token_is_valid_while_secret_exists() {
     let cluster = Cluster::start(Authentication::default()).await;
     let claims = |subject: &str| {
         json!({
@@ -353,7 +353,7 @@ async fn a_token_in_a_secret_lives_as_long_as_the_secret_has_it() {
 }
 
 #[tokio::test]
-async fn a_machine_joins_by_its_token_while_it_may() {
+async fn bootstrap_token_authenticates_until_expiration() {
     let cluster = Cluster::start(Authentication::default()).await;
     let secret = |changes: &[(&str, &str)]| {
         let mut data = json!({});
@@ -403,7 +403,7 @@ async fn a_machine_joins_by_its_token_while_it_may() {
 }
 
 #[tokio::test]
-async fn a_token_for_a_while_makes_its_user_until_it_ends_or_is_revoked() {
+async fn ephemeral_token_authenticates_until_expired_or_revoked() {
     let cluster = Cluster::start(Authentication::default()).await;
     let issued = UNIX_EPOCH + Duration::from_secs(NOW.unsigned_abs());
     let groups = ["devs".to_owned()];
@@ -430,7 +430,7 @@ async fn a_token_for_a_while_makes_its_user_until_it_ends_or_is_revoked() {
 }
 
 #[tokio::test]
-async fn nobody_may_ask_how_the_server_is_and_nothing_else() {
+async fn anonymous_may_read_health_only() {
     let cluster = Cluster::start(Authentication::default()).await;
     for path in ["/healthz", "/livez", "/readyz"] {
         let known = cluster.ask_at(NOW, path, &[], "192.0.2.7:5").await.unwrap();
@@ -456,13 +456,13 @@ async fn nobody_may_ask_how_the_server_is_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn this_machine_is_trusted_if_asked_for_and_only_by_its_socket() {
+async fn localhost_is_trusted_when_enabled_by_peer_address() {
     let options = Authentication {
         localhost: true,
         ..Authentication::default()
     };
     let cluster = Cluster::start(options).await;
-    let ask = |headers: Vec<(HeaderName, &'static str)>, peer: &'static str| {
+    let respond_with = |headers: Vec<(HeaderName, &'static str)>, peer: &'static str| {
         let cluster = &cluster;
         async move {
             cluster
@@ -475,26 +475,26 @@ async fn this_machine_is_trusted_if_asked_for_and_only_by_its_socket() {
         "system:masters".to_owned(),
         "system:authenticated".to_owned(),
     ]);
-    assert_eq!(ask(vec![], "127.0.0.1:5").await, masters);
-    assert_eq!(ask(vec![], "192.0.2.7:5").await, Err(401));
+    assert_eq!(respond_with(vec![], "127.0.0.1:5").await, masters);
+    assert_eq!(respond_with(vec![], "192.0.2.7:5").await, Err(401));
     for name in ["x-forwarded-for", "x-real-ip", "forwarded", "via"] {
         let name = HeaderName::from_static(name);
         assert_eq!(
-            ask(vec![(name.clone(), "127.0.0.1")], "192.0.2.7:5").await,
+            respond_with(vec![(name.clone(), "127.0.0.1")], "192.0.2.7:5").await,
             Err(401),
             "{name}"
         );
         assert_eq!(
-            ask(vec![(name.clone(), "127.0.0.1")], "127.0.0.1:5").await,
+            respond_with(vec![(name.clone(), "127.0.0.1")], "127.0.0.1:5").await,
             Err(401),
             "{name}"
         );
     }
-    // Who shows something is judged by that.
+    // Invalid credentials are rejected even from localhost.
     let wrong = (header::AUTHORIZATION, "Bearer nonsense");
-    assert_eq!(ask(vec![wrong], "127.0.0.1:5").await, Err(401));
+    assert_eq!(respond_with(vec![wrong], "127.0.0.1:5").await, Err(401));
     let odd = (header::AUTHORIZATION, "Basic YTpi");
-    assert_eq!(ask(vec![odd], "127.0.0.1:5").await, Err(401));
+    assert_eq!(respond_with(vec![odd], "127.0.0.1:5").await, Err(401));
     let cluster = Cluster::start(Authentication::default()).await;
     assert_eq!(
         cluster.ask_at(NOW, "/api", &[], "127.0.0.1:5").await,
@@ -504,17 +504,15 @@ async fn this_machine_is_trusted_if_asked_for_and_only_by_its_socket() {
 }
 
 #[tokio::test]
-async fn the_first_of_several_headers_counts() {
+async fn uses_first_authorization_header() {
     let tokens = TokenFile::parse("t,alice,u\n", std::path::Path::new("tokens")).unwrap();
     let options = Authentication {
         tokens,
         ..Authentication::default()
     };
     let cluster = Cluster::start(options).await;
-    let (good, bad) = (
-        (header::AUTHORIZATION, "Bearer t"),
-        (header::AUTHORIZATION, "Bearer x"),
-    );
+    let good = (header::AUTHORIZATION, "Bearer t");
+    let bad = (header::AUTHORIZATION, "Bearer x");
     let known = cluster
         .ask_at(NOW, "/api", &[good.clone(), bad.clone()], "192.0.2.7:5")
         .await;
@@ -537,7 +535,7 @@ async fn the_first_of_several_headers_counts() {
 }
 
 #[tokio::test]
-async fn a_review_tells_whose_a_token_is_for_the_audiences_asked_for() {
+async fn token_review_checks_audiences() {
     let tokens = TokenFile::parse("t,alice,u\n", std::path::Path::new("tokens")).unwrap();
     let options = Authentication {
         tokens,

@@ -13,7 +13,7 @@ use k3_api::strategy::User;
 
 use super::{
     authenticated,
-    records::{Records, unix_lines},
+    csv::{CsvReader, unix_lines},
 };
 
 /// Users by their tokens.
@@ -59,7 +59,7 @@ pub enum TokenFileProblem {
         "a quote (\") inside a field that does not begin with one; quote the whole field and double the quote"
     )]
     BareQuote,
-    /// A quoted field that does not end, or goes on behind its end.
+    /// A quoted field without closing quote, or with text after it.
     #[error("a quoted field must end with a quote (\") before the next comma or the end of the line")]
     Quote,
 }
@@ -77,6 +77,7 @@ impl TokenFile {
     }
 
     /// Reads the text of the file at `path`, which is only named in messages.
+    // upstream: staging/src/k8s.io/apiserver/pkg/authentication/token/tokenfile/tokenfile.go NewCSV
     pub fn parse(text: &str, path: &Path) -> Result<Self, TokenFileError> {
         let at = |(line, problem)| TokenFileError::Line {
             path: path.to_path_buf(),
@@ -85,7 +86,7 @@ impl TokenFile {
         };
         let mut users = HashMap::new();
         let text = unix_lines(text);
-        let mut records = Records::new(&text);
+        let mut records = CsvReader::new(&text);
         while let Some((line, fields)) = records.next().map_err(at)? {
             let columns = fields.len();
             let mut fields = fields.into_iter();
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn each_line_is_a_user_with_its_groups() {
+    fn parses_users_and_groups() {
         let tokens = parse("t1,admin,u-1,\"system:masters,devs\"\nt2,alice,u-2\n").unwrap();
         let admin = tokens.user("t1").unwrap();
         assert_eq!((admin.name.as_str(), admin.uid.as_str()), ("admin", "u-1"));
@@ -145,13 +146,13 @@ mod tests {
     }
 
     #[test]
-    fn groups_stand_in_one_column_and_what_follows_is_ignored() {
+    fn groups_are_one_column_and_extra_columns_are_ignored() {
         let tokens = parse("t,alice,u,devs,qa\n").unwrap();
         assert_eq!(tokens.user("t").unwrap().groups, ["devs", "system:authenticated"]);
     }
 
     #[test]
-    fn too_few_columns_are_refused_with_file_line_and_number_but_not_the_token() {
+    fn rejects_too_few_columns_without_showing_token() {
         let error = parse("t1,admin,u\n\ns3cret,alice\n").unwrap_err().to_string();
         assert_eq!(
             error,
@@ -160,26 +161,26 @@ mod tests {
     }
 
     #[test]
-    fn the_last_line_with_a_token_counts() {
+    fn last_duplicate_token_wins() {
         let tokens = parse("t,alice,u1\nt,bob,u2\n").unwrap();
         assert_eq!(tokens.user("t").unwrap().name, "bob");
     }
 
     #[test]
-    fn an_empty_token_is_nobodys() {
+    fn skips_empty_token() {
         let tokens = parse(",alice,u1\nt,bob,u2\n").unwrap();
         assert!(tokens.user("").is_none());
         assert!(tokens.user("t").is_some());
     }
 
     #[test]
-    fn tokens_do_not_show() {
-        let shown = format!("{:?}", parse("s3cret,alice,u\n").unwrap());
-        assert_eq!(shown, "TokenFile(1 tokens)");
+    fn debug_output_hides_tokens() {
+        let authenticate_credentials = format!("{:?}", parse("s3cret,alice,u\n").unwrap());
+        assert_eq!(authenticate_credentials, "TokenFile(1 tokens)");
     }
 
     #[test]
-    fn a_file_that_is_not_there_is_named() {
+    fn error_names_missing_file() {
         let error = TokenFile::read(Path::new("nowhere/tokens.csv")).unwrap_err();
         assert_eq!(error.to_string(), "cannot read the token file nowhere/tokens.csv");
     }

@@ -5,41 +5,41 @@ use std::fmt;
 use k3_api::time::Time;
 
 use super::{
-    Known, TokenFile, bootstrap_token, ephemeral_token, key_ring::KeyRing, lookup::Lookup,
-    service_account::ServiceAccounts,
+    AuthenticatedUser, TokenFile, bootstrap_token, ephemeral_token, key_ring::KeyRing,
+    lookup::TokenObjectLookup, service_account::ServiceAccountTokenAuthenticator,
 };
 
-/// What one sort of tokens says: whose it is, that it is none of theirs, or why it is worthless.
-pub(super) type Found = Result<Option<Known>, String>;
+/// The result of one token authenticator: the user, not recognized, or why the token is invalid.
+pub(super) type TokenResult = Result<Option<AuthenticatedUser>, String>;
 
-/// What upstream says of a token that nobody knows.
+/// Upstream's message for an unknown token.
 pub(super) const INVALID: &str = "invalid bearer token";
 
 /// All sorts of tokens.
-pub(super) struct Tokens {
+pub(super) struct TokenAuthenticator {
     file: TokenFile,
-    accounts: ServiceAccounts,
-    lookup: Lookup,
+    accounts: ServiceAccountTokenAuthenticator,
+    lookup: TokenObjectLookup,
     /// The audiences that this server is.
     own: Vec<String>,
 }
 
-/// Why nobody was found, in the words of everybody who was asked.
+/// The errors of all token authenticators.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Reasons(Vec<String>);
+pub(super) struct AuthenticationErrors(Vec<String>);
 
-// --- Tokens ---
+// --- TokenAuthenticator ---
 
-impl Tokens {
+impl TokenAuthenticator {
     pub(super) fn new(
         file: TokenFile,
         issuers: Vec<String>,
         keys: KeyRing,
         own: Vec<String>,
-        lookup: Lookup,
+        lookup: TokenObjectLookup,
     ) -> Self {
-        let accounts = ServiceAccounts::new(issuers, keys, own.clone(), lookup.clone());
-        Tokens {
+        let accounts = ServiceAccountTokenAuthenticator::new(issuers, keys, own.clone(), lookup.clone());
+        TokenAuthenticator {
             file,
             accounts,
             lookup,
@@ -53,7 +53,13 @@ impl Tokens {
     }
 
     /// Whose a token is, if it is for one of the audiences.
-    pub(super) async fn find(&self, token: &str, audiences: &[String], now: Time) -> Result<Known, Reasons> {
+    // upstream: staging/src/k8s.io/apiserver/pkg/authentication/token/union/union.go AuthenticateToken
+    pub(super) async fn find(
+        &self,
+        token: &str,
+        audiences: &[String],
+        now: Time,
+    ) -> Result<AuthenticatedUser, AuthenticationErrors> {
         // What says nothing of audiences is for this server.
         let own: Vec<String> = audiences
             .iter()
@@ -63,9 +69,9 @@ impl Tokens {
         if !own.is_empty()
             && let Some(user) = self.file.user(token)
         {
-            return Ok(Known::by_token(user.clone(), own));
+            return Ok(AuthenticatedUser::by_token(user.clone(), own));
         }
-        let mut reasons = Reasons::default();
+        let mut reasons = AuthenticationErrors::default();
         match self.accounts.find(token, audiences, now).await {
             Ok(Some(known)) => return Ok(known),
             Ok(None) => {}
@@ -75,7 +81,7 @@ impl Tokens {
             let found = bootstrap_token::find(token, &self.lookup, now)
                 .or_else(|| ephemeral_token::find(token, &self.lookup, now));
             if let Some(known) = found {
-                return Ok(Known {
+                return Ok(AuthenticatedUser {
                     audiences: own,
                     ..known
                 });
@@ -87,14 +93,14 @@ impl Tokens {
     }
 }
 
-// --- Reasons ---
+// --- AuthenticationErrors ---
 
-impl Reasons {
+impl AuthenticationErrors {
     pub(super) fn push(&mut self, reason: impl Into<String>) {
         self.0.push(reason.into());
     }
 
-    pub(super) fn extend(&mut self, other: Reasons) {
+    pub(super) fn extend(&mut self, other: AuthenticationErrors) {
         self.0.extend(other.0);
     }
 
@@ -103,16 +109,16 @@ impl Reasons {
     }
 }
 
-impl fmt::Display for Reasons {
+impl fmt::Display for AuthenticationErrors {
     /// One reason as it is; several in brackets, each once.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut told: Vec<&str> = Vec::new();
+        let mut unique: Vec<&str> = Vec::new();
         for reason in &self.0 {
-            if !told.contains(&reason.as_str()) {
-                told.push(reason);
+            if !unique.contains(&reason.as_str()) {
+                unique.push(reason);
             }
         }
-        match told.as_slice() {
+        match unique.as_slice() {
             [one] => f.write_str(one),
             several => write!(f, "[{}]", several.join(", ")),
         }
@@ -124,9 +130,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reasons_are_told_once_and_in_brackets_if_there_are_several() {
-        let told = |reasons: &[&str]| Reasons(reasons.iter().map(ToString::to_string).collect()).to_string();
-        assert_eq!(told(&[INVALID, INVALID]), INVALID);
-        assert_eq!(told(&[INVALID, "a", INVALID]), "[invalid bearer token, a]");
+    fn aggregates_errors_without_duplicates() {
+        let unique = |reasons: &[&str]| {
+            AuthenticationErrors(reasons.iter().map(ToString::to_string).collect()).to_string()
+        };
+        assert_eq!(unique(&[INVALID, INVALID]), INVALID);
+        assert_eq!(unique(&[INVALID, "a", INVALID]), "[invalid bearer token, a]");
     }
 }

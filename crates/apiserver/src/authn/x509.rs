@@ -1,8 +1,7 @@
-//! Users with client certificates: the common name is the user's, the organizations are the groups.
+//! Authentication by client certificate: the common name is the user, the organizations are the groups.
 //!
-//! Promises: TLS has seen that the client has the key of the certificate, and nothing more; whether it is of an authority that
-//! is believed, for clients, and within its time, is found out here, and again and again while a connection lives. One that
-//! is not is a refusal, not a broken connection, as upstream has it.
+//! Promises: TLS has verified only that the client holds the private key; issuer, usage and validity are verified here, and
+//! again periodically while the connection lasts. An untrusted certificate is a 401, not a failed handshake, as upstream.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -17,20 +16,20 @@ use rustls::{
 use crate::NODE_CLIENT_USER;
 
 pub(super) const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
-/// How long a verdict holds.
+/// How long a verification result is cached.
 const SECONDS: i64 = 10;
 
 /// A certificate that a client showed when it connected.
-pub(crate) struct ShownCertificate {
+pub(crate) struct ClientCertificate {
     certificate: CertificateDer<'static>,
     /// Those between it and the authority.
     between: Vec<CertificateDer<'static>>,
     /// What was found out, and when.
-    verdict: Mutex<Option<(i64, Verdict)>>,
+    cached_result: Mutex<Option<(i64, CertificateResult)>>,
 }
 
-/// Whose it is, that it is nobody's, or why it is not believed.
-type Verdict = Result<Option<User>, String>;
+/// The user, none, or why the certificate is rejected.
+type CertificateResult = Result<Option<User>, String>;
 
 /// Why there is no user in a certificate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -42,7 +41,7 @@ enum CertificateUserError {
     /// It is for connections to nodes.
     #[error("the certificate of {NODE_CLIENT_USER} is for connections to nodes, and is not accepted here")]
     NodeClient,
-    /// Its uid makes no sense.
+    /// The UID is invalid.
     #[error("the certificate's subject: {0}")]
     Uid(BadUid),
 }
@@ -58,35 +57,35 @@ enum BadUid {
     Empty,
 }
 
-// --- ShownCertificate ---
+// --- ClientCertificate ---
 
-impl ShownCertificate {
+impl ClientCertificate {
     /// What a client showed, if it is a certificate.
     pub(crate) fn new(chain: &[CertificateDer<'_>]) -> Option<Self> {
         let owned = |certificate: &CertificateDer<'_>| certificate.clone().into_owned();
         let (first, between) = chain.split_first()?;
-        Some(ShownCertificate {
+        Some(ClientCertificate {
             certificate: owned(first),
             between: between.iter().map(owned).collect(),
-            verdict: Mutex::default(),
+            cached_result: Mutex::default(),
         })
     }
 
     /// Whose it is.
-    pub(super) fn user(&self, verifier: &dyn ClientCertVerifier, now: Time) -> Verdict {
+    pub(super) fn user(&self, verifier: &dyn ClientCertVerifier, now: Time) -> CertificateResult {
         let now = now.unix_seconds();
-        let mut verdict = self.verdict.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((when, verdict)) = &*verdict
+        let mut cached_result = self.cached_result.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((when, cached_result)) = &*cached_result
             && (0..SECONDS).contains(&(now - when))
         {
-            return verdict.clone();
+            return cached_result.clone();
         }
         let found = self.verify(verifier, now);
-        *verdict = Some((now, found.clone()));
+        *cached_result = Some((now, found.clone()));
         found
     }
 
-    fn verify(&self, verifier: &dyn ClientCertVerifier, now: i64) -> Verdict {
+    fn verify(&self, verifier: &dyn ClientCertVerifier, now: i64) -> CertificateResult {
         let time = std::time::Duration::from_secs(u64::try_from(now).unwrap_or_default());
         verifier
             .verify_client_cert(&self.certificate, &self.between, UnixTime::since_unix_epoch(time))
@@ -95,7 +94,8 @@ impl ShownCertificate {
     }
 }
 
-/// The user that a verified certificate, in DER form, is for; `None` if it names nobody.
+/// The user of a verified certificate in DER form; `None` without a common name.
+// upstream: staging/src/k8s.io/apiserver/pkg/authentication/request/x509/x509.go AuthenticateRequest, parseUIDFromCert
 fn certificate_user(der: &[u8]) -> Result<Option<User>, CertificateUserError> {
     let identity = Certificate::from_der(der)?.identity;
     if identity.common_name.is_empty() {
@@ -164,7 +164,7 @@ mod tests {
     }
 
     /// A certificate for alice, in the years 2020 to 2021.
-    fn alice(authority: &CertifiedIssuer<'_, KeyPair>, usage: ExtendedKeyUsagePurpose) -> ShownCertificate {
+    fn alice(authority: &CertifiedIssuer<'_, KeyPair>, usage: ExtendedKeyUsagePurpose) -> ClientCertificate {
         let mut params = CertificateParams::default();
         params.distinguished_name = rcgen::DistinguishedName::new();
         params.distinguished_name.push(DnType::CommonName, "alice");
@@ -173,7 +173,7 @@ mod tests {
         params.not_after = rcgen::date_time_ymd(2021, 1, 1);
         let key = KeyPair::generate().unwrap();
         let der = params.signed_by(&key, authority).unwrap().der().clone();
-        ShownCertificate::new(&[der]).unwrap()
+        ClientCertificate::new(&[der]).unwrap()
     }
 
     fn verifier(authority: &CertifiedIssuer<'_, KeyPair>) -> Arc<dyn ClientCertVerifier> {
@@ -185,14 +185,16 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_is_believed_by_authority_purpose_and_time() {
-        let (ours, others) = (authority(), authority());
+    fn verifies_issuer_usage_and_validity() {
+        let ours = authority();
+        let others = authority();
         let verifier = verifier(&ours);
-        let at =
-            |text: &str, shown: &ShownCertificate| shown.user(verifier.as_ref(), Time::parse(text).unwrap());
+        let at = |text: &str, authenticate_credentials: &ClientCertificate| {
+            authenticate_credentials.user(verifier.as_ref(), Time::parse(text).unwrap())
+        };
         let good = alice(&ours, ExtendedKeyUsagePurpose::ClientAuth);
         assert_eq!(at("2020-12-31T23:59:59Z", &good).unwrap().unwrap().name, "alice");
-        // The connection lives on, the certificate does not; and a clock that goes back is believed too.
+        // The connection outlives the certificate; a clock that is set back is accepted too.
         assert!(at("2021-01-01T00:00:10Z", &good).is_err());
         assert!(at("2019-12-31T23:59:59Z", &good).is_err());
         let foreign = alice(&others, ExtendedKeyUsagePurpose::ClientAuth);
@@ -202,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn the_subject_is_the_user() {
+    fn subject_maps_to_user_and_groups() {
         let der = made(
             &[],
             &[
@@ -223,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_without_a_common_name_is_nobodys() {
+    fn certificate_without_common_name_has_no_user() {
         let der = made(
             &["localhost"],
             &[(DnType::OrganizationName, "system:masters".into())],
@@ -232,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_shows_to_nodes_is_no_user_here() {
+    fn rejects_kubelet_client_certificate() {
         for groups in [&[][..], &["system:masters"]] {
             let mut names = vec![(DnType::CommonName, NODE_CLIENT_USER.into())];
             names.extend(
@@ -248,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_uid_is_refused() {
+    fn rejects_empty_uid() {
         let der = made(&[], &[(DnType::CommonName, "a".into()), (uid(), "".into())]);
         assert_eq!(
             certificate_user(&der),
@@ -257,12 +259,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_certificate_is_refused() {
+    fn rejects_non_certificate() {
         assert!(certificate_user(b"nonsense").is_err());
     }
 
     #[test]
-    fn a_long_subject_in_another_alphabet_is_read() {
+    fn reads_long_non_latin_subject() {
         let long = "\u{e9}".repeat(300);
         let value = DnValue::BmpString(long.as_str().try_into().unwrap());
         let user = certificate_user(&made(&[], &[(DnType::CommonName, value)]));
@@ -272,7 +274,7 @@ mod tests {
     /// A certificate of a node that is in `system:masters` too, and the same with a length of that text that is not the
     /// shortest one: where one reader takes it and another stops, a group is hidden from one of them.
     #[test]
-    fn a_group_behind_a_longer_length_than_it_needs_is_refused() {
+    fn rejects_non_minimal_der_length() {
         const VISIBLE: &str = "MIIBQzCB6qADAgECAgEHMAoGCCqGSM49BAMCMA0xCzAJBgNVBAMMAmNhMCAXDTIwMDEwMTAwMDAwMFoYDzIxMjAwMTAxMDAwMDAwWjBIMRUwEwYDVQQKDAxzeXN0ZW06bm9kZXMxFjAUBgNVBAMMDXN5c3RlbTpub2RlOm4xFzAVBgNVBAoMDnN5c3RlbTptYXN0ZXJzMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEDGJ+BMfCQuyI4lw9BJdBC2rrkV8z3et7wz0lfpuVOwoSvUZRErx7P0nGrk6fem1lqiVRz7rAJMl3AwO/SlGCYzAKBggqhkjOPQQDAgNIADBFAiBG5BNcbgS+9w8NFYx811kUxF+YcGZNxwveoK8KjKwKOwIhAOoeL6tQ+GoyinvGfsmYTdzrZHg/0dzElv4vZCTuVGMk";
         const HIDDEN: &str = "MIIBRTCB7KADAgECAgEHMAoGCCqGSM49BAMCMA0xCzAJBgNVBAMMAmNhMCAXDTIwMDEwMTAwMDAwMFoYDzIxMjAwMTAxMDAwMDAwWjBKMRUwEwYDVQQKDAxzeXN0ZW06bm9kZXMxFjAUBgNVBAMMDXN5c3RlbTpub2RlOm4xGTAXBgNVBAoMggAOc3lzdGVtOm1hc3RlcnMwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAAQMYn4Ex8JC7IjiXD0El0ELauuRXzPd63vDPSV+m5U7ChK9RlESvHs/ScauTp96bWWqJVHPusAkyXcDA79KUYJjMAoGCCqGSM49BAMCA0gAMEUCIQD4fogZ63pb2henzv6ORuyl/2tBTWdyZ5PcG2wmE7mcLQIgCLUJuFnKYwqg1Y4Y5GrmXE2AAzC274psUdkhGBXMtac=";
         let user = |text: &str| certificate_user(&k3_api::base64::decode(text).unwrap());
@@ -282,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_cut_off_or_changed_are_refused_or_read_without_a_panic() {
+    fn mutated_certificates_do_not_panic() {
         let der = made(&["a", "::1"], &[(DnType::CommonName, "alice".into())]);
         for length in 0..der.len() {
             assert!(certificate_user(&der[..length]).is_err(), "{length}");
@@ -297,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fingerprint_is_the_hash_in_hexadecimal() {
+    fn fingerprint_is_hex_sha256() {
         let known = "X509SHA256=e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
         assert_eq!(fingerprint(b""), known);
     }

@@ -5,10 +5,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::rbac::{Rule, Words, leads_to};
+use super::rbac::{PolicyRule, StringList, leads_to};
 
-/// The most combinations of groups, resources, verbs and names that rules are compared by. No role that people write comes near;
-/// one that is made to keep the server busy does.
+/// The maximum number of combinations of groups, resources, verbs and names that are compared. No role in practice is near it;
+/// one that is made to keep the server busy is.
 const MOST: usize = 100_000;
 /// The most rules that are compared one by one.
 const MOST_COMPARED: usize = 200_000;
@@ -24,7 +24,7 @@ struct Coverage<'r> {
     /// Paths by verb.
     paths: HashMap<&'r str, Vec<&'r str>>,
     /// Rules with too many combinations to be looked up.
-    wide: Vec<&'r Rule>,
+    wide: Vec<&'r PolicyRule>,
     /// How many comparisons are left.
     left: usize,
     /// How many lookups and comparisons there were.
@@ -33,14 +33,14 @@ struct Coverage<'r> {
 
 /// What some rules allow and others do not, as rules of one group, resource, verb and name each, and no more of them than are listed.
 /// `None`: there are too many combinations to compare.
-pub(super) fn uncovered(own: &[Rule], rules: &[Rule]) -> Option<Vec<Rule>> {
+pub(super) fn uncovered(own: &[PolicyRule], rules: &[PolicyRule]) -> Option<Vec<PolicyRule>> {
     compare(own, rules).map(|(missing, _)| missing)
 }
 
 /// The same, and how many comparisons that took.
-fn compare(own: &[Rule], rules: &[Rule]) -> Option<(Vec<Rule>, usize)> {
+fn compare(own: &[PolicyRule], rules: &[PolicyRule]) -> Option<(Vec<PolicyRule>, usize)> {
     // Rules that are held as they are need no comparison, however many combinations they have.
-    let held: HashSet<&Rule> = own.iter().collect();
+    let held: HashSet<&PolicyRule> = own.iter().collect();
     let others: Vec<_> = rules.iter().filter(|rule| !held.contains(rule)).collect();
     let mut compared = rules.len();
     let mut missing = Vec::new();
@@ -48,7 +48,7 @@ fn compare(own: &[Rule], rules: &[Rule]) -> Option<(Vec<Rule>, usize)> {
         return Some((missing, compared));
     }
     // Rules that allow everything of some sort allow most of what there is to ask about, and are few.
-    let broad: HashSet<&Rule> = own.iter().filter(|rule| rule.is_broad()).take(64).collect();
+    let broad: HashSet<&PolicyRule> = own.iter().filter(|rule| rule.is_broad()).take(64).collect();
     let mut coverage = Coverage::new(held)?;
     let mut left = MOST;
     for rule in others {
@@ -70,7 +70,7 @@ fn compare(own: &[Rule], rules: &[Rule]) -> Option<(Vec<Rule>, usize)> {
 // --- Coverage ---
 
 impl<'r> Coverage<'r> {
-    fn new(own: HashSet<&'r Rule>) -> Option<Self> {
+    fn new(own: HashSet<&'r PolicyRule>) -> Option<Self> {
         let mut coverage = Coverage {
             resources: HashSet::new(),
             paths: HashMap::new(),
@@ -80,11 +80,11 @@ impl<'r> Coverage<'r> {
         };
         let mut rules: Vec<_> = own.into_iter().collect();
         rules.sort_by_key(|rule| rule.combinations());
-        let mut room = 2 * MOST;
+        let mut budget = 2 * MOST;
         for rule in rules {
-            match rule.combinations().and_then(|needed| room.checked_sub(needed)) {
+            match rule.combinations().and_then(|needed| budget.checked_sub(needed)) {
                 Some(rest) => {
-                    room = rest;
+                    budget = rest;
                     coverage.add(rule);
                 }
                 None => coverage.wide.push(rule),
@@ -93,7 +93,7 @@ impl<'r> Coverage<'r> {
         (coverage.wide.len() <= MOST_COMPARED).then_some(coverage)
     }
 
-    fn add(&mut self, rule: &'r Rule) {
+    fn add(&mut self, rule: &'r PolicyRule) {
         for verb in &rule.verbs {
             for group in &rule.groups {
                 for resource in &rule.resources {
@@ -115,8 +115,8 @@ impl<'r> Coverage<'r> {
     }
 
     /// Appends the combinations of a rule that are not allowed. `None`: there is too much to compare.
-    fn find_missing(&mut self, rule: &Rule, missing: &mut Vec<Rule>) -> Option<()> {
-        let one = |word: &str| Words::from([Box::from(word)]);
+    fn find_missing(&mut self, rule: &PolicyRule, missing: &mut Vec<PolicyRule>) -> Option<()> {
+        let one = |word: &str| StringList::from([Box::from(word)]);
         let names: Vec<Option<&str>> = match &*rule.names {
             [] => vec![None],
             names => names.iter().map(|name| Some(&**name)).collect(),
@@ -128,12 +128,12 @@ impl<'r> Coverage<'r> {
                         if self.has(group, resource, verb, *name) {
                             continue;
                         }
-                        let single = Rule {
+                        let single = PolicyRule {
                             verbs: one(verb),
                             groups: one(group),
                             resources: one(resource),
                             names: name.map(one).unwrap_or_default(),
-                            paths: Words::default(),
+                            paths: StringList::default(),
                         };
                         if !self.is_covered_by_wide(&single)? {
                             missing.push(single);
@@ -150,10 +150,10 @@ impl<'r> Coverage<'r> {
                 if self.has_path(path, verb)? {
                     continue;
                 }
-                let single = Rule {
+                let single = PolicyRule {
                     verbs: one(verb),
                     paths: one(path),
-                    ..Rule::default()
+                    ..PolicyRule::default()
                 };
                 if !self.is_covered_by_wide(&single)? {
                     missing.push(single);
@@ -196,9 +196,9 @@ impl<'r> Coverage<'r> {
         Some(false)
     }
 
-    fn is_covered_by_wide(&mut self, single: &Rule) -> Option<bool> {
+    fn is_covered_by_wide(&mut self, single: &PolicyRule) -> Option<bool> {
         for own in &self.wide {
-            self.left = self.left.checked_sub(own.words())?;
+            self.left = self.left.checked_sub(own.value_count())?;
             self.compared += 1;
             if own.covers(single) {
                 return Some(true);
@@ -212,23 +212,23 @@ impl<'r> Coverage<'r> {
 mod tests {
     use super::*;
 
-    fn rule(verbs: &str, groups: &str, resources: &str, names: &str, paths: &str) -> Rule {
-        let words = |text: &str| text.split_whitespace().map(Box::from).collect();
-        Rule {
-            verbs: words(verbs),
+    fn rule(verbs: &str, groups: &str, resources: &str, names: &str, paths: &str) -> PolicyRule {
+        let word_count = |text: &str| text.split_whitespace().map(Box::from).collect();
+        PolicyRule {
+            verbs: word_count(verbs),
             groups: if groups == "core" {
-                Words::from([Box::from("")])
+                StringList::from([Box::from("")])
             } else {
-                words(groups)
+                word_count(groups)
             },
-            resources: words(resources),
-            names: words(names),
-            paths: words(paths),
+            resources: word_count(resources),
+            names: word_count(names),
+            paths: word_count(paths),
         }
     }
 
     #[test]
-    fn what_is_looked_up_is_what_comparing_each_with_each_finds() {
+    fn coverage_equals_pairwise_comparison() {
         let verbs = ["get", "list", "*", "get list"];
         let groups = ["core", "apps", "*", "apps batch"];
         let resources = ["pods", "pods/log", "*/log", "*", "pods pods/log"];
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn many_rules_are_compared_with_many_in_time_that_is_not_their_product() {
+    fn comparison_cost_is_not_quadratic() {
         const RULES: usize = 20_000;
         let rules = |verbs: &str, prefix: &str| -> Vec<_> {
             (0..RULES)
@@ -279,16 +279,16 @@ mod tests {
         }
     }
 
-    fn huge() -> Rule {
-        let words = |prefix: &str| {
-            let words: Vec<_> = (0..400).map(|number| format!("{prefix}{number}")).collect();
-            words.join(" ")
+    fn huge() -> PolicyRule {
+        let word_count = |prefix: &str| {
+            let word_count: Vec<_> = (0..400).map(|number| format!("{prefix}{number}")).collect();
+            word_count.join(" ")
         };
-        rule(&words("v"), &words("g"), &words("r"), "", "")
+        rule(&word_count("v"), &word_count("g"), &word_count("r"), "", "")
     }
 
     #[test]
-    fn rules_that_are_held_as_they_are_can_be_given_away_however_large() {
+    fn identical_rules_are_covered_regardless_of_size() {
         let pods = rule("get", "core", "pods", "", "");
         let own = [huge(), rule("get list", "core", "pods", "", "")];
         assert!(uncovered(&own, &own).unwrap().is_empty());
@@ -299,10 +299,10 @@ mod tests {
     }
 
     #[test]
-    fn more_combinations_than_can_be_compared_are_refused() {
+    fn rejects_too_many_combinations() {
         let huge = huge();
         assert!(uncovered(&[], std::slice::from_ref(&huge)).is_none());
-        let everything = Rule::everything();
+        let everything = PolicyRule::everything();
         assert!(uncovered(&everything, &[huge]).unwrap().is_empty());
     }
 }

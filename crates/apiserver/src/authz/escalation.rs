@@ -1,7 +1,7 @@
-//! Nobody gives away what they do not have.
+//! RBAC escalation checks.
 //!
-//! Promises: who makes or changes a role has all that its rules allow, or may `escalate` it; who makes or changes a binding has
-//! all that its role allows, or may `bind` it. Roles that collect the rules of others are for who may do everything.
+//! Promises: the author of a role holds all its rules or has `escalate`; the author of a binding holds all rules of its role or
+//! has `bind`. Aggregated roles require all permissions.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -13,10 +13,10 @@ use k3_api::{
 use serde_json::Value;
 
 use super::{
-    Action, Authorizer, Object, What,
+    AuthorizationAttributes, AuthorizationTarget, Authorizer, ResourceAttributes,
     coverage::{MOST_MISSING, uncovered},
     is_master,
-    rbac::{Rule, Unresolved, Words, aggregate, quoted},
+    rbac::{PolicyRule, RoleResolutionError, StringList, aggregate, quoted},
 };
 
 const GROUP: &str = "rbac.authorization.k8s.io";
@@ -43,6 +43,7 @@ pub(crate) struct Grant<'a> {
 
 impl Authorizer {
     /// Refuses a role or binding that gives away more than who makes it has.
+    // upstream: pkg/registry/rbac/escalation_check.go EscalationAllowed, RoleEscalationAuthorized, BindingAuthorized
     pub(crate) fn check_grant(&self, grant: &Grant<'_>) -> Result<(), Status> {
         if grant.group != GROUP || is_master(grant.user) || grant.changes_nothing() {
             return Ok(());
@@ -55,24 +56,24 @@ impl Authorizer {
     }
 
     fn check_role(&self, grant: &Grant<'_>) -> Result<(), Status> {
-        let role = Object {
+        let role = ResourceAttributes {
             group: GROUP,
             version: "*",
             resource: grant.resource,
             namespace: grant.namespace,
             name: grant.name,
-            ..Object::default()
+            ..ResourceAttributes::default()
         };
         if self.allows(&grant.action("escalate", role)) {
             return Ok(());
         }
-        self.check_rules(grant, &Rule::all_of(grant.object))?;
+        self.check_rules(grant, &PolicyRule::all_of(grant.object))?;
         let collects = |role: &Value| {
             let selectors = role.at("aggregationRule").items("clusterRoleSelectors");
             grant.resource == "clusterroles" && !selectors.is_empty()
         };
         if (collects(grant.object) || grant.old.is_some_and(collects))
-            && self.check_rules(grant, &Rule::everything()).is_err()
+            && self.check_rules(grant, &PolicyRule::everything()).is_err()
         {
             return Err(grant.refused("must have cluster-admin privileges to use the aggregationRule"));
         }
@@ -81,18 +82,19 @@ impl Authorizer {
 
     fn check_binding(&self, grant: &Grant<'_>) -> Result<(), Status> {
         let role = grant.object.at("roleRef");
-        let (kind, name) = (role.text("kind"), role.text("name"));
+        let kind = role.text("kind");
+        let name = role.text("name");
         let resource = match kind {
             "ClusterRole" => "clusterroles",
             _ => "roles",
         };
-        let bound = Object {
+        let bound = ResourceAttributes {
             group: role.text("apiGroup"),
             version: "*",
             resource,
             namespace: grant.namespace,
             name,
-            ..Object::default()
+            ..ResourceAttributes::default()
         };
         let is_role = ["Role", "ClusterRole"].contains(&kind);
         if is_role && self.allows(&grant.action("bind", bound)) {
@@ -100,13 +102,14 @@ impl Authorizer {
         }
         let rules = self.rbac.role(kind, name, grant.namespace);
         let rules = rules.map_err(|error| match &error {
-            Unresolved::Missing(_, name) => Status::not_found(grant.grouped(), name),
-            Unresolved::Kind(_) => Status::unknown(error.to_string()),
+            RoleResolutionError::Missing(_, name) => Status::not_found(grant.grouped(), name),
+            RoleResolutionError::Kind(_) => Status::unknown(error.to_string()),
         })?;
         self.check_rules(grant, &rules)
     }
 
-    fn check_rules(&self, grant: &Grant<'_>, rules: &[Rule]) -> Result<(), Status> {
+    // upstream: pkg/registry/rbac/validation/rule.go ConfirmNoEscalation
+    fn check_rules(&self, grant: &Grant<'_>, rules: &[PolicyRule]) -> Result<(), Status> {
         let (own, unresolved) = self.rbac.rules(grant.user, grant.namespace);
         let missing = match uncovered(&own, rules) {
             Some(missing) if missing.is_empty() => return Ok(()),
@@ -114,7 +117,7 @@ impl Authorizer {
             None => return Err(grant.refused("the rules have too many combinations to be compared")),
         };
         let is_cut = missing.len() == MOST_MISSING;
-        let missing: BTreeSet<_> = merged(missing).iter().map(Rule::short).collect();
+        let missing: BTreeSet<_> = merged(missing).iter().map(PolicyRule::short).collect();
         let mut missing: Vec<_> = missing.into_iter().collect();
         if is_cut {
             missing.push("and more".to_owned());
@@ -125,7 +128,7 @@ impl Authorizer {
             quoted(&grant.user.groups),
             missing.join("\n")
         );
-        let unresolved = unresolved.iter().map(|error| grant.told(error)).collect();
+        let unresolved = unresolved.iter().map(|error| grant.describe(error)).collect();
         if let Some(errors) = aggregate(unresolved) {
             why = format!("{why}; resolution errors: [{errors}]");
         }
@@ -136,11 +139,11 @@ impl Authorizer {
 // --- Grant ---
 
 impl<'a> Grant<'a> {
-    fn action(&self, verb: &'a str, object: Object<'a>) -> Action<'a> {
-        Action {
+    fn action(&self, verb: &'a str, object: ResourceAttributes<'a>) -> AuthorizationAttributes<'a> {
+        AuthorizationAttributes {
             user: self.user,
             verb,
-            what: What::Object(object),
+            what: AuthorizationTarget::Resource(object),
         }
     }
 
@@ -153,14 +156,15 @@ impl<'a> Grant<'a> {
     }
 
     /// An error of looking for roles, which calls them by what the request is about.
-    fn told(&self, error: &Unresolved) -> String {
+    fn describe(&self, error: &RoleResolutionError) -> String {
         match error {
-            Unresolved::Missing(_, name) => Status::not_found(self.grouped(), name).message,
-            Unresolved::Kind(_) => error.to_string(),
+            RoleResolutionError::Missing(_, name) => Status::not_found(self.grouped(), name).message,
+            RoleResolutionError::Kind(_) => error.to_string(),
         }
     }
 
     /// Whether nothing changes but what the garbage collector changes.
+    // upstream: pkg/registry/rbac/helpers.go IsOnlyMutatingGCFields
     fn changes_nothing(&self) -> bool {
         let Some(old) = self.old else {
             return false;
@@ -174,14 +178,15 @@ impl<'a> Grant<'a> {
 }
 
 /// Single rules with those for the same resource put together.
-fn merged(rules: Vec<Rule>) -> Vec<Rule> {
-    let mut merged: Vec<(Rule, Vec<Box<str>>)> = Vec::new();
-    let mut places: HashMap<(Words, Words, Words), usize> = HashMap::new();
+// upstream: pkg/registry/rbac/validation/policy_compact.go CompactRules
+fn merged(rules: Vec<PolicyRule>) -> Vec<PolicyRule> {
+    let mut merged: Vec<(PolicyRule, Vec<Box<str>>)> = Vec::new();
+    let mut positions: HashMap<(StringList, StringList, StringList), usize> = HashMap::new();
     for mut rule in rules {
         let verbs = std::mem::take(&mut rule.verbs).into_vec();
         if rule.paths.is_empty() {
-            let place = (rule.groups.clone(), rule.resources.clone(), rule.names.clone());
-            let at = *places.entry(place).or_insert(merged.len());
+            let key = (rule.groups.clone(), rule.resources.clone(), rule.names.clone());
+            let at = *positions.entry(key).or_insert(merged.len());
             if let Some((_, known)) = merged.get_mut(at) {
                 known.extend(verbs);
                 continue;
@@ -189,7 +194,7 @@ fn merged(rules: Vec<Rule>) -> Vec<Rule> {
         }
         merged.push((rule, verbs));
     }
-    let whole = |(rule, verbs): (Rule, Vec<Box<str>>)| Rule {
+    let whole = |(rule, verbs): (PolicyRule, Vec<Box<str>>)| PolicyRule {
         verbs: verbs.into(),
         ..rule
     };
@@ -201,15 +206,15 @@ mod tests {
     use serde_json::json;
 
     use super::{
-        super::testing::{World, user},
+        super::testing::{TestCluster, user},
         *,
     };
 
     const VERSION: &str = "rbac.authorization.k8s.io/v1";
 
     /// A cluster in which alice has these rules everywhere.
-    async fn world(rules: Value) -> World {
-        let world = World::new().await;
+    async fn world(rules: Value) -> TestCluster {
+        let world = TestCluster::new().await;
         world.put(&role("own", &rules)).await;
         world.put(&binding("own", "own", "alice")).await;
         world
@@ -225,11 +230,11 @@ mod tests {
     }
 
     /// What is said when alice makes an object, or changes it.
-    fn give(world: &World, object: &Value, old: Option<&Value>) -> Result<(), String> {
+    fn give(world: &TestCluster, object: &Value, old: Option<&Value>) -> Result<(), String> {
         give_as(world, &user("alice", &["devs"]), object, old)
     }
 
-    fn give_as(world: &World, user: &User, object: &Value, old: Option<&Value>) -> Result<(), String> {
+    fn give_as(world: &TestCluster, user: &User, object: &Value, old: Option<&Value>) -> Result<(), String> {
         let resource = format!("{}s", object.text("kind").to_lowercase());
         let grant = Grant {
             user,
@@ -247,7 +252,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_makes_a_role_has_all_that_it_allows() {
+    async fn role_author_must_hold_all_rules() {
         let world = world(json!([
             {"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods", "*/scale"]},
             {"verbs": ["get"], "nonResourceURLs": ["/a/*"]},
@@ -276,21 +281,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_found_is_told_beside_what_is_missing() {
+    async fn reports_resolution_errors_with_missing_rules() {
         let world = world(json!([])).await;
         world.put(&binding("b", "gone", "alice")).await;
         let wanted = role(
             "x",
             &json!([{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "resourceNames": ["a"]}]),
         );
-        let told = give(&world, &wanted, None).unwrap_err();
+        let message = give(&world, &wanted, None).unwrap_err();
         let end = "{APIGroups:[\"\"], Resources:[\"pods\"], ResourceNames:[\"a\"], Verbs:[\"get\"]}; resolution errors: \
                    [clusterroles.rbac.authorization.k8s.io \"gone\" not found]";
-        assert!(told.ends_with(end), "{told}");
+        assert!(message.ends_with(end), "{message}");
     }
 
     #[tokio::test]
-    async fn who_may_escalate_gives_anything() {
+    async fn escalate_permission_allows_any_rule() {
         let world = world(json!([
             {"verbs": ["escalate"], "apiGroups": [GROUP], "resources": ["clusterroles"], "resourceNames": ["x"]},
         ]))
@@ -306,7 +311,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_garbage_collector_does_is_no_grant() {
+    async fn garbage_collector_updates_are_exempt() {
         let world = world(json!([])).await;
         let old = role(
             "x",
@@ -321,7 +326,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_role_that_collects_others_is_for_who_may_do_everything() {
+    async fn aggregated_role_requires_all_permissions() {
         let world = world(json!([])).await;
         let plain = role("x", &json!([]));
         let mut collecting = plain.clone();
@@ -341,7 +346,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_binds_a_role_has_it_or_may_bind_it() {
+    async fn binding_author_must_hold_rules_or_bind_permission() {
         let world = world(json!([{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}])).await;
         let rules = |verb: &str| json!([{"verbs": [verb], "apiGroups": [""], "resources": ["pods"]}]);
         world.put(&role("small", &rules("get"))).await;
@@ -368,14 +373,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_role_made_to_keep_the_server_busy_is_refused_at_once() {
+    async fn rejects_huge_role_quickly() {
         let world = world(json!([{"verbs": ["get"], "apiGroups": ["a"], "resources": ["b"]}])).await;
         let many: Vec<_> = (0..3000).map(|number| format!("w{number}")).collect();
         let rules = json!([{"verbs": many, "apiGroups": many, "resources": many, "resourceNames": many}]);
-        let told = give(&world, &role("x", &rules), None).unwrap_err();
+        let message = give(&world, &role("x", &rules), None).unwrap_err();
         assert!(
-            told.ends_with("the rules have too many combinations to be compared"),
-            "{told}"
+            message.ends_with("the rules have too many combinations to be compared"),
+            "{message}"
         );
     }
 }

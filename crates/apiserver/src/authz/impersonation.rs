@@ -1,8 +1,8 @@
-//! Acting as somebody else.
+//! Impersonation, also constrained (KEP-5284).
 //!
-//! Promises: nobody becomes somebody else without being allowed to; who they were is kept. There are several modes: first those
-//! in which it is also asked what is to be done as the other one (`impersonate-on:<mode>:<verb>`), then the old one, in which
-//! being allowed to be the other one (`impersonate`) is enough. The first refusal is the one that is told.
+//! Promises: impersonation requires permission, and the original user is kept. Constrained modes are tried first: they also
+//! require permission for the action (`impersonate-on:<mode>:<verb>`). Then the legacy mode, in which `impersonate` is enough.
+//! The first error is reported.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -19,22 +19,22 @@ use k3_api::{
     strategy::User,
 };
 
-use super::{Action, Authorizer, MASTERS, Object, What};
+use super::{AuthorizationAttributes, AuthorizationTarget, Authorizer, MASTERS, ResourceAttributes};
 use crate::{
     authn::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED},
-    request::{Info, decode},
+    request::{RequestInfo, decode},
 };
 
 /// Who a request is answered for, and who made it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Identity {
+pub(crate) struct RequestIdentity {
     /// Who it is answered for.
     pub user: User,
-    /// Who made it, if that is somebody else.
+    /// The original user, if impersonating.
     pub impersonator: Option<Box<Impersonator>>,
 }
 
-/// Who acts as somebody else.
+/// The user that impersonates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Impersonator {
     /// Who it is.
@@ -45,10 +45,10 @@ pub(crate) struct Impersonator {
 
 /// Which mode worked last for whom: it is asked first the next time.
 #[derive(Default)]
-pub(super) struct Modes(Mutex<HashMap<u64, Mode>>);
+pub(super) struct ImpersonationModeCache(Mutex<HashMap<u64, ImpersonationMode>>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
+enum ImpersonationMode {
     AssociatedNode,
     ArbitraryNode,
     ServiceAccount,
@@ -56,12 +56,12 @@ enum Mode {
     Legacy,
 }
 
-const MODES: [Mode; 5] = [
-    Mode::AssociatedNode,
-    Mode::ArbitraryNode,
-    Mode::ServiceAccount,
-    Mode::UserInfo,
-    Mode::Legacy,
+const MODES: [ImpersonationMode; 5] = [
+    ImpersonationMode::AssociatedNode,
+    ImpersonationMode::ArbitraryNode,
+    ImpersonationMode::ServiceAccount,
+    ImpersonationMode::UserInfo,
+    ImpersonationMode::Legacy,
 ];
 /// For how many users a mode is remembered.
 const MOST_REMEMBERED: usize = 10_000;
@@ -78,21 +78,22 @@ const EXTRA: &str = "impersonate-extra-";
 
 impl Authorizer {
     /// Who a request is to be answered for: who made it, or who they say they act as.
+    // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/filters/impersonation/impersonation.go WithImpersonation
     pub(crate) fn impersonate(
         &self,
         requestor: User,
         headers: &HeaderMap,
-        info: &Info,
-    ) -> Result<Identity, Status> {
+        info: &RequestInfo,
+    ) -> Result<RequestIdentity, Status> {
         let Some(wanted) = wanted(headers)? else {
-            return Ok(Identity {
+            return Ok(RequestIdentity {
                 user: requestor,
                 impersonator: None,
             });
         };
         let last = self.modes.last(&requestor);
         let modes = MODES.into_iter().filter(|mode| Some(*mode) != last);
-        let mut refusal = None;
+        let mut first_error = None;
         for mode in last.into_iter().chain(modes) {
             if !mode.is_for(&wanted, &requestor) {
                 continue;
@@ -103,7 +104,7 @@ impl Authorizer {
                         self.modes.remember(&requestor, mode);
                     }
                     let constraint = mode.constraint();
-                    return Ok(Identity {
+                    return Ok(RequestIdentity {
                         user,
                         impersonator: Some(Box::new(Impersonator {
                             user: requestor,
@@ -111,18 +112,24 @@ impl Authorizer {
                         })),
                     });
                 }
-                Err(status) => refusal = refusal.or(Some(status)),
+                Err(status) => first_error = first_error.or(Some(status)),
             }
         }
-        Err(refusal.unwrap_or_else(|| Status::unknown("all impersonation modes failed")))
+        Err(first_error.unwrap_or_else(|| Status::unknown("all impersonation modes failed")))
     }
 
-    fn become_in(&self, mode: Mode, wanted: &User, requestor: &User, info: &Info) -> Result<User, Status> {
+    fn become_in(
+        &self,
+        mode: ImpersonationMode,
+        wanted: &User,
+        requestor: &User,
+        info: &RequestInfo,
+    ) -> Result<User, Status> {
         if let Some(name) = mode.name() {
             let verb = format!("impersonate-on:{name}:{}", info.verb);
             self.require(&info.action_with(requestor, &verb))?;
         }
-        let check = Check {
+        let check = ImpersonationCheck {
             authorizer: self,
             requestor,
             mode,
@@ -147,15 +154,15 @@ impl Authorizer {
     }
 }
 
-// --- Modes ---
+// --- ImpersonationModeCache ---
 
-impl Modes {
-    fn last(&self, user: &User) -> Option<Mode> {
+impl ImpersonationModeCache {
+    fn last(&self, user: &User) -> Option<ImpersonationMode> {
         let modes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         modes.get(&number(user)).copied()
     }
 
-    fn remember(&self, user: &User, mode: Mode) {
+    fn remember(&self, user: &User, mode: ImpersonationMode) {
         let mut modes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if modes.len() >= MOST_REMEMBERED {
             modes.clear();
@@ -171,17 +178,17 @@ fn number(user: &User) -> u64 {
     hasher.finish()
 }
 
-// --- Mode ---
+// --- ImpersonationMode ---
 
-impl Mode {
+impl ImpersonationMode {
     /// The name in verbs; the old mode has none.
     fn name(self) -> Option<&'static str> {
         match self {
-            Mode::AssociatedNode => Some("associated-node"),
-            Mode::ArbitraryNode => Some("arbitrary-node"),
-            Mode::ServiceAccount => Some("serviceaccount"),
-            Mode::UserInfo => Some("user-info"),
-            Mode::Legacy => None,
+            ImpersonationMode::AssociatedNode => Some("associated-node"),
+            ImpersonationMode::ArbitraryNode => Some("arbitrary-node"),
+            ImpersonationMode::ServiceAccount => Some("serviceaccount"),
+            ImpersonationMode::UserInfo => Some("user-info"),
+            ImpersonationMode::Legacy => None,
         }
     }
 
@@ -193,7 +200,7 @@ impl Mode {
     }
 
     fn constraint(self) -> String {
-        if self == Mode::Legacy {
+        if self == ImpersonationMode::Legacy {
             String::new()
         } else {
             self.verb()
@@ -203,49 +210,50 @@ impl Mode {
     /// Whether it is made for who acts as whom.
     fn is_for(self, wanted: &User, requestor: &User) -> bool {
         let only_name = wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty();
-        let (node, account) = (node(&wanted.name), service_account(&wanted.name));
+        let node = node(&wanted.name);
+        let account = service_account(&wanted.name);
         match self {
-            Mode::AssociatedNode => {
+            ImpersonationMode::AssociatedNode => {
                 let mut extra = requestor.extra.iter();
                 let own = extra.find(|(key, _)| key == NODE_NAME);
                 let is_own = |node| matches!(own, Some((_, values)) if *values == [node]);
                 only_name && node.is_some_and(is_own) && service_account(&requestor.name).is_some()
             }
-            Mode::ArbitraryNode => only_name && node.is_some(),
-            Mode::ServiceAccount => only_name && account.is_some(),
-            Mode::UserInfo => node.is_none() && account.is_none(),
-            Mode::Legacy => true,
+            ImpersonationMode::ArbitraryNode => only_name && node.is_some(),
+            ImpersonationMode::ServiceAccount => only_name && account.is_some(),
+            ImpersonationMode::UserInfo => node.is_none() && account.is_none(),
+            ImpersonationMode::Legacy => true,
         }
     }
 }
 
-// --- Check ---
+// --- ImpersonationCheck ---
 
 /// Asks for each part of a user whether it may be taken on.
-struct Check<'c> {
+struct ImpersonationCheck<'c> {
     authorizer: &'c Authorizer,
     requestor: &'c User,
-    mode: Mode,
+    mode: ImpersonationMode,
     verb: &'c str,
 }
 
-impl Check<'_> {
+impl ImpersonationCheck<'_> {
     fn is_old(&self) -> bool {
-        self.mode == Mode::Legacy
+        self.mode == ImpersonationMode::Legacy
     }
 
-    fn action<'a>(&'a self, object: Object<'a>) -> Action<'a> {
-        Action {
+    fn action<'a>(&'a self, object: ResourceAttributes<'a>) -> AuthorizationAttributes<'a> {
+        AuthorizationAttributes {
             user: self.requestor,
             verb: self.verb,
-            what: What::Object(object),
+            what: AuthorizationTarget::Resource(object),
         }
     }
 
     /// Users and groups have a home of their own in each sort of mode.
-    fn object<'a>(&self, resource: &'a str, name: &'a str) -> Object<'a> {
+    fn object<'a>(&self, resource: &'a str, name: &'a str) -> ResourceAttributes<'a> {
         let is_shared = ["uids", "userextras"].contains(&resource);
-        Object {
+        ResourceAttributes {
             group: if self.is_old() && !is_shared {
                 ""
             } else {
@@ -254,7 +262,7 @@ impl Check<'_> {
             version: "v1",
             resource,
             name,
-            ..Object::default()
+            ..ResourceAttributes::default()
         }
     }
 
@@ -266,7 +274,7 @@ impl Check<'_> {
         {
             object.resource = "nodes";
             // Which node it is was seen by the mode already.
-            object.name = if self.mode == Mode::AssociatedNode {
+            object.name = if self.mode == ImpersonationMode::AssociatedNode {
                 "*"
             } else {
                 node
@@ -297,11 +305,11 @@ impl Check<'_> {
             let has = |group: &str| groups.iter().any(|own| own == group);
             if has("") {
                 let why = "impersonating the empty string group is not allowed";
-                return Err(self.action(self.object("groups", "")).refused(why));
+                return Err(self.action(self.object("groups", "")).forbidden(why));
             }
             if has(MASTERS) {
                 let why = "impersonating the system:masters group is not allowed";
-                return Err(self.action(self.object("groups", MASTERS)).refused(why));
+                return Err(self.action(self.object("groups", MASTERS)).forbidden(why));
             }
             let all = self.action(self.object("groups", "*"));
             if groups.len() >= MANY && self.authorizer.allows(&all) {
@@ -316,14 +324,14 @@ impl Check<'_> {
     }
 
     fn extra(&self, extra: &[(String, Vec<String>)]) -> Result<(), Status> {
-        let object = |key, value| Object {
+        let object = |key, value| ResourceAttributes {
             subresource: key,
             ..self.object("userextras", value)
         };
         if !self.is_old() && !extra.is_empty() {
             for (key, values) in extra {
                 if let Some(why) = odd_extra(key, values) {
-                    return Err(self.action(object("", "")).refused(&why));
+                    return Err(self.action(object("", "")).forbidden(&why));
                 }
             }
             let values: usize = extra.iter().map(|(_, values)| values.len()).sum();
@@ -448,14 +456,14 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{
-        super::testing::{World, user},
+        super::testing::{TestCluster, user},
         *,
     };
     use crate::request::Query;
 
     /// A cluster in which alice, or who is named, has these rules.
-    async fn world(who: &str, rules: Value) -> World {
-        let world = World::new().await;
+    async fn world(who: &str, rules: Value) -> TestCluster {
+        let world = TestCluster::new().await;
         let version = "rbac.authorization.k8s.io/v1";
         world
             .put(&json!({"apiVersion": version, "kind": "ClusterRole", "metadata": {"name": "r"}, "rules": rules}))
@@ -480,15 +488,15 @@ mod tests {
         pairs.iter().map(pair).collect()
     }
 
-    fn become_as(world: &World, who: User, pairs: &[(&str, &str)]) -> Result<Identity, String> {
-        let info = Info::read(&Method::GET, "/api/v1/namespaces/n/pods", &Query::default());
+    fn become_as(world: &TestCluster, who: User, pairs: &[(&str, &str)]) -> Result<RequestIdentity, String> {
+        let info = RequestInfo::read(&Method::GET, "/api/v1/namespaces/n/pods", &Query::default());
         world
             .authorizer
             .impersonate(who, &headers(pairs), &info)
             .map_err(|status| status.message)
     }
 
-    fn become_other(world: &World, pairs: &[(&str, &str)]) -> Result<User, String> {
+    fn become_other(world: &TestCluster, pairs: &[(&str, &str)]) -> Result<User, String> {
         become_as(world, user("alice", &[]), pairs).map(|identity| identity.user)
     }
 
@@ -497,8 +505,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_acts_as_nobody_else_stays_who_they_are() {
-        let world = World::new().await;
+    async fn no_impersonation_headers_keeps_user() {
+        let world = TestCluster::new().await;
         let identity = become_as(&world, user("alice", &["g"]), &[("Accept", "*/*")]).unwrap();
         assert_eq!(
             (identity.user, identity.impersonator),
@@ -507,8 +515,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_becomes_somebody_else_unasked() {
-        let world = World::new().await;
+    async fn impersonation_requires_permission() {
+        let world = TestCluster::new().await;
         assert_eq!(
             become_other(&world, &[("Impersonate-User", "bob")]).unwrap_err(),
             "pods is forbidden: User \"alice\" cannot impersonate-on:user-info:list resource \"pods\" in API group \"\" in the \
@@ -526,7 +534,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn each_part_of_the_other_one_is_asked_about() {
+    async fn checks_user_uid_groups_and_extra() {
         let world = world(
             "alice",
             json!([
@@ -595,7 +603,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn groups_come_with_who_one_becomes() {
+    async fn impersonated_groups_follow_user() {
         let world = world(
             "alice",
             json!([impersonate(&["users", "groups", "serviceaccounts"], &[])]),
@@ -627,7 +635,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_constrained_mode_also_asks_what_is_done() {
+    async fn constrained_impersonation_checks_verb() {
         let on = |mode: &str, verb: &str| json!({"verbs": [format!("impersonate-on:{mode}:{verb}")], "apiGroups": [""], "resources": ["pods"]});
         let whom = |mode: &str, resource: &str| json!({"verbs": [format!("impersonate:{mode}")], "apiGroups": ["authentication.k8s.io"], "resources": [resource]});
         let rules = json!([
@@ -655,7 +663,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_service_account_becomes_the_node_it_is_on() {
+    async fn service_account_impersonates_associated_node() {
         let agent = "system:serviceaccount:a:agent";
         let rules = json!([{"verbs": ["impersonate-on:associated-node:list"], "apiGroups": [""], "resources": ["pods"]},
             {"verbs": ["impersonate:associated-node"], "apiGroups": ["authentication.k8s.io"], "resources": ["nodes"]}]);

@@ -1,24 +1,24 @@
-//! Who may do what.
+//! Authorization.
 //!
 //! ```text
-//! action         what somebody wants to do, and what is said to it
-//! rbac           roles and bindings decide, from an index
-//! node           nodes may do what the pods on them need
-//! coverage       what some rules allow and others do not
-//! escalation     nobody gives away what they do not have
-//! impersonation  acting as somebody else
-//! signer         who may approve, sign and attest for a signer
-//! following      how an index follows the caches
+//! attributes      the attributes of an authorization request, and the decision
+//! rbac            the RBAC authorizer, with an index of roles and bindings
+//! node            the node authorizer
+//! coverage        rules not covered by other rules
+//! escalation      RBAC escalation checks
+//! impersonation   impersonation and its permissions
+//! signer          permission to approve, sign and attest for a signer
+//! cache_follower  follows changes of a watch cache
 //! ```
 //!
-//! [`Authorizer::decide`] says whether a user may do something; it reads the caches and never waits. The server asks it about
-//! every request, and so do reviews, admission plugins and policies that need to know. Members of `system:masters` may do
-//! everything; then nodes are asked about, then roles; and whether the server is alive, everybody may know.
+//! [`Authorizer::decide`] returns whether a user may do something; it reads the caches and never waits. It is used for every
+//! request, and by reviews, admission plugins and policies. Members of `system:masters` may do everything; then the node
+//! authorizer decides, then RBAC; everyone may read the health endpoints.
 
-mod action;
+mod attributes;
+mod cache_follower;
 mod coverage;
 mod escalation;
-mod following;
 mod impersonation;
 mod node;
 mod rbac;
@@ -32,13 +32,13 @@ use k3_api::{status::Status, strategy::User};
 use serde_json::Value;
 
 pub(crate) use self::{
-    action::{Action, Decision, Object, What},
+    attributes::{AuthorizationAttributes, AuthorizationTarget, Decision, ResourceAttributes},
     escalation::Grant,
-    impersonation::Identity,
+    impersonation::RequestIdentity,
     node::name_of as node_name,
 };
-use self::{impersonation::Modes, node::Nodes, rbac::Rbac};
-use crate::cache::Caches;
+use self::{impersonation::ImpersonationModeCache, node::NodeAuthorizer, rbac::RbacAuthorizer};
+use crate::cache::WatchCaches;
 
 const MASTERS: &str = "system:masters";
 
@@ -47,9 +47,9 @@ const ALWAYS: [&str; 3] = ["/healthz", "/livez", "/readyz"];
 
 /// What decides.
 pub(crate) struct Authorizer {
-    rbac: Rbac,
-    nodes: Nodes,
-    modes: Modes,
+    rbac: RbacAuthorizer,
+    nodes: NodeAuthorizer,
+    modes: ImpersonationModeCache,
 }
 
 /// The rules a user has, as a review of rules shows them.
@@ -58,7 +58,7 @@ pub(crate) struct RuleList {
     pub resources: Vec<Value>,
     /// Those for paths.
     pub paths: Vec<Value>,
-    /// Whether there are more that cannot be told.
+    /// Whether the list is incomplete.
     pub incomplete: bool,
     /// What kept rules from being found.
     pub error: Option<String>,
@@ -68,16 +68,16 @@ pub(crate) struct RuleList {
 
 impl Authorizer {
     /// An authorizer over a cluster.
-    pub(crate) fn new(caches: Arc<Caches>) -> Self {
+    pub(crate) fn new(caches: Arc<WatchCaches>) -> Self {
         Authorizer {
-            rbac: Rbac::new(Arc::clone(&caches)),
-            nodes: Nodes::new(caches),
-            modes: Modes::default(),
+            rbac: RbacAuthorizer::new(Arc::clone(&caches)),
+            nodes: NodeAuthorizer::new(caches),
+            modes: ImpersonationModeCache::default(),
         }
     }
 
     /// Whether a user may do something.
-    pub(crate) fn decide(&self, action: &Action<'_>) -> Decision {
+    pub(crate) fn decide(&self, action: &AuthorizationAttributes<'_>) -> Decision {
         if is_master(action.user) {
             return Decision::Allow(String::new());
         }
@@ -95,21 +95,21 @@ impl Authorizer {
             allowed @ Decision::Allow(_) => return allowed,
         }
         match &action.what {
-            What::Path(path) if ALWAYS.contains(path) => Decision::Allow(String::new()),
+            AuthorizationTarget::Path(path) if ALWAYS.contains(path) => Decision::Allow(String::new()),
             _ => Decision::NoOpinion(reasons.join("\n")),
         }
     }
 
     /// Whether a user may do something, when only that counts.
-    pub(crate) fn allows(&self, action: &Action<'_>) -> bool {
+    pub(crate) fn allows(&self, action: &AuthorizationAttributes<'_>) -> bool {
         matches!(self.decide(action), Decision::Allow(_))
     }
 
-    /// Refuses what a user may not do; tells why they may do the rest.
-    pub(crate) fn require(&self, action: &Action<'_>) -> Result<String, Status> {
+    /// Rejects what a user may not do; returns the reason why it is allowed.
+    pub(crate) fn require(&self, action: &AuthorizationAttributes<'_>) -> Result<String, Status> {
         match self.decide(action) {
             Decision::Allow(reason) => Ok(reason),
-            Decision::NoOpinion(reason) => Err(action.refused(&reason)),
+            Decision::NoOpinion(reason) => Err(action.forbidden(&reason)),
         }
     }
 
@@ -123,8 +123,8 @@ impl Authorizer {
         }
         errors.extend(missing.iter().map(ToString::to_string));
         RuleList {
-            resources: rules.iter().filter_map(rbac::Rule::of_resources).collect(),
-            paths: rules.iter().filter_map(rbac::Rule::of_paths).collect(),
+            resources: rules.iter().filter_map(rbac::PolicyRule::of_resources).collect(),
+            paths: rules.iter().filter_map(rbac::PolicyRule::of_paths).collect(),
             incomplete,
             error: rbac::aggregate(errors),
         }

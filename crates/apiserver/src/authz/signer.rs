@@ -2,7 +2,7 @@
 
 use k3_api::strategy::User;
 
-use super::{Action, Authorizer, Object, What};
+use super::{AuthorizationAttributes, AuthorizationTarget, Authorizer, ResourceAttributes};
 
 // --- Authorizer ---
 
@@ -12,17 +12,17 @@ impl Authorizer {
         let domain = signer.split('/').next().unwrap_or_default();
         let of_domain = format!("{domain}/*");
         [signer, &of_domain].into_iter().any(|name| {
-            let signers = Object {
+            let signers = ResourceAttributes {
                 group: "certificates.k8s.io",
                 version: "*",
                 resource: "signers",
                 name,
-                ..Object::default()
+                ..ResourceAttributes::default()
             };
-            self.allows(&Action {
+            self.allows(&AuthorizationAttributes {
                 user,
                 verb,
-                what: What::Object(signers),
+                what: AuthorizationTarget::Resource(signers),
             })
         })
     }

@@ -1,4 +1,4 @@
-//! A small cluster with users for the tests of who may do what.
+//! A small cluster with users for authorization tests.
 
 use std::sync::Arc;
 
@@ -9,34 +9,34 @@ use k3_api::{
 use k3_storage::{Write, memory::MemoryStore};
 use serde_json::Value;
 
-use super::{Action, Authorizer, Decision, Object, What};
+use super::{AuthorizationAttributes, AuthorizationTarget, Authorizer, Decision, ResourceAttributes};
 use crate::{
-    cache::{Caches, Feed},
+    cache::{StoreReflector, WatchCaches},
     registry::{self, Resource},
 };
 
 /// A cluster, and who decides in it.
-pub(crate) struct World {
-    pub caches: Arc<Caches>,
+pub(crate) struct TestCluster {
+    pub caches: Arc<WatchCaches>,
     pub authorizer: Arc<Authorizer>,
-    _feed: Feed,
+    _feed: StoreReflector,
 }
 
-impl World {
+impl TestCluster {
     /// A cluster with nothing in it.
     pub(crate) async fn new() -> Self {
-        let (caches, feed) = Caches::fill(MemoryStore::new(), registry::selectable)
+        let (caches, feed) = WatchCaches::fill(MemoryStore::new(), registry::selectable)
             .await
             .unwrap();
         let authorizer = Arc::new(Authorizer::new(Arc::clone(&caches)));
-        World {
+        TestCluster {
             caches,
             authorizer,
             _feed: feed,
         }
     }
 
-    fn place(&self, object: &Value) -> (Resource, k3_storage::Key) {
+    fn resource_and_key(&self, object: &Value) -> (Resource, k3_storage::Key) {
         let version = object.text("apiVersion");
         let (group, version) = version.split_once('/').unwrap_or(("", version));
         let kind = builtin().kind(group, version, object.text("kind")).unwrap();
@@ -50,28 +50,28 @@ impl World {
 
     /// Puts an object in, or in the place of another one, as it is.
     pub(crate) async fn put(&self, object: &Value) {
-        let (resource, key) = self.place(object);
+        let (resource, key) = self.resource_and_key(object);
         let bytes = k3_api::encode::encode_stored(object.as_object().unwrap());
         let write = match resource.cache.get(&key) {
             Some(old) => Write::update(key, k3_storage::Revision::new(old.revision), bytes),
             None => Write::create(key, bytes),
         };
         let revision = self.caches.store().commit(write).await.unwrap();
-        self.caches.reach(revision.get()).await;
+        self.caches.wait_until_applied(revision.get()).await;
     }
 
     /// Takes an object out.
     pub(crate) async fn remove(&self, object: &Value) {
-        let (resource, key) = self.place(object);
+        let (resource, key) = self.resource_and_key(object);
         let old = resource.cache.get(&key).unwrap();
         let write = Write::delete(key, k3_storage::Revision::new(old.revision));
         let revision = self.caches.store().commit(write).await.unwrap();
-        self.caches.reach(revision.get()).await;
+        self.caches.wait_until_applied(revision.get()).await;
     }
 
     /// What is said to a user who wants to do something: to `group/resource/part` or to a path.
-    pub(crate) fn ask(&self, who: &User, verb: &str, what: What<'_>) -> Decision {
-        let action = Action {
+    pub(crate) fn ask(&self, who: &User, verb: &str, what: AuthorizationTarget<'_>) -> Decision {
+        let action = AuthorizationAttributes {
             user: who,
             verb,
             what,
@@ -82,21 +82,24 @@ impl World {
     /// Whether a user may do something to a resource, written `group/resource`, `resource/part` or `resource`.
     pub(crate) fn may(&self, who: &User, verb: &str, resource: &str, namespace: &str, name: &str) -> bool {
         let object = object(resource, namespace, name);
-        matches!(self.ask(who, verb, What::Object(object)), Decision::Allow(_))
+        matches!(
+            self.ask(who, verb, AuthorizationTarget::Resource(object)),
+            Decision::Allow(_)
+        )
     }
 }
 
 /// A resource, written `group:resource/part` with what is needed of that.
-pub(crate) fn object<'a>(text: &'a str, namespace: &'a str, name: &'a str) -> Object<'a> {
+pub(crate) fn object<'a>(text: &'a str, namespace: &'a str, name: &'a str) -> ResourceAttributes<'a> {
     let (group, rest) = text.split_once(':').unwrap_or(("", text));
     let (resource, subresource) = rest.split_once('/').unwrap_or((rest, ""));
-    Object {
+    ResourceAttributes {
         group,
         resource,
         subresource,
         namespace,
         name,
-        ..Object::default()
+        ..ResourceAttributes::default()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Objects that could not be decrypted when they were read: they are read again until they can be.
 //!
-//! Nobody has to ask for them. What decides about requests (policies, webhooks, labels of namespaces) is not there until they
-//! are decrypted, and those who depend on it refuse meanwhile.
+//! This happens without a request. Policies, webhooks and namespace labels are missing until they are decrypted; admission
+//! rejects affected requests meanwhile.
 
 use std::{
     collections::HashMap,
@@ -15,7 +15,7 @@ use std::{
 use k3_storage::{Key, ReadError};
 use tokio::sync::Notify;
 
-use super::{Caches, Object, ResourceCache, Snapshot};
+use super::{CachedObject, Snapshot, WatchCache, WatchCaches};
 
 /// The pause before objects are read again, at first and after many attempts in vain.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
@@ -25,22 +25,22 @@ const MOST_FAILURES: usize = 16;
 
 /// Whether there may be objects that are not decrypted.
 #[derive(Default)]
-pub(super) struct Undecrypted {
-    /// Counts those that came.
+pub(super) struct UndecryptedTracker {
+    /// Counts undecrypted objects.
     seen: AtomicU64,
     /// The count when there was none the last time.
     settled: AtomicU64,
-    /// One has come.
-    came: Notify,
+    /// Notified when one is added.
+    added: Notify,
 }
 
-// --- Undecrypted ---
+// --- UndecryptedTracker ---
 
-impl Undecrypted {
+impl UndecryptedTracker {
     /// Takes note of one. To be called before it is in a cache.
     pub(super) fn note(&self) {
         self.seen.fetch_add(1, Ordering::AcqRel);
-        self.came.notify_one();
+        self.added.notify_one();
     }
 
     fn may_exist(&self) -> bool {
@@ -48,9 +48,9 @@ impl Undecrypted {
     }
 }
 
-// --- Caches ---
+// --- WatchCaches ---
 
-impl Caches {
+impl WatchCaches {
     /// Whether an object in the caches may be undecrypted. Costs next to nothing.
     pub(crate) fn may_have_undecrypted(&self) -> bool {
         self.undecrypted.may_exist()
@@ -61,12 +61,12 @@ impl Caches {
         let mut last = HashMap::new();
         loop {
             while !self.may_have_undecrypted() {
-                self.undecrypted.came.notified().await;
+                self.undecrypted.added.notified().await;
             }
             let mut pause = SHORTEST_PAUSE;
             loop {
                 let seen = self.undecrypted.seen.load(Ordering::Acquire);
-                let Round { decrypted, left } = self.decrypt_again(&mut last).await;
+                let DecryptionAttempt { decrypted, left } = self.decrypt_again(&mut last).await;
                 if left == 0 {
                     self.undecrypted.settled.store(seen, Ordering::Release);
                     break;
@@ -82,8 +82,8 @@ impl Caches {
     }
 
     /// Tries once. `last` has the key of each resource that was tried last.
-    async fn decrypt_again(&self, last: &mut HashMap<Box<str>, Key>) -> Round {
-        let mut round = Round::default();
+    async fn decrypt_again(&self, last: &mut HashMap<Box<str>, Key>) -> DecryptionAttempt {
+        let mut round = DecryptionAttempt::default();
         for (prefix, cache) in self.all() {
             let objects = cache.snapshot(0).undecrypted();
             let mut failures = 0;
@@ -118,24 +118,24 @@ impl Caches {
     }
 
     /// The same state of an object, decrypted; `None` if it cannot be decrypted, or is there no more.
-    async fn read_again(&self, object: &Object) -> Result<Option<Arc<Object>>, ReadError> {
+    async fn read_again(&self, object: &CachedObject) -> Result<Option<Arc<CachedObject>>, ReadError> {
         let entry = self.store().get(&object.key).await?;
         let entry = entry.filter(|entry| entry.revision.get() == object.revision);
-        let again = entry.map(|entry| Object::new(entry.key, entry.value, object.revision));
+        let again = entry.map(|entry| CachedObject::new(entry.key, entry.value, object.revision));
         Ok(again.filter(|again| again.undecrypted().is_none()).map(Arc::new))
     }
 
     /// Puts an object that was decrypted in the place of the same state that was not, and lets those know who follow it.
-    pub(crate) fn put_decrypted(&self, cache: &ResourceCache, object: &Arc<Object>) {
+    pub(crate) fn put_decrypted(&self, cache: &WatchCache, object: &Arc<CachedObject>) {
         if cache.replace_undecrypted(object) {
             self.follow_decrypted(cache, &object.key);
         }
     }
 }
 
-/// What came of an attempt.
+/// The result of an attempt.
 #[derive(Default)]
-struct Round {
+struct DecryptionAttempt {
     decrypted: usize,
     left: usize,
 }
@@ -144,7 +144,7 @@ struct Round {
 
 impl Snapshot {
     /// The objects that are not decrypted, by key.
-    pub(crate) fn undecrypted(&self) -> Vec<Arc<Object>> {
+    pub(crate) fn undecrypted(&self) -> Vec<Arc<CachedObject>> {
         let objects = self.objects.values();
         objects
             .filter(|object| object.undecrypted().is_some())

@@ -1,23 +1,23 @@
-//! One change of one object, and how it goes out.
+//! One change of one object, and its encoded frames.
 
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use k3_api::{kinds::Kind, protobuf};
 
-use super::Object;
+use super::CachedObject;
 
 /// A change: from one state to the next. One of the two may be missing, not both.
-pub(crate) struct Event {
+pub(crate) struct WatchCacheEvent {
     /// The commit that made it.
     pub revision: u64,
-    /// The state before; `None` if the object came to be.
-    pub before: Option<Arc<Object>>,
-    /// The state after; `None` if the object is gone.
-    pub after: Option<Arc<Object>>,
+    /// The state before; `None` if the object was created.
+    pub before: Option<Arc<CachedObject>>,
+    /// The state after; `None` if the object was deleted.
+    pub after: Option<Arc<CachedObject>>,
 }
 
-/// What a watcher is told an event is, by what it can see of the object.
+/// The type of an event as seen by a watcher, depending on its selector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventType {
     Added,
@@ -27,30 +27,30 @@ pub(crate) enum EventType {
 
 /// How frames are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wire {
+pub(crate) enum FrameFormat {
     Json,
     Protobuf,
 }
 
 /// An event on its way to watchers. The frames live as long as it is in some queue, not as long as the event is kept.
-pub(crate) struct Delivery {
-    pub event: Arc<Event>,
+pub(crate) struct EventDelivery {
+    pub event: Arc<WatchCacheEvent>,
     frames: [OnceLock<Bytes>; 6],
 }
 
-// --- Event ---
+// --- WatchCacheEvent ---
 
-impl Event {
-    /// The state that tells where the object is: the newer one there is.
-    pub(crate) fn object(&self) -> &Arc<Object> {
+impl WatchCacheEvent {
+    /// The newer state there is.
+    pub(crate) fn object(&self) -> &Arc<CachedObject> {
         self.after
             .as_ref()
             .or(self.before.as_ref())
             .expect("an event has a state before or after")
     }
 
-    /// The state that a watcher is shown: of an object that is gone, for it or at all, the last one.
-    pub(crate) fn shown(&self, as_type: EventType) -> &Arc<Object> {
+    /// The object that a watcher receives: for a deletion, the last state.
+    pub(crate) fn shown(&self, as_type: EventType) -> &Arc<CachedObject> {
         match (as_type, &self.before) {
             (EventType::Deleted, Some(before)) => before,
             _ => self.object(),
@@ -71,20 +71,20 @@ impl EventType {
     }
 }
 
-// --- Delivery ---
+// --- EventDelivery ---
 
-impl Delivery {
-    pub(crate) fn new(event: Arc<Event>) -> Self {
-        Delivery {
+impl EventDelivery {
+    pub(crate) fn new(event: Arc<WatchCacheEvent>) -> Self {
+        EventDelivery {
             event,
             frames: Default::default(),
         }
     }
 
     /// The frame of the event, written by the first watcher that wants it so.
-    pub(crate) fn frame(&self, as_type: EventType, wire: Wire, kind: &Kind) -> Bytes {
-        let place = as_type as usize * 2 + wire as usize;
-        let frame = self.frames[place].get_or_init(|| {
+    pub(crate) fn frame(&self, as_type: EventType, wire: FrameFormat, kind: &Kind) -> Bytes {
+        let position = as_type as usize * 2 + wire as usize;
+        let frame = self.frames[position].get_or_init(|| {
             let object = self.event.shown(as_type);
             frame(as_type, object, self.event.revision, wire, kind)
         });
@@ -93,9 +93,15 @@ impl Delivery {
 }
 
 /// Writes a frame of an object as it is after a commit.
-pub(crate) fn frame(as_type: EventType, object: &Object, revision: u64, wire: Wire, kind: &Kind) -> Bytes {
+pub(crate) fn frame(
+    as_type: EventType,
+    object: &CachedObject,
+    revision: u64,
+    wire: FrameFormat,
+    kind: &Kind,
+) -> Bytes {
     match wire {
-        Wire::Json => {
+        FrameFormat::Json => {
             let mut frame = Vec::with_capacity(object.len() + 80);
             frame.extend_from_slice(b"{\"type\":\"");
             frame.extend_from_slice(as_type.word().as_bytes());
@@ -104,13 +110,13 @@ pub(crate) fn frame(as_type: EventType, object: &Object, revision: u64, wire: Wi
             frame.extend_from_slice(b"}\n");
             frame.into()
         }
-        Wire::Protobuf => {
+        FrameFormat::Protobuf => {
             let message = match kind.ty.table() {
                 Some(ty) => protobuf::encode(&object.tree_at(revision), ty).unwrap_or_else(|error| {
                     tracing::error!(key = %object.key, %error, "what is stored cannot be written as protobuf");
                     Vec::new()
                 }),
-                // Nobody is promised a custom object as protobuf.
+                // Protobuf is not served for custom objects.
                 None => Vec::new(),
             };
             protobuf::watch_event(as_type.word(), &message).into()

@@ -1,7 +1,7 @@
-//! When the caches were last known to have everything that is stored.
+//! When the caches were last proven to include everything stored.
 //!
-//! Promise: asking costs two readings of clocks. Time that the process or the machine slept counts: one clock goes on while the
-//! machine is suspended, the other is set right when a paused virtual machine wakes up.
+//! Promise: a check costs two clock reads. Time during which the process or machine slept counts: one clock includes
+//! suspension, the other is corrected when a paused virtual machine resumes.
 
 use std::{
     sync::atomic::{AtomicI64, Ordering},
@@ -19,7 +19,7 @@ const AGING: Duration = Duration::from_secs(1);
 
 /// How long ago it was known that the caches have everything that is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Age {
+pub(super) enum ProofAge {
     /// A moment ago.
     Recent,
     /// Not long ago, and soon it will be too long.
@@ -30,7 +30,7 @@ pub(super) enum Age {
 
 /// A moment, by two clocks, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Moment {
+pub(super) struct ClockReading {
     /// Since the machine started, with the time it was suspended.
     since_boot: i64,
     /// By the wall clock.
@@ -38,23 +38,23 @@ pub(super) struct Moment {
 }
 
 /// When the caches were last known to have everything that is stored.
-pub(super) struct Freshness {
+pub(super) struct CacheFreshness {
     since_boot: AtomicI64,
     wall: AtomicI64,
 }
 
-// --- Moment ---
+// --- ClockReading ---
 
-impl Moment {
+impl ClockReading {
     pub(super) fn now() -> Self {
-        Moment {
+        ClockReading {
             since_boot: read(ClockId::Boottime),
             wall: read(ClockId::Realtime),
         }
     }
 
     /// Whether it is not before another moment.
-    pub(super) fn is_since(self, other: Moment) -> bool {
+    pub(super) fn is_since(self, other: ClockReading) -> bool {
         self.since_boot >= other.since_boot
     }
 }
@@ -66,19 +66,19 @@ fn read(clock: ClockId) -> i64 {
         .saturating_add(time.tv_nsec / 1_000_000)
 }
 
-// --- Freshness ---
+// --- CacheFreshness ---
 
-impl Freshness {
+impl CacheFreshness {
     /// Nothing is known yet.
     pub(super) fn unknown() -> Self {
-        Freshness {
+        CacheFreshness {
             since_boot: AtomicI64::new(i64::MIN),
             wall: AtomicI64::new(i64::MIN),
         }
     }
 
     /// The caches have everything that was stored at a moment.
-    pub(super) fn prove(&self, at: Moment) {
+    pub(super) fn prove(&self, at: ClockReading) {
         // A slow answer must not replace that to a later question.
         let before = self.since_boot.fetch_max(at.since_boot, Ordering::AcqRel);
         if before <= at.since_boot {
@@ -89,31 +89,31 @@ impl Freshness {
 
     /// Whether the last proof was asked for at this moment or later: a request that arrived then needs no other, however long the
     /// store took to answer.
-    pub(super) fn covers(&self, arrived: Moment) -> bool {
-        self.covers_at(arrived, Moment::now())
+    pub(super) fn covers(&self, arrived: ClockReading) -> bool {
+        self.covers_at(arrived, ClockReading::now())
     }
 
-    fn covers_at(&self, arrived: Moment, now: Moment) -> bool {
+    fn covers_at(&self, arrived: ClockReading, now: ClockReading) -> bool {
         self.since_boot.load(Ordering::Acquire) >= arrived.since_boot && self.elapsed(now) <= LONGEST
     }
 
-    /// How long ago that was, by the clock that says more.
-    pub(super) fn age(&self) -> Age {
-        self.age_at(Moment::now())
+    /// The age by the clock that shows more.
+    pub(super) fn age(&self) -> ProofAge {
+        self.age_at(ClockReading::now())
     }
 
-    fn age_at(&self, now: Moment) -> Age {
+    fn age_at(&self, now: ClockReading) -> ProofAge {
         let age = self.elapsed(now);
         if age <= AGING {
-            Age::Recent
+            ProofAge::Recent
         } else if age <= RECENT {
-            Age::Aging
+            ProofAge::Aging
         } else {
-            Age::Old
+            ProofAge::Old
         }
     }
 
-    fn elapsed(&self, now: Moment) -> Duration {
+    fn elapsed(&self, now: ClockReading) -> Duration {
         let since_boot = now.since_boot.abs_diff(self.since_boot.load(Ordering::Acquire));
         let wall = now.wall.abs_diff(self.wall.load(Ordering::Acquire));
         Duration::from_millis(since_boot.max(wall))
@@ -125,37 +125,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_proof_holds_for_a_while_by_both_clocks() {
-        let freshness = Freshness::unknown();
-        let proven = Moment {
+    fn proof_expires_by_either_clock() {
+        let freshness = CacheFreshness::unknown();
+        let proven = ClockReading {
             since_boot: 50_000,
             wall: 1_000_000,
         };
-        assert_eq!(freshness.age_at(proven), Age::Old);
+        assert_eq!(freshness.age_at(proven), ProofAge::Old);
         freshness.prove(proven);
-        let later = |since_boot, wall| Moment {
+        let later = |since_boot, wall| ClockReading {
             since_boot: proven.since_boot + since_boot,
             wall: proven.wall + wall,
         };
-        assert_eq!(freshness.age_at(later(900, 900)), Age::Recent);
-        assert_eq!(freshness.age_at(later(1_900, 1_900)), Age::Aging);
+        assert_eq!(freshness.age_at(later(900, 900)), ProofAge::Recent);
+        assert_eq!(freshness.age_at(later(1_900, 1_900)), ProofAge::Aging);
         // The machine was suspended, or a virtual machine was, or the wall clock was set back.
-        assert_eq!(freshness.age_at(later(2_100, 0)), Age::Old);
-        assert_eq!(freshness.age_at(later(0, 600_000)), Age::Old);
-        assert_eq!(freshness.age_at(later(0, -600_000)), Age::Old);
+        assert_eq!(freshness.age_at(later(2_100, 0)), ProofAge::Old);
+        assert_eq!(freshness.age_at(later(0, 600_000)), ProofAge::Old);
+        assert_eq!(freshness.age_at(later(0, -600_000)), ProofAge::Old);
     }
 
     #[test]
-    fn a_request_accepts_a_proof_that_was_asked_for_after_it_arrived() {
-        let freshness = Freshness::unknown();
-        let at = |millis: i64| Moment {
+    fn proof_requested_after_arrival_covers_request() {
+        let freshness = CacheFreshness::unknown();
+        let at = |millis: i64| ClockReading {
             since_boot: 50_000 + millis,
             wall: 1_000_000 + millis,
         };
         assert!(!freshness.covers_at(at(0), at(0)));
         // Asked for at 100, answered at 8000.
         freshness.prove(at(100));
-        assert_eq!(freshness.age_at(at(8_000)), Age::Old);
+        assert_eq!(freshness.age_at(at(8_000)), ProofAge::Old);
         assert!(freshness.covers_at(at(0), at(8_000)));
         assert!(freshness.covers_at(at(100), at(8_000)));
         assert!(!freshness.covers_at(at(101), at(8_000)));

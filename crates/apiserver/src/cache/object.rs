@@ -11,17 +11,17 @@ use serde::{
 };
 use serde_json::Value;
 
-use super::outline::Outline;
+use super::projection::FieldProjection;
 
-/// One state of one object: the bytes that are stored, and what is read from them when somebody asks.
-pub(crate) struct Object {
+/// One state of one object: the stored bytes, and values derived from them on demand.
+pub(crate) struct CachedObject {
     /// Where it is stored.
     pub key: Key,
     /// The commit that wrote it.
     pub revision: u64,
     bytes: Bytes,
     /// Where the metadata begin in `bytes`; 0 if they are not of our writing.
-    place: u32,
+    metadata_offset: u32,
     labels: OnceLock<LabelList>,
     /// The values of the fields that the kind can be narrowed by, in the order the kind names them.
     fields: OnceLock<Box<[Box<str>]>>,
@@ -37,29 +37,29 @@ type LabelList = Box<[(Box<str>, Box<str>)]>;
 /// The labels of an object.
 pub(crate) struct ObjectLabels<'o>(&'o [(Box<str>, Box<str>)]);
 
-// --- Object ---
+// --- CachedObject ---
 
-impl Object {
+impl CachedObject {
     /// An object as it was stored by a commit.
     pub(crate) fn new(key: Key, bytes: Bytes, revision: u64) -> Self {
-        let place = StoredObject::find(&bytes).map_or(0, |stored| stored.metadata_offset());
-        Object {
+        let metadata_offset = StoredObject::find(&bytes).map_or(0, |stored| stored.metadata_offset());
+        CachedObject {
             key,
             revision,
             bytes,
-            place: u32::try_from(place).unwrap_or_default(),
+            metadata_offset: u32::try_from(metadata_offset).unwrap_or_default(),
             labels: OnceLock::new(),
             fields: OnceLock::new(),
         }
     }
 
     /// The same object, of which nothing was read yet.
-    pub(super) fn anew(&self) -> Self {
-        Object {
+    pub(super) fn without_derived_state(&self) -> Self {
+        CachedObject {
             key: self.key.clone(),
             revision: self.revision,
             bytes: self.bytes.clone(),
-            place: self.place,
+            metadata_offset: self.metadata_offset,
             labels: OnceLock::new(),
             fields: OnceLock::new(),
         }
@@ -80,9 +80,9 @@ impl Object {
         self.write_at(out, self.revision);
     }
 
-    /// Appends the object as if another commit had written it: the last state of one that is gone.
+    /// Appends the object with another resource version: the last state of a deleted object.
     pub(crate) fn write_at(&self, out: &mut Vec<u8>, revision: u64) {
-        match StoredObject::at(&self.bytes, self.place as usize) {
+        match StoredObject::at(&self.bytes, self.metadata_offset as usize) {
             Some(stored) => stored.write(out, revision),
             None => out.extend_from_slice(&self.bytes),
         }
@@ -90,7 +90,7 @@ impl Object {
 
     /// Appends the object as an item of a list.
     pub(crate) fn write_item(&self, out: &mut Vec<u8>) {
-        match StoredObject::at(&self.bytes, self.place as usize) {
+        match StoredObject::at(&self.bytes, self.metadata_offset as usize) {
             Some(stored) => stored.write_item(out, self.revision),
             None => out.extend_from_slice(&self.bytes),
         }
@@ -98,7 +98,7 @@ impl Object {
 
     /// Appends the metadata alone, as if this commit had written the object; `None` if they are not of our writing.
     pub(crate) fn write_metadata(&self, out: &mut Vec<u8>, revision: u64) -> Option<()> {
-        let stored = StoredObject::at(&self.bytes, self.place as usize)?;
+        let stored = StoredObject::at(&self.bytes, self.metadata_offset as usize)?;
         stored.write_metadata(out, revision);
         Some(())
     }
@@ -125,10 +125,9 @@ impl Object {
         tree
     }
 
-    /// The tree of the fields whose names somebody wants, wherever they stand; if that is nobody, of all but what says who
-    /// wrote which field.
+    /// The tree of the named fields at any depth; without names, everything except managed fields.
     pub(crate) fn outline(&self, wants: Option<fn(&str) -> bool>) -> Value {
-        let outline = wants.map_or(Outline::Unmanaged, Outline::Named);
+        let outline = wants.map_or(FieldProjection::Unmanaged, FieldProjection::Named);
         let mut reader = serde_json::Deserializer::from_slice(&self.bytes);
         // What is not JSON is complained about there.
         outline.deserialize(&mut reader).unwrap_or_else(|_| self.tree())
@@ -137,7 +136,7 @@ impl Object {
     /// Why it is not the object that was written, if it could not be decrypted.
     pub(crate) fn undecrypted(&self) -> Option<String> {
         // What has metadata of our writing is decrypted.
-        if self.place > 0 {
+        if self.metadata_offset > 0 {
             return None;
         }
         k3_encryption::undecrypted(&self.bytes)
@@ -171,7 +170,7 @@ impl Object {
     pub(crate) fn labels(&self) -> ObjectLabels<'_> {
         ObjectLabels(
             self.labels
-                .get_or_init(|| read_labels(&self.bytes, self.place as usize)),
+                .get_or_init(|| read_labels(&self.bytes, self.metadata_offset as usize)),
         )
     }
 
@@ -186,18 +185,21 @@ impl Object {
 }
 
 /// Two are the same state if the same commit wrote the same bytes. A store that was restored from a backup uses revisions twice.
-impl PartialEq for Object {
+impl PartialEq for CachedObject {
     fn eq(&self, other: &Self) -> bool {
         self.revision == other.revision && self.key == other.key && self.bytes == other.bytes
     }
 }
 
-/// Reads the labels alone. Metadata come first in what is stored, with their fields sorted: what follows the labels is never
-/// looked at, and what stands before them is skipped.
-fn read_labels(bytes: &[u8], place: usize) -> LabelList {
+/// Reads only the labels. Metadata is stored first with sorted fields, so everything after the labels is ignored and what
+/// precedes them is skipped.
+fn read_labels(bytes: &[u8], metadata_offset: usize) -> LabelList {
     let mut found = LabelList::default();
     // From the brace that opens the metadata.
-    if let Some(metadata) = place.checked_sub(1).and_then(|start| bytes.get(start..)) {
+    if let Some(metadata) = metadata_offset
+        .checked_sub(1)
+        .and_then(|start| bytes.get(start..))
+    {
         let mut reader = serde_json::Deserializer::from_slice(metadata);
         // It ends with an error when the labels are read, or cannot be there any more.
         let _ = reader.deserialize_map(LabelReader(&mut found));
@@ -271,13 +273,13 @@ mod tests {
 
     use super::*;
 
-    fn object(tree: &Value) -> Object {
+    fn object(tree: &Value) -> CachedObject {
         let bytes = encode_stored(tree.as_object().unwrap());
-        Object::new(Key::try_new("/registry/core/pods/a/b").unwrap(), bytes.into(), 7)
+        CachedObject::new(Key::try_new("/registry/core/pods/a/b").unwrap(), bytes.into(), 7)
     }
 
     #[test]
-    fn labels_are_found_wherever_they_stand() {
+    fn reads_labels_at_any_position() {
         let tree = json!({"kind": "Pod", "apiVersion": "v1", "metadata": {
             "annotations": {"labels": "no", "x": "{\"y\": 1}"}, "finalizers": ["a"], "labels": {"b": "2", "a": "1"}, "name": "b",
         }});
@@ -305,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_versions_come_from_key_and_commit() {
+    fn name_and_version_come_from_key_and_revision() {
         let pod = object(&json!({"kind": "Pod", "metadata": {"name": "b"}}));
         assert_eq!((pod.namespace(), pod.name()), ("a", "b"));
         let mut text = Vec::new();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use imbl::OrdMap;
 use k3_storage::Key;
 
-use super::Object;
+use super::CachedObject;
 
 /// The objects of a resource at one revision.
 #[derive(Clone)]
@@ -15,7 +15,7 @@ pub(crate) struct Snapshot {
     /// Which state of the cache it is of; 0 if it is of none.
     pub version: u64,
     /// The objects, by key.
-    pub objects: OrdMap<Key, Arc<Object>>,
+    pub objects: OrdMap<Key, Arc<CachedObject>>,
 }
 
 // --- Snapshot ---
@@ -26,7 +26,7 @@ impl Snapshot {
         &'s self,
         prefix: &'s str,
         after: Option<&'s str>,
-    ) -> impl Iterator<Item = &'s Arc<Object>> + use<'s> {
+    ) -> impl Iterator<Item = &'s Arc<CachedObject>> + use<'s> {
         use std::ops::Bound;
         let from = match after {
             Some(after) => Bound::Excluded(after),

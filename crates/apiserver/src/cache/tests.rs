@@ -28,7 +28,10 @@ use proptest::prelude::*;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::{Caches, Interest, NotProven, Object, ResourceCache, Since, TooOld, Watcher};
+use super::{
+    CacheWatcher, CachedObject, StalenessError, TooOldResourceVersion, WatchCache, WatchCaches, WatchFilter,
+    WatchStart,
+};
 
 const PODS: &str = "/registry/core/pods/";
 
@@ -36,7 +39,7 @@ static BY_NODE: [SelectableField; 1] = [SelectableField::rule("spec.nodeName", |
     Cow::Borrowed(pod.at("spec").text("nodeName"))
 })];
 
-/// A change to one of a few pods: on no node, on one of two, or gone.
+/// A change to one of a few pods: on no node, on one of two, or deleted.
 #[derive(Clone, Debug)]
 struct Step {
     namespace: u8,
@@ -66,7 +69,7 @@ fn stored(node: u8, revision: u64) -> Bytes {
     k3_api::encode::encode_stored(pod.as_object().unwrap()).into()
 }
 
-fn apply(cache: &ResourceCache, steps: &[Step], after: u64) -> u64 {
+fn apply(cache: &WatchCache, steps: &[Step], after: u64) -> u64 {
     let mut revision = after;
     for step in steps {
         revision += 1;
@@ -79,17 +82,17 @@ fn apply(cache: &ResourceCache, steps: &[Step], after: u64) -> u64 {
     revision
 }
 
-/// What is there, by key: revisions tell states apart.
+/// The state, by key: revisions identify versions.
 type State = BTreeMap<String, u64>;
 
-fn state<'o>(objects: impl Iterator<Item = &'o Arc<Object>>) -> State {
+fn state<'o>(objects: impl Iterator<Item = &'o Arc<CachedObject>>) -> State {
     objects
         .map(|object| (object.key.to_string(), object.revision))
         .collect()
 }
 
 /// Plays what waits for a watcher onto a state, with an interest's own idea of who is in.
-fn replay(watcher: &mut Watcher, state: &mut State, is_in: impl Fn(&Object) -> bool) {
+fn replay(watcher: &mut CacheWatcher, state: &mut State, is_in: impl Fn(&CachedObject) -> bool) {
     let mut context = Context::from_waker(Waker::noop());
     while let Poll::Ready(Some(delivery)) = watcher.poll(&mut context) {
         let event = &delivery.event;
@@ -103,19 +106,19 @@ fn replay(watcher: &mut Watcher, state: &mut State, is_in: impl Fn(&Object) -> b
 proptest! {
     /// A watch replayed onto a list equals a later list, whatever of it is looked at.
     #[test]
-    fn a_watch_replayed_onto_a_list_equals_a_later_list(before in steps(), missed in steps(), live in steps()) {
+    fn list_plus_watch_equals_later_list(before in steps(), missed in steps(), live in steps()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let _guard = runtime.enter();
-        let cache = ResourceCache::new(BY_NODE.to_vec().into(), 0);
+        let cache = WatchCache::new(BY_NODE.to_vec().into(), 0);
         let revision = apply(&cache, &before, 0);
         let listed = cache.snapshot(revision);
         let later = apply(&cache, &missed, revision);
-        let on_node = |object: &Object| cache.field(object, 0) == "node1";
-        let in_namespace = |object: &Object| object.namespace() == "ns1";
-        let watch = |interest: Interest| cache.watch(&interest, Since::Revision(revision), later).unwrap().0;
-        let mut all = watch(Interest::Everything);
-        let mut node = watch(Interest::Field(0, "node1".to_owned()));
-        let mut namespace = watch(Interest::Under(format!("{PODS}ns1/")));
+        let on_node = |object: &CachedObject| cache.field(object, 0) == "node1";
+        let in_namespace = |object: &CachedObject| object.namespace() == "ns1";
+        let watch = |interest: WatchFilter| cache.watch(&interest, WatchStart::Revision(revision), later).unwrap().0;
+        let mut all = watch(WatchFilter::Everything);
+        let mut node = watch(WatchFilter::Field(0, "node1".to_owned()));
+        let mut namespace = watch(WatchFilter::Under(format!("{PODS}ns1/")));
         let now = apply(&cache, &live, later);
         let end = cache.snapshot(now);
 
@@ -134,10 +137,10 @@ proptest! {
 }
 
 #[tokio::test]
-async fn a_watcher_that_is_too_slow_is_cut_off_and_nobody_waits() {
-    let cache = ResourceCache::new([].into(), 0);
-    let (mut slow, _) = cache.watch(&Interest::Everything, Since::Now, 0).unwrap();
-    let (mut steady, _) = cache.watch(&Interest::Everything, Since::Now, 0).unwrap();
+async fn slow_watcher_is_closed_without_blocking() {
+    let cache = WatchCache::new([].into(), 0);
+    let (mut slow, _) = cache.watch(&WatchFilter::Everything, WatchStart::Now, 0).unwrap();
+    let (mut steady, _) = cache.watch(&WatchFilter::Everything, WatchStart::Now, 0).unwrap();
     let step = Step {
         namespace: 0,
         name: 0,
@@ -152,29 +155,31 @@ async fn a_watcher_that_is_too_slow_is_cut_off_and_nobody_waits() {
         }
     }
     assert_eq!(seen, 19_999);
-    let mut told = 0;
+    let mut reported = 0;
     while poll_fn(|context| slow.poll(context)).await.is_some() {
-        told += 1;
+        reported += 1;
     }
-    assert!(told < 19_999, "it is cut off after {told} events");
+    assert!(reported < 19_999, "it is cut off after {reported} events");
 }
 
 #[tokio::test]
-async fn a_watch_from_too_long_ago_is_refused_with_the_oldest_revision() {
-    let cache = ResourceCache::new([].into(), 10);
-    let refused = cache.watch(&Interest::Everything, Since::Revision(9), 20).err();
-    assert_eq!(refused, Some(TooOld { oldest: 10 }));
+async fn old_watch_is_rejected_with_oldest_revision() {
+    let cache = WatchCache::new([].into(), 10);
+    let refused = cache
+        .watch(&WatchFilter::Everything, WatchStart::Revision(9), 20)
+        .err();
+    assert_eq!(refused, Some(TooOldResourceVersion { oldest: 10 }));
     assert!(
         cache
-            .watch(&Interest::Everything, Since::Revision(10), 20)
+            .watch(&WatchFilter::Everything, WatchStart::Revision(10), 20)
             .is_ok()
     );
 }
 
 #[tokio::test]
-async fn caches_have_what_another_server_wrote() {
+async fn caches_see_writes_of_other_servers() {
     let store = MemoryStore::new();
-    let fill = || Caches::fill(store.clone(), |_| [].into());
+    let fill = || WatchCaches::fill(store.clone(), |_| [].into());
     let ((one, _feed), (other, _other_feed)) = (fill().await.unwrap(), fill().await.unwrap());
     for number in 0..50u8 {
         let step = Step {
@@ -187,7 +192,7 @@ async fn caches_have_what_another_server_wrote() {
             .await
             .unwrap();
         for caches in [&one, &other] {
-            assert!(caches.fresh().await.unwrap() >= revision.get());
+            assert!(caches.read_index().await.unwrap() >= revision.get());
             let pod = caches.resource(PODS).get(&key(&step)).unwrap();
             assert_eq!(pod.labels().get("at"), Some("1"));
         }
@@ -195,7 +200,7 @@ async fn caches_have_what_another_server_wrote() {
 }
 
 /// The events that wait for a watcher, by revision; and whether the watch has ended.
-fn drain(watcher: &mut Watcher) -> (Vec<u64>, bool) {
+fn drain(watcher: &mut CacheWatcher) -> (Vec<u64>, bool) {
     let mut context = Context::from_waker(Waker::noop());
     let mut revisions = Vec::new();
     loop {
@@ -208,8 +213,8 @@ fn drain(watcher: &mut Watcher) -> (Vec<u64>, bool) {
 }
 
 #[tokio::test]
-async fn a_watch_from_a_revision_ahead_leaves_out_events_up_to_it() {
-    let cache = ResourceCache::new([].into(), 0);
+async fn watch_from_future_revision_skips_earlier_events() {
+    let cache = WatchCache::new([].into(), 0);
     let step = Step {
         namespace: 0,
         name: 0,
@@ -218,15 +223,15 @@ async fn a_watch_from_a_revision_ahead_leaves_out_events_up_to_it() {
     let steps = vec![step; 10];
     let revision = apply(&cache, &steps[..2], 0);
     let (mut ahead, _) = cache
-        .watch(&Interest::Everything, Since::Revision(5), revision)
+        .watch(&WatchFilter::Everything, WatchStart::Revision(5), revision)
         .unwrap();
     apply(&cache, &steps[2..], revision);
     assert_eq!(drain(&mut ahead), ((6..=10).collect(), false));
 }
 
 #[tokio::test]
-async fn a_replacement_ends_watches_and_moves_horizon_and_revision_together() {
-    let cache = ResourceCache::new([].into(), 0);
+async fn replacement_ends_watches_and_moves_horizon() {
+    let cache = WatchCache::new([].into(), 0);
     let step = |name| Step {
         namespace: 0,
         name,
@@ -235,9 +240,9 @@ async fn a_replacement_ends_watches_and_moves_horizon_and_revision_together() {
     let revision = apply(&cache, &[step(0), step(1)], 0);
     let before = cache.snapshot(revision);
     let (mut watcher, _) = cache
-        .watch(&Interest::Everything, Since::Revision(1), revision)
+        .watch(&WatchFilter::Everything, WatchStart::Revision(1), revision)
         .unwrap();
-    let object = Object::new(key(&step(2)), stored(0, 30), 30);
+    let object = CachedObject::new(key(&step(2)), stored(0, 30), 30);
     let objects = [(object.key.clone(), Arc::new(object))].into_iter().collect();
     cache.begin_replacement().put(objects, [].into(), 40);
 
@@ -252,17 +257,19 @@ async fn a_replacement_ends_watches_and_moves_horizon_and_revision_together() {
         State::from([(key(&step(2)).to_string(), 30)])
     );
     assert!(cache.at(revision, 40).is_none());
-    let refused = cache.watch(&Interest::Everything, Since::Revision(39), 40).err();
-    assert_eq!(refused, Some(TooOld { oldest: 40 }));
+    let refused = cache
+        .watch(&WatchFilter::Everything, WatchStart::Revision(39), 40)
+        .err();
+    assert_eq!(refused, Some(TooOldResourceVersion { oldest: 40 }));
     // Events from before the replacement are not applied again.
     apply(&cache, &[step(3)], 38);
     assert_eq!(cache.snapshot(0).version, after.version);
 }
 
 #[tokio::test]
-async fn a_cache_that_nobody_asked_for_knows_that_there_were_no_events() {
+async fn new_cache_knows_it_missed_no_events() {
     let store = MemoryStore::new();
-    let (caches, _feed) = Caches::fill(store.clone(), |_| [].into()).await.unwrap();
+    let (caches, _feed) = WatchCaches::fill(store.clone(), |_| [].into()).await.unwrap();
     let began = caches.applied();
     let step = Step {
         namespace: 0,
@@ -273,21 +280,26 @@ async fn a_cache_that_nobody_asked_for_knows_that_there_were_no_events() {
         .commit(Write::create(key(&step), stored(0, 1)))
         .await
         .unwrap();
-    let now = caches.fresh().await.unwrap();
+    let now = caches.read_index().await.unwrap();
     let nodes = caches.resource("/registry/core/nodes/");
     assert!(
         nodes
-            .watch(&Interest::Everything, Since::Revision(began), now)
+            .watch(&WatchFilter::Everything, WatchStart::Revision(began), now)
             .is_ok()
     );
 }
 
 #[tokio::test]
-async fn a_watch_that_begins_after_the_close_has_ended() {
+async fn watch_after_close_ends_immediately() {
     let store = MemoryStore::new();
-    let (caches, _feed) = Caches::fill(store, |_| [].into()).await.unwrap();
+    let (caches, _feed) = WatchCaches::fill(store, |_| [].into()).await.unwrap();
     let pods = caches.resource(PODS);
-    let watch = |cache: &ResourceCache| cache.watch(&Interest::Everything, Since::Now, 0).unwrap().0;
+    let watch = |cache: &WatchCache| {
+        cache
+            .watch(&WatchFilter::Everything, WatchStart::Now, 0)
+            .unwrap()
+            .0
+    };
     let mut before = watch(&pods);
     assert_eq!(drain(&mut before), (vec![], false));
     caches.close();
@@ -351,26 +363,26 @@ impl Store for SilentStore {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_share_a_question_that_the_store_does_not_answer() {
+async fn requests_share_pending_store_read() {
     let store = Arc::new(SilentStore {
         inner: MemoryStore::new(),
         asked: AtomicUsize::new(0),
     });
-    let (caches, _feed) = Caches::fill(Arc::clone(&store) as Arc<dyn Store>, |_| [].into())
+    let (caches, _feed) = WatchCaches::fill(Arc::clone(&store) as Arc<dyn Store>, |_| [].into())
         .await
         .unwrap();
     let outcomes = join_all((0..50).map(|_| caches.ensure_recent())).await;
     assert!(
         outcomes
             .iter()
-            .all(|outcome| matches!(outcome, Err(NotProven::Late)))
+            .all(|outcome| matches!(outcome, Err(StalenessError::Late)))
     );
     // One is asked by the first, and one by the next, who arrived after that.
     assert!(store.asked.load(Ordering::Relaxed) <= 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_not_decrypted_is_read_again_when_the_key_is_there_without_anybody_asking() {
+async fn undecrypted_objects_are_retried_in_background() {
     let rules = |keys: &[&str]| {
         let key = |name: &&str| {
             let letter = if *name == "one" { "A" } else { "B" };
@@ -398,7 +410,7 @@ async fn what_was_not_decrypted_is_read_again_when_the_key_is_there_without_anyb
 
     let transformers = Transformers::new(&rules(&["two"])).await;
     let store = EncryptedStore::new(raw, Arc::clone(&transformers));
-    let (caches, _feed) = Caches::fill(store, |_| [].into()).await.unwrap();
+    let (caches, _feed) = WatchCaches::fill(store, |_| [].into()).await.unwrap();
     let pods = caches.resource(PODS);
     tokio::time::sleep(Duration::from_mins(1)).await;
     assert!(caches.may_have_undecrypted());

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waiters_hear_of_their_revision_and_no_other() {
+    fn waiters_are_notified_at_their_revision() {
         let waiters = RevisionWaiters::default();
         let mut at_seven = waiters.add(7);
         let mut at_five = waiters.add(5);
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_that_ended_do_not_pile_up() {
+    fn ended_waiters_are_removed() {
         let waiters = RevisionWaiters::default();
         for revision in 0..10 * MANY as u64 {
             drop(waiters.add(revision));

@@ -7,7 +7,7 @@ use std::{
 
 use tokio::sync::mpsc;
 
-use super::{Delivery, Object};
+use super::{CachedObject, EventDelivery};
 
 /// How many events may wait for a watcher. A client that is this far behind is better served by a new list.
 const QUEUE: usize = 8192;
@@ -15,7 +15,7 @@ const QUEUE: usize = 8192;
 /// Which part of a resource a watcher looks at: what the cache sorts events by. What else a watcher selects by, it
 /// looks at itself.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Interest {
+pub(crate) enum WatchFilter {
     /// All of it.
     Everything,
     /// What has a key with this beginning: a namespace.
@@ -27,10 +27,11 @@ pub(crate) enum Interest {
 }
 
 /// The receiving end. Dropping it ends the watch.
-pub(crate) struct Watcher {
-    queue: mpsc::Receiver<Arc<Delivery>>,
-    /// Events that happened before the watch began, and are to be told first.
-    backlog: std::vec::IntoIter<Arc<Delivery>>,
+// upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/cache_watcher.go cacheWatcher
+pub(crate) struct CacheWatcher {
+    queue: mpsc::Receiver<Arc<EventDelivery>>,
+    /// Events from before the watch started, delivered first.
+    backlog: std::vec::IntoIter<Arc<EventDelivery>>,
     /// Events up to here are left out.
     after: u64,
     /// Set when events were lost for good: the oldest revision that a new watch can begin after.
@@ -38,51 +39,51 @@ pub(crate) struct Watcher {
 }
 
 /// The sending end.
-pub(super) struct Outlet {
-    queue: mpsc::Sender<Arc<Delivery>>,
+pub(super) struct WatchSender {
+    queue: mpsc::Sender<Arc<EventDelivery>>,
     lost: Arc<OnceLock<u64>>,
 }
 
-/// A queue for events after a revision, with what is to be told first.
-pub(super) fn queue(backlog: Vec<Arc<Delivery>>, after: u64) -> (Outlet, Watcher) {
+/// A queue for events after a revision, with a backlog.
+pub(super) fn queue(backlog: Vec<Arc<EventDelivery>>, after: u64) -> (WatchSender, CacheWatcher) {
     let (sender, queue) = mpsc::channel(QUEUE);
     let lost = Arc::new(OnceLock::new());
-    let outlet = Outlet {
+    let sender = WatchSender {
         queue: sender,
         lost: Arc::clone(&lost),
     };
-    let watcher = Watcher {
+    let watcher = CacheWatcher {
         queue,
         backlog: backlog.into_iter(),
         after,
         lost,
     };
-    (outlet, watcher)
+    (sender, watcher)
 }
 
-// --- Interest ---
+// --- WatchFilter ---
 
-impl Interest {
+impl WatchFilter {
     /// Whether an object is within it. Fields are read by `field`.
     pub(super) fn concerns<'o>(
         &self,
-        object: &'o Object,
-        field: impl Fn(&'o Object, usize) -> &'o str,
+        object: &'o CachedObject,
+        field: impl Fn(&'o CachedObject, usize) -> &'o str,
     ) -> bool {
         match self {
-            Interest::Everything => true,
-            Interest::Under(prefix) => object.key.starts_with(prefix.as_str()),
-            Interest::Key(key) => *object.key == **key,
-            Interest::Field(position, value) => field(object, *position) == value,
+            WatchFilter::Everything => true,
+            WatchFilter::Under(prefix) => object.key.starts_with(prefix.as_str()),
+            WatchFilter::Key(key) => *object.key == **key,
+            WatchFilter::Field(position, value) => field(object, *position) == value,
         }
     }
 }
 
-// --- Watcher ---
+// --- CacheWatcher ---
 
-impl Watcher {
+impl CacheWatcher {
     /// The next event. `None`: the watcher was too slow, the server ends, or the history is lost.
-    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Arc<Delivery>>> {
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Arc<EventDelivery>>> {
         if let Some(delivery) = self.backlog.next() {
             return Poll::Ready(Some(delivery));
         }
@@ -102,11 +103,11 @@ impl Watcher {
     }
 }
 
-// --- Outlet ---
+// --- WatchSender ---
 
-impl Outlet {
-    /// Puts an event into the queue. `false`: the watcher is gone, or too slow and will be told so by the end of its queue.
-    pub(super) fn send(&self, delivery: &Arc<Delivery>) -> bool {
+impl WatchSender {
+    /// Queues an event. `false`: the watcher is closed or too slow.
+    pub(super) fn send(&self, delivery: &Arc<EventDelivery>) -> bool {
         self.queue.try_send(Arc::clone(delivery)).is_ok()
     }
 

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use k3_api::{kinds::builtin, selector::label::Labels, status::Status, strategy::Tree};
 use serde_json::{Value, json};
 
-use crate::registry::{Ask, Registry, Resource, own_user};
+use crate::registry::{Registry, RequestContext, Resource, own_user};
 
-/// What marks those that come and go with definitions.
+/// The label of API services managed with definitions.
 const LABEL: &str = "kube-aggregator.kubernetes.io/automanaged";
 
 /// Brings the API services of a group in line with what is served.
@@ -28,10 +28,10 @@ pub(super) async fn keep(registry: &Registry, group: &str) -> Result<(), Status>
         if spec.text("group") != group || wanted.contains(spec.text("version")) {
             continue;
         }
-        let mut ask = Ask::own(resource.kind.clone(), "", own_user(), registry.now());
+        let mut ctx = RequestContext::own(resource.kind.clone(), "", own_user(), registry.now());
         let name = service.at("metadata").text("name");
-        name.clone_into(&mut ask.target.name);
-        accept(registry.delete(&ask).await.map(drop), 404)?;
+        name.clone_into(&mut ctx.target.name);
+        accept(registry.delete(&ctx).await.map(drop), 404)?;
     }
     Ok(())
 }
@@ -47,7 +47,7 @@ fn resource(registry: &Registry) -> Resource {
     Resource::of(kind.expect("the kind is built in"), &registry.caches)
 }
 
-/// The API services that come and go with definitions.
+/// The API services managed with definitions.
 fn ours(registry: &Registry) -> Vec<Value> {
     let snapshot = resource(registry).cache.snapshot(registry.caches.applied());
     let objects = snapshot.objects.values();

@@ -43,9 +43,9 @@ impl Condition {
         }
     }
 
-    /// Sets it. The time tells when it came to hold, or not to.
+    /// Sets the condition. The transition time changes only with the status.
     pub(super) fn set(&self, crd: &mut Value, now: Time) {
-        let mut told = json!({
+        let mut condition = json!({
             "type": self.kind,
             "status": self.status,
             "lastTransitionTime": now.truncated().to_string(),
@@ -60,11 +60,11 @@ impl Condition {
         {
             Some(old) => {
                 if old.text("status") == self.status {
-                    told.copy_from("lastTransitionTime", old);
+                    condition.copy_from("lastTransitionTime", old);
                 }
-                *old = told;
+                *old = condition;
             }
-            None => conditions.push(told),
+            None => conditions.push(condition),
         }
         status.set("conditions", conditions);
     }

@@ -11,9 +11,9 @@ use k3_api::{
 };
 use serde_json::{Value, json};
 
-use super::Served;
+use super::ServedDefinition;
 use crate::{
-    outgoing::{Destination, Outgoing},
+    outgoing::{Destination, WebhookClientManager},
     registry::random_uid,
 };
 
@@ -23,8 +23,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const GROUP: &str = "apiextensions.k8s.io";
 
 /// What converts objects of custom kinds.
-pub(crate) struct Converter {
-    outgoing: Arc<Outgoing>,
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/conversion/converter.go crConverter
+pub(crate) struct CustomResourceConverter {
+    outgoing: Arc<WebhookClientManager>,
 }
 
 /// Why objects cannot be had in a version.
@@ -32,19 +33,19 @@ pub(crate) struct Converter {
 #[error("{0}")]
 pub(crate) struct ConversionError(String);
 
-// --- Converter ---
+// --- CustomResourceConverter ---
 
-impl Converter {
+impl CustomResourceConverter {
     /// A converter that asks webhooks by this client.
-    pub(crate) fn new(outgoing: Arc<Outgoing>) -> Self {
-        Converter { outgoing }
+    pub(crate) fn new(outgoing: Arc<WebhookClientManager>) -> Self {
+        CustomResourceConverter { outgoing }
     }
 
     /// Stored objects in a version, in one request if a webhook is to be asked. What they leave out is filled in by the version
     /// they are stored in, as it always was; a version they are only shown in fills in nothing.
     pub(crate) async fn show(
         &self,
-        served: &Served,
+        served: &ServedDefinition,
         mut objects: Vec<Value>,
         version: &str,
     ) -> Result<Vec<Value>, ConversionError> {
@@ -58,8 +59,12 @@ impl Converter {
         self.convert(served, objects, version).await
     }
 
-    /// An object that was judged, in the version it is to be stored in.
-    pub(crate) async fn store(&self, served: &Served, object: Value) -> Result<Value, ConversionError> {
+    /// Converts a validated object to the storage version.
+    pub(crate) async fn store(
+        &self,
+        served: &ServedDefinition,
+        object: Value,
+    ) -> Result<Value, ConversionError> {
         let storage = served.definition.storage();
         let mut objects = self.convert(served, vec![object], &storage.name).await?;
         let mut object = objects.pop().unwrap_or_default();
@@ -70,15 +75,15 @@ impl Converter {
     /// Brings objects of any version of the definition into this one.
     async fn convert(
         &self,
-        served: &Served,
+        served: &ServedDefinition,
         mut objects: Vec<Value>,
         version: &str,
     ) -> Result<Vec<Value>, ConversionError> {
-        let told = served
+        let version_rules = served
             .definition
             .version(version)
             .ok_or_else(|| ConversionError(format!("there is no version {}", go::quote(version))))?;
-        let api_version = told.strategy.api_version();
+        let api_version = version_rules.strategy.api_version();
         let is_other = |object: &Value| object.text("apiVersion") != api_version;
         let others: Vec<Value> = objects
             .iter()
@@ -101,7 +106,8 @@ impl Converter {
         let mut converted = converted.into_iter();
         for object in objects.iter_mut().filter(|object| is_other(object)) {
             *object = converted.next().unwrap_or_default();
-            told.strategy
+            version_rules
+                .strategy
                 .coerce(object, Source::Conversion)
                 .map_err(ConversionError)?;
         }
@@ -112,7 +118,7 @@ impl Converter {
     /// thread waits.
     pub(crate) fn convert_now(
         &self,
-        served: &Served,
+        served: &ServedDefinition,
         mut object: Value,
         api_version: &str,
     ) -> Result<Value, ConversionError> {
@@ -152,7 +158,7 @@ impl Converter {
         let reply = self.outgoing.post(&to, document.into(), Some(PATIENCE)).await;
         let reply = reply.map_err(|error| failed(&error))?;
         let review = decode::untyped(&reply).map_err(|error| failed(&error))?.value;
-        let converted = answered(&review, version, &uid).map_err(|why| failed(&why))?;
+        let converted = converted_objects(&review, version, &uid).map_err(|why| failed(&why))?;
         if converted.len() != objects.len() {
             return Err(ConversionError(format!(
                 "conversion webhook for {first} returned {} objects, expected {}",
@@ -162,7 +168,7 @@ impl Converter {
         }
         let mut all = Vec::with_capacity(objects.len());
         for (index, (object, converted)) in objects.iter().zip(converted).enumerate() {
-            let converted = judge(object, converted.clone(), api_version).map_err(|why| {
+            let converted = check_converted(object, converted.clone(), api_version).map_err(|why| {
                 ConversionError(
                     format!("conversion webhook for {first} returned invalid {why}")
                         .replace("<index>", &index.to_string()),
@@ -187,7 +193,7 @@ fn of_kind(object: &Value) -> String {
 }
 
 /// The converted objects in the answer of a webhook.
-fn answered<'r>(review: &'r Value, version: &str, uid: &str) -> Result<&'r [Value], String> {
+fn converted_objects<'r>(review: &'r Value, version: &str, uid: &str) -> Result<&'r [Value], String> {
     let response = review.at("response");
     if version == "v1" {
         let expected = format!("{GROUP}/v1, Kind=ConversionReview");
@@ -212,7 +218,7 @@ fn answered<'r>(review: &'r Value, version: &str, uid: &str) -> Result<&'r [Valu
 }
 
 /// What a webhook made of an object, if it left alone what it must not touch.
-fn judge(object: &Value, mut converted: Value, api_version: &str) -> Result<Value, String> {
+fn check_converted(object: &Value, mut converted: Value, api_version: &str) -> Result<Value, String> {
     let at = "converted object at index <index>";
     if converted.text("kind").is_empty() {
         return Err(format!("{at}: Object 'Kind' is missing in '{converted}'"));
@@ -228,9 +234,11 @@ fn judge(object: &Value, mut converted: Value, api_version: &str) -> Result<Valu
     };
     same("groupVersion", api_version, converted.text("apiVersion"))?;
     same("kind", object.text("kind"), converted.text("kind"))?;
-    let (before, after) = (object.at("metadata"), converted.at("metadata"));
+    let before = object.at("metadata");
+    let after = converted.at("metadata");
     for (field, word) in [("name", "name"), ("namespace", "namespace"), ("uid", "UID")] {
-        let (expected, got) = (before.text(field), after.text(field));
+        let expected = before.text(field);
+        let got = after.text(field);
         if expected != got {
             return Err(format!("{at}: must have the same {word}: {expected} != {got}"));
         }

@@ -14,22 +14,22 @@ use k3_api::{
 };
 use serde_json::Value;
 
-use super::Served;
-use crate::cache::Object;
+use super::ServedDefinition;
+use crate::cache::CachedObject;
 
 /// Where definitions are stored.
 pub(crate) const PREFIX: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions/";
 
 /// The definitions whose objects are served. Follows the feed of the caches.
 #[derive(Default)]
-pub(crate) struct Definitions {
+pub(crate) struct DefinitionRegistry {
     table: RwLock<Arc<Entries>>,
     /// Counts the changes of what is served.
     generation: AtomicU64,
 }
 
 /// Definitions by name.
-type Entries = BTreeMap<Box<str>, Arc<Served>>;
+type Entries = BTreeMap<Box<str>, Arc<ServedDefinition>>;
 
 /// The definitions whose objects are served, as of one revision.
 pub(crate) struct DefinitionTable(Arc<Entries>);
@@ -41,18 +41,18 @@ pub(crate) struct Change {
     /// The fields they can be selected by.
     pub selectable: Arc<[SelectableField]>,
     /// Whether they are served no more.
-    pub gone: bool,
+    pub deleted: bool,
 }
 
-// --- Definitions ---
+// --- DefinitionRegistry ---
 
-impl Definitions {
-    /// Takes in a definition as it was committed, or its end. Tells whether its objects are served otherwise than before.
+impl DefinitionRegistry {
+    /// Applies a committed definition or its deletion. Returns a change if its objects are served differently.
     pub(crate) fn follow(&self, name: &str, crd: Option<&Value>, revision: u64) -> Option<Change> {
         let before = self.named(name);
         let after = crd
             .filter(|crd| !overlaps(crd))
-            .and_then(|crd| Served::read(crd, revision, before.as_ref()))
+            .and_then(|crd| ServedDefinition::read(crd, revision, before.as_ref()))
             .map(Arc::new);
         if before.is_none() && after.is_none() {
             return None;
@@ -66,14 +66,14 @@ impl Definitions {
         drop(table);
         self.generation.fetch_add(1, Ordering::AcqRel);
         if let (Some(before), Some(after)) = (&before, &after)
-            && before.says_as(after)
+            && before.serves_same_as(after)
         {
             return None;
         }
         let served = after.as_ref().or(before.as_ref())?;
         Some(Change {
             prefix: prefix(served),
-            gone: after.is_none(),
+            deleted: after.is_none(),
             selectable: after
                 .as_ref()
                 .map_or_else(|| [].into(), |after| after.selectable()),
@@ -83,8 +83,8 @@ impl Definitions {
     /// The table of definitions that are stored. Those that `is_known` are the ones that are served already.
     pub(crate) fn read_all<'o>(
         &self,
-        stored: impl Iterator<Item = &'o Arc<Object>>,
-        is_known: impl Fn(&Arc<Object>) -> bool,
+        stored: impl Iterator<Item = &'o Arc<CachedObject>>,
+        is_known: impl Fn(&Arc<CachedObject>) -> bool,
     ) -> DefinitionTable {
         let mut entries = Entries::new();
         for object in stored {
@@ -98,7 +98,7 @@ impl Definitions {
                 let served = if overlaps(&crd) {
                     None
                 } else {
-                    Served::read(&crd, object.revision, None)
+                    ServedDefinition::read(&crd, object.revision, None)
                 };
                 served.map(Arc::new)
             };
@@ -121,7 +121,7 @@ impl Definitions {
     }
 
     /// The definition of a resource.
-    pub(crate) fn find(&self, group: &str, plural: &str) -> Option<Arc<Served>> {
+    pub(crate) fn find(&self, group: &str, plural: &str) -> Option<Arc<ServedDefinition>> {
         self.named(&format!("{plural}.{group}"))
     }
 
@@ -140,7 +140,7 @@ impl Definitions {
         self.generation.load(Ordering::Acquire)
     }
 
-    fn named(&self, name: &str) -> Option<Arc<Served>> {
+    fn named(&self, name: &str) -> Option<Arc<ServedDefinition>> {
         let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
         table.get(name).cloned()
     }
@@ -158,7 +158,7 @@ impl DefinitionTable {
 }
 
 /// Where the objects of a definition are stored.
-fn prefix(served: &Served) -> String {
+fn prefix(served: &ServedDefinition) -> String {
     format!(
         "/registry/{}/{}/",
         served.definition.group, served.definition.names.plural
@@ -168,7 +168,8 @@ fn prefix(served: &Served) -> String {
 /// Whether a definition names a resource that is built in: that is never replaced, nor are its objects touched.
 pub(super) fn overlaps(crd: &Value) -> bool {
     let spec = crd.at("spec");
-    let (group, plural) = (spec.text("group"), spec.at("names").text("plural"));
+    let group = spec.text("group");
+    let plural = spec.at("names").text("plural");
     builtin()
         .all()
         .iter()

@@ -1,32 +1,32 @@
-//! Kinds that users define.
+//! Custom resources (`apiextensions.k8s.io`).
 //!
 //! ```text
-//! served        a definition whose objects are served, and the kinds of its versions
-//! definitions   the table of them, which follows the feed of the caches
-//! conversion    objects from one version to another, by a webhook where the definition says so
-//! names         which names a definition may have, and what its status says of them
-//! conditions    the conditions of a definition
-//! api_services  the API services of their groups
-//! keeper        writes the status of definitions, and ends those that are deleted
+//! served_definition  a definition whose objects are served, and the kinds of its versions
+//! definitions        the registry of definitions, which follows the watch cache
+//! conversion         conversion of objects between versions, by a webhook where configured
+//! names              name conflicts between definitions, and the resulting conditions
+//! conditions         the conditions of a definition
+//! api_services       the APIServices of their groups
+//! controller         writes the status of definitions, and finalizes deleted ones
 //! ```
 //!
-//! Promises: a kind is served the moment the commit that accepts its names is in the caches, whichever server made it, and no
-//! longer than its definition is there; then its watches end. What the keeper writes it would write again: two servers, or one
-//! that ends between two writes, come to the same end.
+//! Promises: a kind is served as soon as the commit that accepts its names is in the watch cache, whichever server wrote it, and
+//! as long as its definition exists; then its watches end. The controller's writes are idempotent: two servers, or one that is
+//! killed between two writes, converge.
 
 mod api_services;
 mod conditions;
+mod controller;
 mod conversion;
 mod definitions;
-mod keeper;
 mod names;
-mod served;
+mod served_definition;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use self::{
-    conversion::{ConversionError, Converter},
-    definitions::{Definitions, PREFIX},
-    keeper::{Keeper, mark_deleted},
-    served::Served,
+    controller::{CustomResourceDefinitionController, mark_deleted},
+    conversion::{ConversionError, CustomResourceConverter},
+    definitions::{DefinitionRegistry, PREFIX},
+    served_definition::ServedDefinition,
 };

@@ -12,14 +12,14 @@ use super::conditions::Condition;
 
 /// The names that the definitions of a group were given.
 #[derive(Default)]
-pub(super) struct Taken {
+pub(super) struct TakenNames {
     resources: HashSet<String>,
     kinds: HashSet<String>,
 }
 
-// --- Taken ---
+// --- TakenNames ---
 
-impl Taken {
+impl TakenNames {
     /// Adds the names a definition was given.
     pub(super) fn add(&mut self, names: &Value) {
         for field in ["plural", "singular"] {
@@ -33,15 +33,16 @@ impl Taken {
     }
 }
 
-/// The names a definition is given, and what its status says of them.
-pub(super) fn accept(crd: &Value, taken: &Taken) -> (Value, Condition) {
+/// The accepted names of a definition, and the resulting condition.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/controller/status/naming_controller.go NamingConditionController
+pub(super) fn accept(crd: &Value, taken: &TakenNames) -> (Value, Condition) {
     let wanted = crd.at("spec").at("names");
     let given = crd.at("status").at("acceptedNames");
     let mut accepted = given.clone();
     if !accepted.is_object() {
         accepted = json!({"plural": "", "kind": ""});
     }
-    let mut refusal: Option<(&str, String)> = None;
+    let mut conflict: Option<(&str, String)> = None;
     let in_use = |name: &str| format!("{} is already in use", go::quote(name));
     let fields = [
         ("plural", "PluralConflict", &taken.resources),
@@ -60,21 +61,21 @@ pub(super) fn accept(crd: &Value, taken: &Taken) -> (Value, Condition) {
                 .collect();
             match lost.as_slice() {
                 [] => keep(&mut accepted, wanted, field),
-                [only] => refusal = Some((reason, only.clone())),
-                // What is told twice is told once.
-                many => refusal = Some((reason, format!("[{}]", unique(many).join(", ")))),
+                [only] => conflict = Some((reason, only.clone())),
+                // Without duplicates.
+                many => conflict = Some((reason, format!("[{}]", unique(many).join(", ")))),
             }
             continue;
         }
         let name = wanted.text(field);
         if name != given.text(field) && used.contains(name) {
-            refusal = Some((reason, in_use(name)));
+            conflict = Some((reason, in_use(name)));
         } else {
             keep(&mut accepted, wanted, field);
         }
     }
     keep(&mut accepted, wanted, "categories");
-    let condition = match refusal {
+    let condition = match conflict {
         Some((reason, message)) => Condition::new("NamesAccepted", false, reason, message),
         None => Condition::new("NamesAccepted", true, "NoConflicts", "no conflicts found"),
     };
@@ -90,13 +91,13 @@ fn keep(accepted: &mut Value, wanted: &Value, field: &str) {
 }
 
 fn unique(texts: &[String]) -> Vec<&str> {
-    let mut told: Vec<&str> = Vec::new();
+    let mut unique_names: Vec<&str> = Vec::new();
     for text in texts {
-        if !told.contains(&text.as_str()) {
-            told.push(text);
+        if !unique_names.contains(&text.as_str()) {
+            unique_names.push(text);
         }
     }
-    told
+    unique_names
 }
 
 #[cfg(test)]
@@ -117,8 +118,8 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_nobody_has_is_given() {
-        let (names, condition) = accept(&crd("widgets", "Widget", &["w"]), &Taken::default());
+    fn accepts_free_names() {
+        let (names, condition) = accept(&crd("widgets", "Widget", &["w"]), &TakenNames::default());
         assert_eq!(&names, crd("widgets", "Widget", &["w"]).at("spec").at("names"));
         assert_eq!(
             (condition.status, condition.reason.as_str()),
@@ -127,8 +128,8 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_another_has_is_refused_and_the_others_are_given() {
-        let mut taken = Taken::default();
+    fn rejects_taken_name_and_accepts_others() {
+        let mut taken = TakenNames::default();
         taken.add(
             given(crd("widgets", "Widget", &["w"]))
                 .at("status")
@@ -142,8 +143,8 @@ mod tests {
     }
 
     #[test]
-    fn the_last_refusal_is_told() {
-        let mut taken = Taken::default();
+    fn reports_last_conflict() {
+        let mut taken = TakenNames::default();
         taken.add(
             given(crd("widgets", "Widget", &[]))
                 .at("status")
@@ -156,9 +157,9 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_keeps_what_it_has() {
+    fn definition_keeps_accepted_names() {
         let own = given(crd("widgets", "Widget", &["w"]));
-        let mut taken = Taken::default();
+        let mut taken = TakenNames::default();
         taken.add(own.at("status").at("acceptedNames"));
         assert_eq!(accept(&own, &taken).1.status, "True");
     }

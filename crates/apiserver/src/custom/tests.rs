@@ -9,60 +9,64 @@ use k3_api::{
 use k3_storage::{Store, SystemClock, memory::MemoryStore};
 use serde_json::{Value, json};
 
-use super::{Converter, Definitions, Keeper, Served};
+use super::{
+    CustomResourceConverter, CustomResourceDefinitionController, DefinitionRegistry, ServedDefinition,
+};
 use crate::{
     Authentication,
-    admission::Admission,
-    allocation::Allocation,
+    admission::AdmissionChain,
+    allocation::ServiceAllocator,
     authn::{Authenticator, Signer},
     authz::Authorizer,
-    cache::{Caches, Feed, Interest, Since},
+    cache::{StoreReflector, WatchCaches, WatchFilter, WatchStart},
     outgoing::{
-        Nodes, Outgoing,
+        NodeConnectionInfoGetter, WebhookClientManager,
         testing::{Callee, Reply},
     },
-    registry::{self, Ask, Registry, Resource, own_user},
+    registry::{self, Registry, RequestContext, Resource, own_user},
     service_range::service_range,
 };
 
 /// A server without its connections.
 struct Node {
     registry: Arc<Registry>,
-    _keeper: Keeper,
-    _feed: Feed,
+    _controller: CustomResourceDefinitionController,
+    _feed: StoreReflector,
 }
 
 impl Node {
     async fn start(store: &Arc<MemoryStore>) -> Self {
         let store: Arc<dyn Store> = Arc::<MemoryStore>::clone(store);
-        let (caches, feed) = Caches::fill(store, registry::selectable).await.unwrap();
+        let (caches, feed) = WatchCaches::fill(store, registry::selectable).await.unwrap();
         let random = ring::rand::SystemRandom::new();
         let algorithm = &ring::signature::ECDSA_P256_SHA256_FIXED_SIGNING;
         let key = ring::signature::EcdsaKeyPair::generate_pkcs8(algorithm, &random).unwrap();
         let clock = Arc::new(SystemClock);
         let authorizer = Arc::new(Authorizer::new(Arc::clone(&caches)));
-        let outgoing = Arc::new(Outgoing::new(Arc::clone(&caches), Arc::default()));
+        let outgoing = Arc::new(WebhookClientManager::new(Arc::clone(&caches), Arc::default()));
         let signer = Signer::new("https://issuer".to_owned(), key.as_ref()).unwrap();
         let authenticator = Authenticator::new(Authentication::default(), signer, Arc::clone(&caches));
         let registry = Registry {
-            nodes: Arc::new(Nodes::new(Arc::clone(&caches), None, Arc::default()).unwrap()),
-            allocation: Allocation::new(
+            nodes: Arc::new(
+                NodeConnectionInfoGetter::new(Arc::clone(&caches), None, Arc::default()).unwrap(),
+            ),
+            allocation: ServiceAllocator::new(
                 Arc::clone(&caches),
                 clock.clone(),
                 &service_range("10.0.0.0/24").unwrap(),
             ),
-            admission: Admission::new(&authorizer, &outgoing),
+            admission: AdmissionChain::new(&authorizer, &outgoing),
             authorizer,
             clock,
             authenticator,
             unrestricted_update: false,
             metrics: Arc::default(),
-            converter: Arc::new(Converter::new(outgoing)),
+            converter: Arc::new(CustomResourceConverter::new(outgoing)),
             caches,
         };
         let registry = Arc::new(registry);
         Node {
-            _keeper: Keeper::start(Arc::clone(&registry)),
+            _controller: CustomResourceDefinitionController::start(Arc::clone(&registry)),
             registry,
             _feed: feed,
         }
@@ -95,9 +99,9 @@ impl Node {
     }
 
     async fn delete(&self, kind: KindRef, name: &str) {
-        let mut ask = Ask::own(kind, "", own_user(), self.registry.now());
-        name.clone_into(&mut ask.target.name);
-        self.registry.delete(&ask).await.unwrap();
+        let mut ctx = RequestContext::own(kind, "", own_user(), self.registry.now());
+        name.clone_into(&mut ctx.target.name);
+        self.registry.delete(&ctx).await.unwrap();
     }
 
     fn condition(&self, kind: &str) -> String {
@@ -153,9 +157,10 @@ async fn until(what: &str, holds: impl Fn() -> bool) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_servers_serve_a_definition_and_end_it_when_its_objects_are_gone() {
+async fn two_servers_serve_and_finalize_definition() {
     let store = Arc::new(MemoryStore::new());
-    let (one, two) = (Node::start(&store).await, Node::start(&store).await);
+    let one = Node::start(&store).await;
+    let two = Node::start(&store).await;
     one.create(definition(&["v1"])).await.unwrap();
     for node in [&one, &two] {
         until("it is established", || {
@@ -167,7 +172,11 @@ async fn two_servers_serve_a_definition_and_end_it_when_its_objects_are_gone() {
     let widgets = Resource::of(two.widgets("v1"), &two.registry.caches);
     let (mut watcher, _) = widgets
         .cache
-        .watch(&Interest::Everything, Since::Now, two.registry.caches.applied())
+        .watch(
+            &WatchFilter::Everything,
+            WatchStart::Now,
+            two.registry.caches.applied(),
+        )
         .unwrap();
 
     let definitions = builtin().kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
@@ -215,7 +224,7 @@ async fn two_servers_serve_a_definition_and_end_it_when_its_objects_are_gone() {
 
 /// A server that was behind wakes up, and wants to end a definition that another server has ended since.
 #[tokio::test(flavor = "multi_thread")]
-async fn objects_are_left_alone_when_their_definition_is_not_the_one_that_ends() {
+async fn stale_server_does_not_delete_objects_of_new_definition() {
     let store = Arc::new(MemoryStore::new());
     let node = Node::start(&store).await;
     node.create(definition(&["v1"])).await.unwrap();
@@ -230,7 +239,7 @@ async fn objects_are_left_alone_when_their_definition_is_not_the_one_that_ends()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_server_left_undone_is_done_by_the_next() {
+async fn next_server_resumes_finalization() {
     let store = Arc::new(MemoryStore::new());
     let first = Node::start(&store).await;
     first.create(definition(&["v1"])).await.unwrap();
@@ -241,9 +250,11 @@ async fn what_a_server_left_undone_is_done_by_the_next() {
     first.create(widget("a", &[])).await.unwrap();
     // It ends after the definition was marked.
     let Node {
-        registry, _keeper, ..
+        registry,
+        _controller,
+        ..
     } = &first;
-    let mut ask = Ask::own(
+    let mut ctx = RequestContext::own(
         builtin()
             .kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
             .unwrap(),
@@ -251,8 +262,8 @@ async fn what_a_server_left_undone_is_done_by_the_next() {
         own_user(),
         registry.now(),
     );
-    NAME.clone_into(&mut ask.target.name);
-    registry.delete(&ask).await.unwrap();
+    NAME.clone_into(&mut ctx.target.name);
+    registry.delete(&ctx).await.unwrap();
     drop(first);
     let next = Node::start(&store).await;
     until("the definition is gone", || next.definition().is_none()).await;
@@ -265,28 +276,28 @@ async fn what_a_server_left_undone_is_done_by_the_next() {
     );
 }
 
-fn served(webhook: &Value) -> Arc<Served> {
+fn served(webhook: &Value) -> Arc<ServedDefinition> {
     let mut crd = definition(&["v1", "v2"]);
     crd["spec"]["conversion"] = json!({
         "strategy": "Webhook",
         "webhook": {"conversionReviewVersions": ["v1"], "clientConfig": webhook},
     });
     crd["status"] = json!({"conditions": [{"type": "Established", "status": "True"}]});
-    let definitions = Definitions::default();
+    let definitions = DefinitionRegistry::default();
     definitions.follow(NAME, Some(&crd), 1);
     definitions.find("example.com", "widgets").unwrap()
 }
 
 async fn converted(callee: &Callee, objects: Vec<Value>) -> Result<Vec<Value>, String> {
     let store = k3_storage::open(k3_storage::StorageConfig::Memory).await.unwrap();
-    let (caches, _feed) = Caches::fill(store, registry::selectable).await.unwrap();
-    let converter = Converter::new(Arc::new(Outgoing::new(caches, Arc::default())));
+    let (caches, _feed) = WatchCaches::fill(store, registry::selectable).await.unwrap();
+    let converter = CustomResourceConverter::new(Arc::new(WebhookClientManager::new(caches, Arc::default())));
     let served = served(&callee.client("/convert"));
     let converted = converter.show(&served, objects, "v2").await;
     converted.map_err(|error| error.to_string())
 }
 
-/// A webhook that does to each object what it is told.
+/// A webhook that applies a change to each object.
 async fn webhook(change: impl Fn(&mut Value) + Send + Sync + 'static) -> Callee {
     Callee::new(move |_, review| {
         let request = &review["request"];
@@ -305,7 +316,7 @@ async fn webhook(change: impl Fn(&mut Value) + Send + Sync + 'static) -> Callee 
 }
 
 #[tokio::test]
-async fn a_webhook_converts_many_objects_in_one_call() {
+async fn converts_many_objects_in_one_call() {
     let callee = webhook(|object| object["spec"] = json!({"length": 1})).await;
     let mut there = widget("c", &[]);
     there["apiVersion"] = json!("example.com/v2");
@@ -325,7 +336,7 @@ async fn a_webhook_converts_many_objects_in_one_call() {
 }
 
 #[tokio::test]
-async fn a_webhook_changes_no_metadata_but_labels_and_annotations() {
+async fn conversion_may_change_only_labels_and_annotations() {
     let callee = webhook(|object| {
         object["metadata"]["labels"] = json!({"a": "b"});
         object["metadata"]["generation"] = json!(7);
@@ -343,7 +354,7 @@ async fn a_webhook_changes_no_metadata_but_labels_and_annotations() {
 }
 
 #[tokio::test]
-async fn a_webhook_that_refuses_or_fails_is_repeated() {
+async fn reports_conversion_webhook_failure() {
     let callee = Callee::new(|_, review| {
         let uid = &review["request"]["uid"];
         Reply::Json(json!({

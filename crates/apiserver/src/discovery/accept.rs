@@ -1,7 +1,7 @@
 //! Reading Accept headers, for documents whose media types are not those of objects.
 
 /// A clause of an Accept header: the media types a client would take.
-pub(crate) struct Range<'h> {
+pub(crate) struct AcceptRange<'h> {
     /// Type and subtype, as in `application/json` or `*/*`.
     media: &'h str,
     parameters: Vec<(&'h str, &'h str)>,
@@ -10,18 +10,18 @@ pub(crate) struct Range<'h> {
 }
 
 /// The clauses of a header, what is wanted most first; among equals what is more exact, then what stands first.
-pub(crate) fn ranges(accept: &str) -> Vec<Range<'_>> {
-    let mut ranges: Vec<_> = accept.split(',').filter_map(Range::parse).collect();
+pub(crate) fn ranges(accept: &str) -> Vec<AcceptRange<'_>> {
+    let mut ranges: Vec<_> = accept.split(',').filter_map(AcceptRange::parse).collect();
     ranges.sort_by(|a, b| b.rank().total_cmp(&a.rank()));
     ranges
 }
 
-// --- Range ---
+// --- AcceptRange ---
 
-impl<'h> Range<'h> {
+impl<'h> AcceptRange<'h> {
     fn parse(clause: &'h str) -> Option<Self> {
         let mut parts = clause.split(';').map(str::trim);
-        let mut range = Range {
+        let mut range = AcceptRange {
             media: parts.next().filter(|media| !media.is_empty())?,
             parameters: Vec::new(),
             quality: 1.0,
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wanted_most_comes_first_and_the_exact_before_the_rest() {
+    fn orders_by_quality_then_specificity() {
         let media: Vec<_> = ranges("*/*, text/*, a/b;q=0.5, c/d;v=1")
             .iter()
             .map(|range| range.media)
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clause_takes_what_it_names_and_what_its_stars_cover() {
+    fn wildcards_match_media_types() {
         let takes = |accept: &str, media| ranges(accept)[0].takes(media);
         assert!(takes("*/*", "a/b") && takes("*", "a/b") && takes("a/*", "a/b") && takes("a/b;x=y", "a/b"));
         assert!(!takes("a/*", "b/b") && !takes("a/c", "a/b"));

@@ -39,7 +39,7 @@ fn item(group: &Group) -> Value {
 }
 
 fn resource(resource: &Resource) -> Value {
-    let (group, version) = told(resource.told.as_ref());
+    let (group, version) = group_version_or_empty(resource.group_version.as_ref());
     let mut entry = json!({
         "resource": resource.plural,
         "responseKind": {"group": group, "version": version, "kind": resource.kind},
@@ -47,12 +47,12 @@ fn resource(resource: &Resource) -> Value {
         "singularResource": resource.singular,
         "verbs": resource.verbs,
     });
-    for (name, words) in [
+    for (name, names) in [
         ("shortNames", &resource.short_names),
         ("categories", &resource.categories),
     ] {
-        if !words.is_empty() {
-            entry[name] = json!(words);
+        if !names.is_empty() {
+            entry[name] = json!(names);
         }
     }
     if !resource.subresources.is_empty() {
@@ -63,13 +63,13 @@ fn resource(resource: &Resource) -> Value {
 }
 
 /// Group and version of a kind, as far as they are said.
-fn told(told: Option<&(String, String)>) -> (&str, &str) {
-    told.map_or(("", ""), |(group, version)| (group, version))
+fn group_version_or_empty(group_version: Option<&(String, String)>) -> (&str, &str) {
+    group_version.map_or(("", ""), |(group, version)| (group, version))
 }
 
 /// Group and version of a kind are said only where they are not those around it, or those are said too.
 fn part(part: &Subresource, of: &Resource) -> Value {
-    let (group, version) = told(part.of.as_ref().or(of.told.as_ref()));
+    let (group, version) = group_version_or_empty(part.of.as_ref().or(of.group_version.as_ref()));
     json!({
         "subresource": part.name,
         "responseKind": {"group": group, "version": version, "kind": part.kind},

@@ -8,7 +8,7 @@ use k3_api::{
 use ring::digest::{SHA256, digest};
 
 use crate::{
-    custom::{Definitions, Served},
+    custom::{DefinitionRegistry, ServedDefinition},
     usage,
 };
 
@@ -50,8 +50,8 @@ pub(crate) struct Resource {
     /// Stands for the group, version and kind in which objects are stored; see [`storage_hash`]. None for what is
     /// not stored.
     pub storage_hash: Option<String>,
-    /// Group and version of its kind, if the aggregated form says them: of custom resources it does.
-    pub told: Option<(String, String)>,
+    /// Group and version of its kind, if the aggregated form includes them, as for custom resources.
+    pub group_version: Option<(String, String)>,
     /// What can be done with a part of an object.
     pub subresources: Vec<Subresource>,
 }
@@ -98,6 +98,7 @@ const STORED_ELSEWHERE: [(&str, &str, &str); 7] = [
 
 /// The hash by which clients see that the form of stored objects has changed. `group_version` always has its
 /// slash, also in the core group: `/v1`.
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/discovery/storageversionhash.go StorageVersionHash
 pub(crate) fn storage_hash(group_version: &str, kind: &str) -> String {
     let hash = digest(&SHA256, format!("{group_version}/{kind}").as_bytes());
     base64::encode(&hash.as_ref()[..8])
@@ -131,9 +132,9 @@ impl Group {
         groups
     }
 
-    /// Adds the groups, versions and resources that users define. Their groups come last, by name; of a version that is built in
-    /// too, the resources that are built in come first.
-    pub(crate) fn add_custom(groups: &mut Vec<Self>, definitions: &Definitions) {
+    /// Adds the groups, versions and resources of definitions. Custom groups are last, by name; in a version that is also built
+    /// in, the built-in resources are first.
+    pub(crate) fn add_custom(groups: &mut Vec<Self>, definitions: &DefinitionRegistry) {
         let known: Vec<String> = groups.iter().map(|group| group.name.clone()).collect();
         for served in definitions.all().values() {
             for (version, kind) in served.versions().filter(|(version, _)| version.served) {
@@ -145,7 +146,7 @@ impl Group {
                         versions: Vec::new(),
                     },
                 );
-                let place = entry(
+                let version_entry = entry(
                     &mut group.versions,
                     |known| known.name == version.name,
                     || Version {
@@ -153,7 +154,7 @@ impl Group {
                         resources: Vec::new(),
                     },
                 );
-                place.resources.push(Resource::custom(kind, served));
+                version_entry.resources.push(Resource::custom(kind, served));
             }
         }
         let custom = groups.iter_mut().filter(|group| !known.contains(&group.name));
@@ -174,7 +175,7 @@ impl Group {
             short_names: Vec::new(),
             categories: Vec::new(),
             storage_hash: None,
-            told: Some((usage::GROUP.to_owned(), usage::VERSION.to_owned())),
+            group_version: Some((usage::GROUP.to_owned(), usage::VERSION.to_owned())),
             subresources: Vec::new(),
         };
         Group {
@@ -201,22 +202,22 @@ impl Group {
 
 /// The item that is looked for, put at the end if it is not there.
 fn entry<T>(list: &mut Vec<T>, is: impl Fn(&T) -> bool, new: impl FnOnce() -> T) -> &mut T {
-    let place = list.iter().position(is).unwrap_or_else(|| {
+    let version_entry = list.iter().position(is).unwrap_or_else(|| {
         list.push(new());
         list.len() - 1
     });
-    &mut list[place]
+    &mut list[version_entry]
 }
 
 // --- Resource ---
 
 impl Resource {
-    fn custom(kind: &Kind, served: &Served) -> Self {
+    fn custom(kind: &Kind, served: &ServedDefinition) -> Self {
         let mut resource = Resource::from(kind);
         let stored = format!("{}/{}", kind.group, served.definition.storage().name);
         resource.storage_hash = Some(storage_hash(&stored, &kind.kind));
-        resource.told = Some((kind.group.to_string(), kind.version.to_string()));
-        if served.says_terminating {
+        resource.group_version = Some((kind.group.to_string(), kind.version.to_string()));
+        if served.reports_terminating {
             let ending = ["patch", "create", "update"];
             resource.verbs.retain(|verb| !ending.contains(&verb.as_str()));
         }
@@ -241,7 +242,7 @@ impl From<&Kind> for Resource {
             categories: owned(&kind.categories),
             storage_hash: (kind.persistence == Persistence::Stored)
                 .then(|| storage_hash(stored_in, &kind.kind)),
-            told: None,
+            group_version: None,
             subresources: kind
                 .subresources
                 .iter()

@@ -16,15 +16,15 @@ const FIXED: [&str; 8] = [
     "/openid/v1/jwks",
 ];
 
-/// The list: what is fixed, groups and versions, and `others` that somebody else knows.
+/// The list: fixed paths, groups and versions, and `others`.
 pub(super) fn index(groups: &[Group], others: &[&str]) -> Value {
     let mut paths: Vec<String> = FIXED.iter().chain(others).map(|&path| path.to_owned()).collect();
     for group in groups {
-        let place = place(group);
+        let group_path = group_path(group);
         for version in &group.versions {
-            paths.push(format!("{place}/{}", version.name));
+            paths.push(format!("{group_path}/{}", version.name));
         }
-        paths.push(place);
+        paths.push(group_path);
     }
     paths.push("/version".to_owned());
     paths.sort_unstable();
@@ -32,7 +32,7 @@ pub(super) fn index(groups: &[Group], others: &[&str]) -> Value {
     json!({"paths": paths})
 }
 
-fn place(group: &Group) -> String {
+fn group_path(group: &Group) -> String {
     if group.name.is_empty() {
         "/api".to_owned()
     } else {

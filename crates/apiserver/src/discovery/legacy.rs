@@ -65,12 +65,12 @@ fn entries(resource: &Resource) -> Vec<Value> {
         "kind": resource.kind,
         "verbs": resource.verbs,
     });
-    for (name, words) in [
+    for (name, names) in [
         ("shortNames", &resource.short_names),
         ("categories", &resource.categories),
     ] {
-        if !words.is_empty() {
-            own[name] = json!(words);
+        if !names.is_empty() {
+            own[name] = json!(names);
         }
     }
     if let Some(hash) = &resource.storage_hash {

@@ -7,11 +7,11 @@
 
 mod accept;
 mod aggregated;
-mod answer;
 mod group;
+mod handler;
 mod index;
 mod legacy;
 mod version;
 
 pub use self::version::version;
-pub(crate) use self::{accept::ranges, answer::Discovery, group::Group};
+pub(crate) use self::{accept::ranges, group::Group, handler::Discovery};

@@ -13,29 +13,29 @@ use http_body::{Frame, SizeHint};
 use http_body_util::{BodyExt, combinators::UnsyncBoxBody};
 
 /// The body of a request. There is one type of it, so that what answers requests is compiled once, not for each way in.
-pub(crate) type Sent = UnsyncBoxBody<Bytes, NotSent>;
+pub(crate) type RequestBody = UnsyncBoxBody<Bytes, RequestBodyError>;
 
-/// Why the rest of a request did not come.
+/// Why the rest of a request body was not received.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
-pub(crate) struct NotSent(Box<dyn Error + Send + Sync>);
+pub(crate) struct RequestBodyError(Box<dyn Error + Send + Sync>);
 
 /// The body of an answer.
-pub(crate) enum Body {
+pub(crate) enum ResponseBody {
     /// Nothing.
     Empty,
     /// All of it, at once.
     Whole(Bytes),
-    /// Pieces, as they come to be.
-    Pieces(Box<dyn Pieces>),
+    /// A stream of chunks.
+    Stream(Box<dyn BodyStream>),
 }
 
-/// A body that comes in pieces.
-pub(crate) trait Pieces: Send {
+/// A body that is streamed in chunks.
+pub(crate) trait BodyStream: Send {
     /// The next piece, or none at the end.
     fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>>;
 
-    /// Whether it is worth compressing: it is long, and nobody waits for its single pieces.
+    /// Whether it is worth compressing: it is long, and no client waits for single chunks.
     fn is_long(&self) -> bool {
         false
     }
@@ -54,83 +54,85 @@ pub(crate) trait Pieces: Send {
 /// A body that could not be sent to its end: the client must not take what it got for all there is.
 #[derive(Debug, thiserror::Error)]
 #[error("the answer broke off")]
-pub struct Broken;
+pub struct BodyError;
 
-/// A body that came in some way, as the body of a request.
-pub(crate) fn sent<B>(body: B) -> Sent
+/// Boxes any body as a request body.
+pub(crate) fn sent<B>(body: B) -> RequestBody
 where
     B: http_body::Body + Send + 'static,
     B::Data: Send,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     body.map_frame(|frame| frame.map_data(|mut data| data.copy_to_bytes(data.remaining())))
-        .map_err(|error| NotSent(error.into()))
+        .map_err(|error| RequestBodyError(error.into()))
         .boxed_unsync()
 }
 
-/// What a panic says.
+/// The message of a panic.
 pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("it does not say why")
 }
 
-// --- Body ---
+// --- ResponseBody ---
 
-impl http_body::Body for Body {
+impl http_body::Body for ResponseBody {
     type Data = Bytes;
-    type Error = Broken;
+    type Error = BodyError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let piece = match &mut *self {
-            Body::Empty => None,
-            Body::Whole(bytes) => {
+            ResponseBody::Empty => None,
+            ResponseBody::Whole(bytes) => {
                 let bytes = std::mem::take(bytes);
-                *self = Body::Empty;
+                *self = ResponseBody::Empty;
                 Some(bytes)
             }
-            Body::Pieces(pieces) => match catch_unwind(AssertUnwindSafe(|| pieces.poll_piece(context))) {
-                Ok(Poll::Pending) => return Poll::Pending,
-                Ok(Poll::Ready(None)) if pieces.is_broken() => {
-                    *self = Body::Empty;
-                    return Poll::Ready(Some(Err(Broken)));
+            ResponseBody::Stream(pieces) => {
+                match catch_unwind(AssertUnwindSafe(|| pieces.poll_piece(context))) {
+                    Ok(Poll::Pending) => return Poll::Pending,
+                    Ok(Poll::Ready(None)) if pieces.is_broken() => {
+                        *self = ResponseBody::Empty;
+                        return Poll::Ready(Some(Err(BodyError)));
+                    }
+                    Ok(Poll::Ready(piece)) => piece,
+                    Err(panic) => {
+                        let why = panic_text(&*panic);
+                        tracing::error!(why, "an answer panicked while it was sent");
+                        pieces.broken(why);
+                        *self = ResponseBody::Empty;
+                        return Poll::Ready(Some(Err(BodyError)));
+                    }
                 }
-                Ok(Poll::Ready(piece)) => piece,
-                Err(panic) => {
-                    let why = panic_text(&*panic);
-                    tracing::error!(why, "an answer panicked while it was sent");
-                    pieces.broken(why);
-                    *self = Body::Empty;
-                    return Poll::Ready(Some(Err(Broken)));
-                }
-            },
+            }
         };
         Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
-            Body::Empty => true,
-            Body::Whole(bytes) => bytes.is_empty(),
-            Body::Pieces(_) => false,
+            ResponseBody::Empty => true,
+            ResponseBody::Whole(bytes) => bytes.is_empty(),
+            ResponseBody::Stream(_) => false,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Body::Empty => SizeHint::with_exact(0),
-            Body::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Body::Pieces(_) => SizeHint::default(),
+            ResponseBody::Empty => SizeHint::with_exact(0),
+            ResponseBody::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            ResponseBody::Stream(_) => SizeHint::default(),
         }
     }
 }
 
-impl<B: Into<Bytes>> From<B> for Body {
+impl<B: Into<Bytes>> From<B> for ResponseBody {
     fn from(bytes: B) -> Self {
-        Body::Whole(bytes.into())
+        ResponseBody::Whole(bytes.into())
     }
 }
 
@@ -144,7 +146,7 @@ mod tests {
 
     struct Breaks(u8, Arc<Mutex<String>>);
 
-    impl Pieces for Breaks {
+    impl BodyStream for Breaks {
         fn poll_piece(&mut self, _: &mut Context<'_>) -> Poll<Option<Bytes>> {
             assert!(self.0 > 0, "no more");
             self.0 -= 1;
@@ -157,12 +159,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_while_an_answer_is_sent_breaks_it_off_and_nothing_else() {
-        let told = Arc::default();
-        let mut body = Body::Pieces(Box::new(Breaks(1, Arc::clone(&told))));
+    async fn panic_aborts_only_its_response() {
+        let reported = Arc::default();
+        let mut body = ResponseBody::Stream(Box::new(Breaks(1, Arc::clone(&reported))));
         assert!(body.frame().await.unwrap().is_ok());
         assert!(body.frame().await.unwrap().is_err());
         assert!(body.frame().await.is_none());
-        assert_eq!(*told.lock().unwrap(), "no more");
+        assert_eq!(*reported.lock().unwrap(), "no more");
     }
 }

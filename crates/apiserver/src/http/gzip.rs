@@ -9,13 +9,13 @@ use bytes::Bytes;
 use flate2::{Compression, write::GzEncoder};
 use http::{HeaderMap, HeaderValue, header};
 
-use super::{Answer, Body, Pieces};
+use super::{BodyStream, HttpResponse, ResponseBody};
 
 /// Answers shorter than this go out as they are.
 const SHORTEST: usize = 128 * 1024;
 
 /// Compresses a long answer if the client takes it so. A watch is never compressed: its events must not wait for more.
-pub(crate) fn compress(mut answer: Answer, asked: &HeaderMap) -> Answer {
+pub(crate) fn compress(mut answer: HttpResponse, asked: &HeaderMap) -> HttpResponse {
     let accepts = asked
         .get_all(header::ACCEPT_ENCODING)
         .iter()
@@ -30,16 +30,16 @@ pub(crate) fn compress(mut answer: Answer, asked: &HeaderMap) -> Answer {
     if !accepts || answer.headers().contains_key(header::CONTENT_ENCODING) {
         return answer;
     }
-    let body = match std::mem::replace(answer.body_mut(), Body::Empty) {
+    let body = match std::mem::replace(answer.body_mut(), ResponseBody::Empty) {
         // Piece by piece too: all of it at once would keep the thread from other connections.
-        Body::Whole(bytes) if bytes.len() >= SHORTEST => Body::Pieces(Box::new(Compressed {
-            pieces: Box::new(Slices {
+        ResponseBody::Whole(bytes) if bytes.len() >= SHORTEST => ResponseBody::Stream(Box::new(GzipBody {
+            pieces: Box::new(SlicedBody {
                 rest: bytes,
                 has_yielded: true,
             }),
             encoder: Some(encoder()),
         })),
-        Body::Pieces(pieces) if pieces.is_long() => Body::Pieces(Box::new(Compressed {
+        ResponseBody::Stream(pieces) if pieces.is_long() => ResponseBody::Stream(Box::new(GzipBody {
             pieces,
             encoder: Some(encoder()),
         })),
@@ -59,14 +59,14 @@ pub(crate) fn compress(mut answer: Answer, asked: &HeaderMap) -> Answer {
 const SLICE: usize = 64 * 1024;
 
 /// A whole body in slices, with a turn for others after each.
-struct Slices {
+struct SlicedBody {
     rest: Bytes,
     has_yielded: bool,
 }
 
 /// Pieces, compressed one by one.
-struct Compressed {
-    pieces: Box<dyn Pieces>,
+struct GzipBody {
+    pieces: Box<dyn BodyStream>,
     /// `None` at the end.
     encoder: Option<GzEncoder<Vec<u8>>>,
 }
@@ -76,7 +76,7 @@ fn encoder() -> GzEncoder<Vec<u8>> {
     GzEncoder::new(Vec::new(), Compression::fast())
 }
 
-impl Pieces for Slices {
+impl BodyStream for SlicedBody {
     fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
         if self.rest.is_empty() {
             return Poll::Ready(None);
@@ -91,7 +91,7 @@ impl Pieces for Slices {
     }
 }
 
-impl Pieces for Compressed {
+impl BodyStream for GzipBody {
     fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
         loop {
             let Some(encoder) = &mut self.encoder else {
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn long_answers_are_compressed_for_those_who_take_them() {
+    async fn compresses_long_responses_when_accepted() {
         let text = "a".repeat(SHORTEST);
         let compressed = compress(
             answer(200, "text/plain", text.clone()),

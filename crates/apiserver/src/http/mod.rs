@@ -1,15 +1,15 @@
 //! HTTP: what requests ask for and how answers look, without knowing what they are about.
 
-mod answer;
 mod body;
-mod bound;
 mod gzip;
 mod negotiation;
+mod response;
+mod status_limit;
 
-pub use self::body::Broken;
+pub use self::body::BodyError;
 pub(crate) use self::{
-    answer::{Answer, answer, json, said, set, status, text, warn},
-    body::{Body, NotSent, Pieces, Sent, panic_text, sent},
+    body::{BodyStream, RequestBody, RequestBodyError, ResponseBody, panic_text, sent},
     gzip::compress,
-    negotiation::{Accepted, Form, Format, Offer, negotiate, refused},
+    negotiation::{Format, MediaTypeOffer, NegotiatedMediaType, ObjectForm, negotiate, refused},
+    response::{HttpResponse, answer, body_text, json, set, status, text, warn},
 };

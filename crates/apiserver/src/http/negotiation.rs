@@ -15,7 +15,7 @@ pub(crate) enum Format {
 
 /// What an answer shows of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum ObjectForm {
     /// All of it.
     Whole,
     /// Its metadata.
@@ -28,22 +28,22 @@ pub(crate) enum Form {
 
 /// What a client accepts, of what was offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Accepted {
+pub(crate) struct NegotiatedMediaType {
     /// How it is written.
     pub format: Format,
     /// What is shown.
-    pub form: Form,
+    pub form: ObjectForm,
     /// The version of the group of metadata and tables that was asked for; `v1` if none was.
     pub version: &'static str,
     /// Whether the answer is indented for people.
     pub pretty: bool,
 }
 
-impl Default for Accepted {
+impl Default for NegotiatedMediaType {
     fn default() -> Self {
-        Accepted {
+        NegotiatedMediaType {
             format: Format::Json,
-            form: Form::Whole,
+            form: ObjectForm::Whole,
             version: "v1",
             pretty: false,
         }
@@ -52,7 +52,7 @@ impl Default for Accepted {
 
 /// What a path can answer with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Offer {
+pub(crate) enum MediaTypeOffer {
     /// An object, in all formats and forms.
     Object,
     /// A list or a watch.
@@ -66,7 +66,7 @@ pub(crate) enum Offer {
 }
 
 /// One clause of an Accept header.
-struct Clause<'h> {
+struct AcceptClause<'h> {
     kind: &'h str,
     subtype: &'h str,
     parameters: Vec<(&'h str, &'h str)>,
@@ -76,14 +76,19 @@ struct Clause<'h> {
 const FORMATS: [Format; 3] = [Format::Json, Format::Yaml, Format::Protobuf];
 
 /// Finds the first form in the Accept header that is on offer. `pretty` is what query and user agent say.
-pub(crate) fn negotiate(accept: &str, offer: Offer, pretty: bool) -> Result<Accepted, Status> {
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/negotiation/negotiate.go MediaTypeOptions
+pub(crate) fn negotiate(
+    accept: &str,
+    offer: MediaTypeOffer,
+    pretty: bool,
+) -> Result<NegotiatedMediaType, Status> {
     if accept.is_empty() {
-        return Ok(Accepted {
+        return Ok(NegotiatedMediaType {
             pretty,
-            ..Accepted::default()
+            ..NegotiatedMediaType::default()
         });
     }
-    let mut clauses: Vec<_> = accept.split(',').filter_map(Clause::parse).collect();
+    let mut clauses: Vec<_> = accept.split(',').filter_map(AcceptClause::parse).collect();
     clauses.sort_by(|a, b| b.rank().total_cmp(&a.rank()));
     let mut known = false;
     for clause in &clauses {
@@ -91,11 +96,11 @@ pub(crate) fn negotiate(accept: &str, offer: Offer, pretty: bool) -> Result<Acce
             known = true;
             if let Some((form, version)) = clause.form(offer)
                 // There is no such message for tables.
-                && !(form == Form::Table && format == Format::Protobuf)
-                && !(form == Form::Whole && format == Format::Protobuf && offer.is_custom())
+                && !(form == ObjectForm::Table && format == Format::Protobuf)
+                && !(form == ObjectForm::Whole && format == Format::Protobuf && offer.is_custom())
             {
                 let pretty = pretty || clause.parameter("pretty") == Some("1");
-                return Ok(Accepted {
+                return Ok(NegotiatedMediaType {
                     format,
                     form,
                     version,
@@ -115,9 +120,12 @@ pub(crate) fn negotiate(accept: &str, offer: Offer, pretty: bool) -> Result<Acce
     Err(refuse(offer))
 }
 
-fn refuse(offer: Offer) -> Status {
+fn refuse(offer: MediaTypeOffer) -> Status {
     let mut types = FORMATS.map(Format::media).to_vec();
-    if matches!(offer, Offer::Collection | Offer::CustomCollection) {
+    if matches!(
+        offer,
+        MediaTypeOffer::Collection | MediaTypeOffer::CustomCollection
+    ) {
         types.extend([
             "application/json;stream=watch",
             "application/vnd.kubernetes.protobuf;stream=watch",
@@ -136,11 +144,14 @@ pub(crate) fn refused(types: &[&str]) -> Status {
     status
 }
 
-// --- Offer ---
+// --- MediaTypeOffer ---
 
-impl Offer {
+impl MediaTypeOffer {
     fn is_custom(self) -> bool {
-        matches!(self, Offer::CustomObject | Offer::CustomCollection)
+        matches!(
+            self,
+            MediaTypeOffer::CustomObject | MediaTypeOffer::CustomCollection
+        )
     }
 }
 
@@ -168,9 +179,9 @@ impl Format {
     }
 }
 
-// --- Clause ---
+// --- AcceptClause ---
 
-impl<'h> Clause<'h> {
+impl<'h> AcceptClause<'h> {
     fn parse(text: &'h str) -> Option<Self> {
         let mut parts = text.trim_matches(' ').split(';');
         let media = parts.next()?;
@@ -179,7 +190,7 @@ impl<'h> Clause<'h> {
             None if media.trim() == "*" => ("*", "*"),
             _ => return None,
         };
-        let mut clause = Clause {
+        let mut clause = AcceptClause {
             kind,
             subtype,
             parameters: Vec::new(),
@@ -194,7 +205,7 @@ impl<'h> Clause<'h> {
         Some(clause)
     }
 
-    /// What is preferred comes first, and of the same quality what is more exact.
+    /// Preferred clauses first, and for equal quality the more specific.
     fn rank(&self) -> f32 {
         let exact = f32::from(self.kind != "*") + f32::from(self.subtype != "*");
         self.quality * 10.0 + exact
@@ -215,12 +226,12 @@ impl<'h> Clause<'h> {
     }
 
     /// What the clause wants to see, if that is on offer.
-    fn form(&self, offer: Offer) -> Option<(Form, &'static str)> {
+    fn form(&self, offer: MediaTypeOffer) -> Option<(ObjectForm, &'static str)> {
         let [kind, group, version] = ["as", "g", "v"].map(|name| self.parameter(name));
         if kind.is_none() && group.is_none() && version.is_none() {
-            return Some((Form::Whole, "v1"));
+            return Some((ObjectForm::Whole, "v1"));
         }
-        if offer == Offer::Plain || group != Some("meta.k8s.io") {
+        if offer == MediaTypeOffer::Plain || group != Some("meta.k8s.io") {
             return None;
         }
         let version = match version {
@@ -229,9 +240,9 @@ impl<'h> Clause<'h> {
             _ => return None,
         };
         let form = match kind? {
-            "PartialObjectMetadata" => Form::Metadata,
-            "PartialObjectMetadataList" => Form::MetadataList,
-            "Table" => Form::Table,
+            "PartialObjectMetadata" => ObjectForm::Metadata,
+            "PartialObjectMetadataList" => ObjectForm::MetadataList,
+            "Table" => ObjectForm::Table,
             _ => return None,
         };
         Some((form, version))
@@ -242,48 +253,48 @@ impl<'h> Clause<'h> {
 mod tests {
     use super::*;
 
-    fn form(accept: &str) -> (Format, Form, &'static str) {
-        let accepted = negotiate(accept, Offer::Object, false).unwrap();
+    fn form(accept: &str) -> (Format, ObjectForm, &'static str) {
+        let accepted = negotiate(accept, MediaTypeOffer::Object, false).unwrap();
         (accepted.format, accepted.form, accepted.version)
     }
 
     #[test]
-    fn the_first_clause_that_is_on_offer_counts() {
+    fn picks_first_offered_media_type() {
         let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
-        assert_eq!(form(""), (Format::Json, Form::Whole, "v1"));
-        assert_eq!(form("*/*"), (Format::Json, Form::Whole, "v1"));
+        assert_eq!(form(""), (Format::Json, ObjectForm::Whole, "v1"));
+        assert_eq!(form("*/*"), (Format::Json, ObjectForm::Whole, "v1"));
         assert_eq!(
             form(&format!("{table},application/json")),
-            (Format::Json, Form::Table, "v1")
+            (Format::Json, ObjectForm::Table, "v1")
         );
         assert_eq!(
             form("application/json;as=Bogus;v=v1;g=meta.k8s.io,application/json"),
-            (Format::Json, Form::Whole, "v1")
+            (Format::Json, ObjectForm::Whole, "v1")
         );
         assert_eq!(
             form("application/vnd.kubernetes.protobuf,application/json"),
-            (Format::Protobuf, Form::Whole, "v1")
+            (Format::Protobuf, ObjectForm::Whole, "v1")
         );
         assert_eq!(
             form("application/json;q=0.5, application/yaml;q=0.9"),
-            (Format::Yaml, Form::Whole, "v1")
+            (Format::Yaml, ObjectForm::Whole, "v1")
         );
         assert_eq!(
             form("application/json;as=PartialObjectMetadata;v=v1beta1;g=meta.k8s.io"),
-            (Format::Json, Form::Metadata, "v1beta1")
+            (Format::Json, ObjectForm::Metadata, "v1beta1")
         );
     }
 
     #[test]
-    fn what_is_not_on_offer_is_refused_with_what_is() {
-        let refused = negotiate("text/html", Offer::Object, false).unwrap_err();
+    fn not_acceptable_lists_offered_media_types() {
+        let refused = negotiate("text/html", MediaTypeOffer::Object, false).unwrap_err();
         assert_eq!(refused.code, 406);
         assert!(
             refused.message.ends_with("application/vnd.kubernetes.protobuf"),
             "{}",
             refused.message
         );
-        let refused = negotiate("application/cbor", Offer::Collection, false).unwrap_err();
+        let refused = negotiate("application/cbor", MediaTypeOffer::Collection, false).unwrap_err();
         assert!(
             refused.message.ends_with("protobuf;stream=watch"),
             "{}",
@@ -291,7 +302,7 @@ mod tests {
         );
         let unknown = negotiate(
             "application/json;as=Table;v=v9;g=meta.k8s.io",
-            Offer::Object,
+            MediaTypeOffer::Object,
             false,
         )
         .unwrap_err();

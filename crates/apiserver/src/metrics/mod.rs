@@ -1,20 +1,20 @@
-//! Figures for those who watch over the server, under upstream's names.
+//! Metrics of the server, under upstream's names.
 //!
 //! ```text
-//! figure     a counter, a gauge, a histogram
-//! table      figures by their labels
-//! requests   figures of requests
-//! process    what the kernel knows of the process
-//! text       the text form of Prometheus
+//! metric      counter, gauge, histogram
+//! metric_vec  metrics by labels
+//! requests    request metrics
+//! process     process metrics from the kernel
+//! text        the Prometheus text format
 //! ```
 //!
-//! Promises: to count takes no lock that anybody waits for, and no memory once a series is there. Labels are bounded: names of
-//! users and objects are never labels, and neither are paths that nothing is served at.
+//! Promises: counting takes no contended lock, and no allocation once a series exists. Label values are bounded: names of users
+//! and objects are never labels, and neither are paths that are not served.
 
-mod figure;
+mod metric;
+mod metric_vec;
 mod process;
 mod requests;
-mod table;
 mod text;
 
 use std::time::Duration;
@@ -22,40 +22,40 @@ use std::time::Duration;
 use serde_json::Value;
 
 pub(crate) use self::{
-    figure::{Counter, Gauge, Histogram},
-    requests::{RequestLabels, RequestSeries, Requests},
-    table::Series,
+    metric::{Counter, Gauge, Histogram},
+    metric_vec::MetricSeries,
+    requests::{RequestLabels, RequestMetricsVec, RequestSeries},
 };
 use self::{
-    figure::{EVENT_BYTES, REQUEST_SECONDS, STEP_SECONDS},
-    table::Table,
-    text::Text,
+    metric::{EVENT_BYTES, REQUEST_SECONDS, STEP_SECONDS},
+    metric_vec::MetricVec,
+    text::ExpositionText,
 };
-use crate::{cache::Caches, discovery};
+use crate::{cache::WatchCaches, discovery};
 
-/// All figures.
+/// All metrics of the server.
 #[derive(Debug)]
 pub(crate) struct Metrics {
-    pub requests: Requests,
+    pub requests: RequestMetricsVec,
     /// Requests that are being served, and those that were refused because there were too many: reads, then writes.
     pub in_flight: [Gauge; 2],
     pub dropped: [Counter; 2],
     /// Panics that were caught.
     pub panics: Counter,
     pub tls_errors: Counter,
-    pub audit: AuditFigures,
-    authentications: Table<Counter, 1>,
-    users: Table<Counter, 1>,
-    authorizations: Table<Counter, 1>,
-    watches: Table<WatchFigures, 3>,
-    storage: Table<StorageFigures, 3>,
-    admission: Table<Histogram, 3>,
-    health: Table<HealthFigures, 2>,
+    pub audit: AuditMetrics,
+    authentications: MetricVec<Counter, 1>,
+    users: MetricVec<Counter, 1>,
+    authorizations: MetricVec<Counter, 1>,
+    watches: MetricVec<WatchMetrics, 3>,
+    storage: MetricVec<StorageMetrics, 3>,
+    admission: MetricVec<Histogram, 3>,
+    health: MetricVec<HealthMetrics, 2>,
 }
 
-/// Figures of the audit log.
+/// Metrics of the audit log.
 #[derive(Debug, Default)]
-pub(crate) struct AuditFigures {
+pub(crate) struct AuditMetrics {
     /// Events that were to be written, and those of them that were not.
     pub events: Counter,
     pub lost: Counter,
@@ -63,24 +63,24 @@ pub(crate) struct AuditFigures {
     pub levels: [Counter; 4],
 }
 
-/// Figures of the watches of a resource.
+/// Metrics of the watches of a resource.
 #[derive(Debug)]
-pub(crate) struct WatchFigures {
+pub(crate) struct WatchMetrics {
     events: Counter,
     bytes: Histogram,
 }
 
-/// The figures of the watches of one resource.
-pub(crate) type WatchSeries = Series<WatchFigures, 3>;
+/// The metrics of the watches of one resource.
+pub(crate) type WatchSeries = MetricSeries<WatchMetrics, 3>;
 
 #[derive(Debug)]
-struct StorageFigures {
+struct StorageMetrics {
     took: Histogram,
     failed: Counter,
 }
 
 #[derive(Debug, Default)]
-struct HealthFigures {
+struct HealthMetrics {
     is_well: Gauge,
     successes: Counter,
     failures: Counter,
@@ -91,55 +91,55 @@ struct HealthFigures {
 impl Default for Metrics {
     fn default() -> Self {
         Metrics {
-            requests: Requests::default(),
+            requests: RequestMetricsVec::default(),
             in_flight: Default::default(),
             dropped: Default::default(),
             panics: Counter::default(),
             tls_errors: Counter::default(),
-            audit: AuditFigures::default(),
-            authentications: Table::new(["result"], Counter::default),
-            users: Table::new(["username"], Counter::default),
-            authorizations: Table::new(["result"], Counter::default),
-            watches: Table::new(["group", "version", "resource"], || WatchFigures {
+            audit: AuditMetrics::default(),
+            authentications: MetricVec::new(["result"], Counter::default),
+            users: MetricVec::new(["username"], Counter::default),
+            authorizations: MetricVec::new(["result"], Counter::default),
+            watches: MetricVec::new(["group", "version", "resource"], || WatchMetrics {
                 events: Counter::default(),
                 bytes: Histogram::new(&EVENT_BYTES),
             }),
-            storage: Table::new(["operation", "group", "resource"], || StorageFigures {
+            storage: MetricVec::new(["operation", "group", "resource"], || StorageMetrics {
                 took: Histogram::new(&REQUEST_SECONDS),
                 failed: Counter::default(),
             }),
-            admission: Table::new(["type", "operation", "rejected"], || {
+            admission: MetricVec::new(["type", "operation", "rejected"], || {
                 Histogram::new(&STEP_SECONDS)
             }),
-            health: Table::new(["name", "type"], HealthFigures::default),
+            health: MetricVec::new(["name", "type"], HealthMetrics::default),
         }
     }
 }
 
 impl Metrics {
-    /// Somebody was known, or not: the name is told as one of a few.
+    /// Counts an authentication; the user name is reduced to a few values.
     pub(crate) fn authenticated(&self, user: Option<&str>) {
         let Some(name) = user else {
-            return self.authentications.of(["failure"]).figures.count();
+            return self.authentications.of(["failure"]).metrics.count();
         };
-        self.authentications.of(["success"]).figures.count();
-        let told = match name {
+        self.authentications.of(["success"]).metrics.count();
+        let value = match name {
             "admin" | "client" | "kube_proxy" | "kubelet" | "system:serviceaccount:kube-system:default" => {
                 name
             }
             name if name.contains('@') => "email_id",
             _ => "other",
         };
-        self.users.of([told]).figures.count();
+        self.users.of([value]).metrics.count();
     }
 
-    /// Somebody might do something, or not.
+    /// Counts an authorization decision.
     pub(crate) fn authorized(&self, allowed: bool) {
         let result = if allowed { "allowed" } else { "no-opinion" };
-        self.authorizations.of([result]).figures.count();
+        self.authorizations.of([result]).metrics.count();
     }
 
-    /// The figures of the watches of a resource.
+    /// The metrics of the watches of a resource.
     pub(crate) fn watches(&self, group: &str, version: &str, resource: &str) -> std::sync::Arc<WatchSeries> {
         self.watches.of([group, version, resource])
     }
@@ -147,35 +147,36 @@ impl Metrics {
     /// The store was asked.
     pub(crate) fn stored(&self, operation: &str, key: &str, took: Duration, failed: bool) {
         let mut parts = key.split('/').skip(2);
-        let (group, resource) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        let group = parts.next().unwrap_or_default();
+        let resource = parts.next().unwrap_or_default();
         let group = if group == "core" { "" } else { group };
         let series = self.storage.of([operation, group, resource]);
-        series.figures.took.took(took);
+        series.metrics.took.took(took);
         if failed {
-            series.figures.failed.count();
+            series.metrics.failed.count();
         }
     }
 
     /// A step of admission was done.
     pub(crate) fn admitted(&self, step: &str, operation: &str, rejected: bool, took: Duration) {
         let rejected = if rejected { "true" } else { "false" };
-        self.admission.of([step, operation, rejected]).figures.took(took);
+        self.admission.of([step, operation, rejected]).metrics.took(took);
     }
 
     /// A health check was made.
     pub(crate) fn checked(&self, name: &str, endpoint: &str, is_well: bool) {
-        let figures = &self.health.of([name, endpoint]).figures;
-        figures.is_well.add(i64::from(is_well) - figures.is_well.get());
+        let metrics = &self.health.of([name, endpoint]).metrics;
+        metrics.is_well.add(i64::from(is_well) - metrics.is_well.get());
         if is_well {
-            figures.successes.count();
+            metrics.successes.count();
         } else {
-            figures.failures.count();
+            metrics.failures.count();
         }
     }
 
-    /// All figures, as text.
-    pub(crate) fn text(&self, caches: &Caches) -> String {
-        let mut out = Text::default();
+    /// All metrics in text format.
+    pub(crate) fn text(&self, caches: &WatchCaches) -> String {
+        let mut out = ExpositionText::default();
         self.requests.write(&mut out);
         self.write_self_defense(&mut out);
         self.write_access(&mut out);
@@ -187,29 +188,29 @@ impl Metrics {
         out.finish()
     }
 
-    /// The figures of `/metrics/slis`.
+    /// The metrics of `/metrics/slis`.
     pub(crate) fn slis(&self) -> String {
-        let mut out = Text::default();
+        let mut out = ExpositionText::default();
         let all = self.health.all();
         let name = "kubernetes_healthcheck";
-        out.family(
+        out.metric_family(
             name,
             "gauge",
             "This metric records the result of a single healthcheck.",
         );
         for series in &all {
-            out.sample(name, &self.health.named(series), series.figures.is_well.get());
+            out.sample(name, &self.health.named(series), series.metrics.is_well.get());
         }
         let name = "kubernetes_healthchecks_total";
-        out.family(
+        out.metric_family(
             name,
             "counter",
             "This metric records the results of all healthcheck.",
         );
         for series in &all {
             let counts = [
-                ("success", &series.figures.successes),
-                ("error", &series.figures.failures),
+                ("success", &series.metrics.successes),
+                ("error", &series.metrics.failures),
             ];
             for (status, count) in counts.into_iter().filter(|(_, count)| count.get() > 0) {
                 let [name_label, type_label] = self.health.named(series);
@@ -219,15 +220,15 @@ impl Metrics {
         out.finish()
     }
 
-    fn write_self_defense(&self, out: &mut Text) {
+    fn write_self_defense(&self, out: &mut ExpositionText) {
         let kinds = ["readOnly", "mutating"];
         let name = "apiserver_current_inflight_requests";
-        out.family(name, "gauge", "Maximal number of currently used inflight request limit of this apiserver per request kind in last second.");
+        out.metric_family(name, "gauge", "Maximal number of currently used inflight request limit of this apiserver per request kind in last second.");
         for (kind, gauge) in kinds.iter().zip(&self.in_flight) {
             out.sample(name, &[("request_kind", kind)], gauge.get());
         }
         let name = "apiserver_dropped_requests_total";
-        out.family(
+        out.metric_family(
             name,
             "counter",
             "Number of requests dropped with 'Try again later' response",
@@ -246,7 +247,7 @@ impl Metrics {
         out.single("apiserver_panics_total", "counter", help, self.panics.get());
     }
 
-    fn write_access(&self, out: &mut Text) {
+    fn write_access(&self, out: &mut ExpositionText) {
         counters(
             out,
             &self.authentications,
@@ -266,23 +267,23 @@ impl Metrics {
             "Counter of authorization attempts broken down by result. It can be either 'allowed', 'denied', 'no-opinion' or 'error'.",
         );
         let name = "apiserver_admission_step_admission_duration_seconds";
-        out.family(name, "histogram", "Admission sub-step latency histogram in seconds, broken out for each operation and API resource and step type (validate or admit).");
+        out.metric_family(name, "histogram", "Admission sub-step latency histogram in seconds, broken out for each operation and API resource and step type (validate or admit).");
         for series in self.admission.all() {
-            series.figures.write(out, name, &self.admission.named(&series), 0);
+            series.metrics.write(out, name, &self.admission.named(&series), 0);
         }
     }
 
-    fn write_audit(&self, out: &mut Text) {
-        let figures = &self.audit;
+    fn write_audit(&self, out: &mut ExpositionText) {
+        let metrics = &self.audit;
         out.single(
             "apiserver_audit_event_total",
             "counter",
             "Counter of audit events generated and sent to the audit backend.",
-            figures.events.get(),
+            metrics.events.get(),
         );
         let name = "apiserver_audit_error_total";
-        out.family(name, "counter", "Counter of audit events that failed to be audited properly. Plugin identifies the plugin affected by the error.");
-        out.sample(name, &[("plugin", "log")], figures.lost.get());
+        out.metric_family(name, "counter", "Counter of audit events that failed to be audited properly. Plugin identifies the plugin affected by the error.");
+        out.sample(name, &[("plugin", "log")], metrics.lost.get());
         // A request is never refused because its event cannot be written.
         out.single(
             "apiserver_audit_requests_rejected_total",
@@ -291,67 +292,67 @@ impl Metrics {
             0,
         );
         let name = "apiserver_audit_level_total";
-        out.family(
+        out.metric_family(
             name,
             "counter",
             "Counter of policy levels for audit events (1 per request).",
         );
         for (level, count) in ["None", "Metadata", "Request", "RequestResponse"]
             .iter()
-            .zip(&figures.levels)
+            .zip(&metrics.levels)
         {
             out.sample(name, &[("level", level)], count.get());
         }
     }
 
-    fn write_watches(&self, out: &mut Text) {
+    fn write_watches(&self, out: &mut ExpositionText) {
         let all = self.watches.all();
         let name = "apiserver_watch_events_total";
-        out.family(name, "counter", "Number of events sent in watch clients");
+        out.metric_family(name, "counter", "Number of events sent in watch clients");
         for series in &all {
-            out.sample(name, &self.watches.named(series), series.figures.events.get());
+            out.sample(name, &self.watches.named(series), series.metrics.events.get());
         }
         let name = "apiserver_watch_events_sizes";
-        out.family(name, "histogram", "Watch event size distribution in bytes");
+        out.metric_family(name, "histogram", "Watch event size distribution in bytes");
         for series in &all {
             series
-                .figures
+                .metrics
                 .bytes
                 .write(out, name, &self.watches.named(series), 0);
         }
     }
 
-    fn write_storage(&self, out: &mut Text, caches: &Caches) {
+    fn write_storage(&self, out: &mut ExpositionText, caches: &WatchCaches) {
         let all = self.storage.all();
         let name = "etcd_request_duration_seconds";
-        out.family(
+        out.metric_family(
             name,
             "histogram",
             "Etcd request latency in seconds for each operation and object type.",
         );
         for series in &all {
             series
-                .figures
+                .metrics
                 .took
                 .write(out, name, &self.storage.named(series), 0);
         }
         let name = "etcd_request_errors_total";
-        out.family(
+        out.metric_family(
             name,
             "counter",
             "Etcd failed request counts for each operation and object type.",
         );
-        for series in all.iter().filter(|series| series.figures.failed.get() > 0) {
-            out.sample(name, &self.storage.named(series), series.figures.failed.get());
+        for series in all.iter().filter(|series| series.metrics.failed.get() > 0) {
+            out.sample(name, &self.storage.named(series), series.metrics.failed.get());
         }
         let name = "apiserver_resource_objects";
-        out.family(name, "gauge", "Number of stored objects at the time of last check split by kind. In case of a fetching error, the value will be -1.");
+        out.metric_family(name, "gauge", "Number of stored objects at the time of last check split by kind. In case of a fetching error, the value will be -1.");
         let counts = caches.counts();
         for (group, resource, count) in &counts {
             out.sample(name, &[("group", group), ("resource", resource)], count);
         }
         let name = "apiserver_storage_objects";
-        out.family(name, "gauge", "[DEPRECATED, consider using apiserver_resource_objects instead] Number of stored objects at the time of last check split by kind. In case of a fetching error, the value will be -1.");
+        out.metric_family(name, "gauge", "[DEPRECATED, consider using apiserver_resource_objects instead] Number of stored objects at the time of last check split by kind. In case of a fetching error, the value will be -1.");
         for (group, resource, count) in &counts {
             let dotted = if group.is_empty() {
                 resource.clone()
@@ -365,15 +366,15 @@ impl Metrics {
     }
 }
 
-fn counters<const N: usize>(out: &mut Text, table: &Table<Counter, N>, name: &str, help: &str) {
-    out.family(name, "counter", help);
+fn counters<const N: usize>(out: &mut ExpositionText, table: &MetricVec<Counter, N>, name: &str, help: &str) {
+    out.metric_family(name, "counter", help);
     for series in table.all() {
-        out.sample(name, &table.named(&series), series.figures.get());
+        out.sample(name, &table.named(&series), series.metrics.get());
     }
 }
 
-/// What was built, as `/version` tells it.
-fn build(out: &mut Text) {
+/// Build information, as `/version` reports it.
+fn build(out: &mut ExpositionText) {
     let version = discovery::version();
     let labels = [
         ("build_date", "buildDate"),
@@ -393,13 +394,13 @@ fn build(out: &mut Text) {
         )
     });
     let name = "kubernetes_build_info";
-    out.family(name, "gauge", "A metric with a constant '1' value labeled by major, minor, git version, git commit, git tree state, build date, Go version, and compiler from which Kubernetes was built, and platform on which it is running.");
+    out.metric_family(name, "gauge", "A metric with a constant '1' value labeled by major, minor, git version, git commit, git tree state, build date, Go version, and compiler from which Kubernetes was built, and platform on which it is running.");
     out.sample(name, &labels, 1);
 }
 
-// --- WatchFigures ---
+// --- WatchMetrics ---
 
-impl WatchFigures {
+impl WatchMetrics {
     /// An event was sent; or it waits to be converted, and is nothing yet.
     pub(crate) fn sent(&self, bytes: usize) {
         if bytes == 0 {

@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use super::text::Text;
+use super::text::ExpositionText;
 
-/// What is read from `/proc/self`. What cannot be read is not told.
-pub(super) fn write(out: &mut Text) {
+/// Process metrics from `/proc/self`. Unreadable values are omitted.
+pub(super) fn write(out: &mut ExpositionText) {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // The name of the program, in parentheses, may have spaces.
     let fields: Vec<&str> = stat
@@ -13,10 +13,11 @@ pub(super) fn write(out: &mut Text) {
         .map_or("", |(_, rest)| rest)
         .split_whitespace()
         .collect();
-    let number = |place: usize| fields.get(place).and_then(|field| field.parse::<f64>().ok());
+    let number = |position: usize| fields.get(position).and_then(|field| field.parse::<f64>().ok());
     let ticks = rustix::param::clock_ticks_per_second();
     #[expect(clippy::cast_precision_loss, reason = "small numbers")]
-    let (ticks, page) = (ticks as f64, rustix::param::page_size() as f64);
+    let ticks = ticks as f64;
+    let page = rustix::param::page_size() as f64;
     if let (Some(user), Some(system)) = (number(11), number(12)) {
         let help = "Total user and system CPU time spent in seconds.";
         out.single(
@@ -47,7 +48,7 @@ pub(super) fn write(out: &mut Text) {
         );
     }
     if let Ok(open) = fs::read_dir("/proc/self/fd") {
-        // The folder itself is open while it is read.
+        // The directory itself is open while it is read.
         let open = open.count().saturating_sub(1);
         out.single(
             "process_open_fds",
@@ -85,8 +86,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_tells_of_memory_files_and_time() {
-        let mut out = Text::default();
+    fn reads_proc_self() {
+        let mut out = ExpositionText::default();
         write(&mut out);
         let text = out.finish();
         let figure = |name: &str| {

@@ -1,11 +1,11 @@
-//! Figures of requests.
+//! Request metrics.
 
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    figure::{ANSWER_BYTES, Counter, Gauge, Histogram, REQUEST_SECONDS},
-    table::{Series, Table},
-    text::Text,
+    metric::{ANSWER_BYTES, Counter, Gauge, Histogram, REQUEST_SECONDS},
+    metric_vec::{MetricSeries, MetricVec},
+    text::ExpositionText,
 };
 
 /// The codes that answers have. Any other one is counted as [`OTHER`].
@@ -17,7 +17,7 @@ const CODES: [u16; 28] = [
 const OTHER: usize = 24;
 
 /// Requests that are counted together: verb, dry run, group, version, resource, subresource and scope.
-pub(crate) type RequestSeries = Series<RequestFigures, 7>;
+pub(crate) type RequestSeries = MetricSeries<RequestMetrics, 7>;
 
 /// The labels of requests.
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,9 +32,9 @@ pub(crate) struct RequestLabels<'l> {
     pub scope: &'l str,
 }
 
-/// The figures of requests that are counted together.
+/// The metrics of requests with the same labels.
 #[derive(Debug)]
-pub(crate) struct RequestFigures {
+pub(crate) struct RequestMetrics {
     answers: [Counter; CODES.len()],
     took: Histogram,
     bytes: Histogram,
@@ -46,13 +46,13 @@ pub(crate) struct RequestFigures {
     pub aborted: Counter,
 }
 
-/// The figures of all requests.
+/// The metrics of all requests.
 #[derive(Debug)]
-pub(crate) struct Requests(Table<RequestFigures, 7>);
+pub(crate) struct RequestMetricsVec(MetricVec<RequestMetrics, 7>);
 
-// --- Requests ---
+// --- RequestMetricsVec ---
 
-impl Default for Requests {
+impl Default for RequestMetricsVec {
     fn default() -> Self {
         let labels = [
             "verb",
@@ -63,15 +63,15 @@ impl Default for Requests {
             "subresource",
             "scope",
         ];
-        Requests(Table::new(labels, RequestFigures::new))
+        RequestMetricsVec(MetricVec::new(labels, RequestMetrics::new))
     }
 }
 
 /// Writes one series of a family, with its labels.
-type WriteSeries<'w> = dyn Fn(&mut Text, &RequestFigures, &[(&str, &str)]) + 'w;
+type WriteSeries<'w> = dyn Fn(&mut ExpositionText, &RequestMetrics, &[(&str, &str)]) + 'w;
 
-impl Requests {
-    /// The figures of requests with these labels.
+impl RequestMetricsVec {
+    /// The metrics of requests with these labels.
     pub(crate) fn of(&self, labels: RequestLabels<'_>) -> Arc<RequestSeries> {
         let RequestLabels {
             verb,
@@ -87,32 +87,32 @@ impl Requests {
     }
 
     /// Writes all of them.
-    pub(super) fn write(&self, out: &mut Text) {
+    pub(super) fn write(&self, out: &mut ExpositionText) {
         self.write_answers(out);
         self.write_ends(out);
     }
 
-    fn each(&self, out: &mut Text, name: &str, kind: &str, help: &str, write: &WriteSeries<'_>) {
-        out.family(name, kind, help);
+    fn each(&self, out: &mut ExpositionText, name: &str, kind: &str, help: &str, write: &WriteSeries<'_>) {
+        out.metric_family(name, kind, help);
         for series in &self.0.all() {
             let mut labels = self.0.named(series).to_vec();
             labels.push(("component", "apiserver"));
-            write(out, &series.figures, &labels);
+            write(out, &series.metrics, &labels);
         }
     }
 
     /// How requests were answered, how long that took and how much it was.
-    fn write_answers(&self, out: &mut Text) {
+    fn write_answers(&self, out: &mut ExpositionText) {
         let name = "apiserver_request_total";
         self.each(
             out,
             name,
             "counter",
             "Counter of apiserver requests broken out for each verb, dry run value, group, version, resource, scope, component, and HTTP response code.",
-            &|out, figures, labels| {
+            &|out, metrics, labels| {
                 for (code, count) in CODES
                     .iter()
-                    .zip(&figures.answers)
+                    .zip(&metrics.answers)
                     .filter(|(_, count)| count.get() > 0)
                 {
                     let code = code.to_string();
@@ -128,8 +128,8 @@ impl Requests {
             name,
             "histogram",
             "Response latency distribution in seconds for each verb, dry run value, group, version, resource, subresource, scope and component.",
-            &|out, figures, labels| {
-                figures.took.write(out, name, labels, 0);
+            &|out, metrics, labels| {
+                metrics.took.write(out, name, labels, 0);
             },
         );
         let name = "apiserver_request_sli_duration_seconds";
@@ -139,9 +139,9 @@ impl Requests {
             name,
             "histogram",
             "Response latency distribution (not counting webhook duration and priority & fairness queue wait times) in seconds for each verb, group, version, resource, subresource, scope and component.",
-            &|out, figures, labels| {
+            &|out, metrics, labels| {
                 if value(labels, "dry_run").is_empty() {
-                    figures.took.write(out, name, &without_dry_run(labels), 2);
+                    metrics.took.write(out, name, &without_dry_run(labels), 2);
                 }
             },
         );
@@ -151,25 +151,25 @@ impl Requests {
             name,
             "histogram",
             "Response size distribution in bytes for each group, version, verb, resource, subresource, scope and component.",
-            &|out, figures, labels| {
-                if !figures.bytes.is_empty() {
-                    figures.bytes.write(out, name, &without_dry_run(labels), 0);
+            &|out, metrics, labels| {
+                if !metrics.bytes.is_empty() {
+                    metrics.bytes.write(out, name, &without_dry_run(labels), 0);
                 }
             },
         );
     }
 
     /// Which requests go on, and which were ended.
-    fn write_ends(&self, out: &mut Text) {
+    fn write_ends(&self, out: &mut ExpositionText) {
         let name = "apiserver_longrunning_requests";
         self.each(
             out,
             name,
             "gauge",
             "Gauge of all active long-running apiserver requests broken out by verb, group, version, resource, scope and component. Not all requests are tracked this way.",
-            &|out, figures, labels| {
+            &|out, metrics, labels| {
                 if matches!(value(labels, "verb"), "WATCH" | "CONNECT") {
-                    out.sample(name, &without_dry_run(labels), figures.running.get());
+                    out.sample(name, &without_dry_run(labels), metrics.running.get());
                 }
             },
         );
@@ -179,8 +179,8 @@ impl Requests {
             name,
             "counter",
             "Number of requests which apiserver terminated in self-defense.",
-            &|out, figures, labels| {
-                for (code, count) in [("429", figures.refused.get()), ("504", figures.timed_out.get())] {
+            &|out, metrics, labels| {
+                for (code, count) in [("429", metrics.refused.get()), ("504", metrics.timed_out.get())] {
                     if count > 0 {
                         let mut labels = without_dry_run(labels);
                         labels.push(("code", code));
@@ -195,13 +195,13 @@ impl Requests {
             name,
             "counter",
             "Number of requests which apiserver aborted possibly due to a timeout, for each group, version, verb, resource, subresource and scope",
-            &|out, figures, labels| {
-                if figures.aborted.get() > 0 {
+            &|out, metrics, labels| {
+                if metrics.aborted.get() > 0 {
                     let labels: Vec<_> = without_dry_run(labels)
                         .into_iter()
                         .filter(|(name, _)| *name != "component")
                         .collect();
-                    out.sample(name, &labels, figures.aborted.get());
+                    out.sample(name, &labels, metrics.aborted.get());
                 }
             },
         );
@@ -223,11 +223,11 @@ fn without_dry_run<'l>(labels: &[(&'l str, &'l str)]) -> Vec<(&'l str, &'l str)>
         .collect()
 }
 
-// --- RequestFigures ---
+// --- RequestMetrics ---
 
-impl RequestFigures {
+impl RequestMetrics {
     fn new() -> Self {
-        RequestFigures {
+        RequestMetrics {
             answers: Default::default(),
             took: Histogram::new(&REQUEST_SECONDS),
             bytes: Histogram::new(&ANSWER_BYTES),
@@ -238,10 +238,10 @@ impl RequestFigures {
         }
     }
 
-    /// A request was answered. The bytes count where they tell something: of reads.
+    /// Records a response. Response sizes are recorded for reads only.
     pub(crate) fn answered(&self, code: u16, time: Duration, bytes: Option<u64>) {
-        let place = CODES.iter().position(|known| *known == code).unwrap_or(OTHER);
-        self.answers[place].count();
+        let position = CODES.iter().position(|known| *known == code).unwrap_or(OTHER);
+        self.answers[position].count();
         self.took.took(time);
         if let Some(bytes) = bytes {
             self.bytes.observe(bytes);
@@ -254,8 +254,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_are_told_by_code_and_time() {
-        let requests = Requests::default();
+    fn reports_requests_by_code_and_latency() {
+        let requests = RequestMetricsVec::default();
         let labels = RequestLabels {
             verb: "GET",
             version: "v1",
@@ -264,14 +264,14 @@ mod tests {
             ..RequestLabels::default()
         };
         let series = requests.of(labels);
-        series.figures.answered(200, Duration::from_millis(3), Some(1500));
+        series.metrics.answered(200, Duration::from_millis(3), Some(1500));
         requests
             .of(labels)
-            .figures
+            .metrics
             .answered(404, Duration::from_millis(3), Some(100));
-        series.figures.answered(599, Duration::from_millis(3), None);
-        series.figures.refused.count();
-        let mut out = Text::default();
+        series.metrics.answered(599, Duration::from_millis(3), None);
+        series.metrics.refused.count();
+        let mut out = ExpositionText::default();
         requests.write(&mut out);
         let text = out.finish();
         let common =

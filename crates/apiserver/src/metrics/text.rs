@@ -4,21 +4,21 @@ use std::fmt::{Display, Write};
 
 /// A text in the making.
 #[derive(Debug, Default)]
-pub(crate) struct Text(String);
+pub(crate) struct ExpositionText(String);
 
-// --- Text ---
+// --- ExpositionText ---
 
-impl Text {
+impl ExpositionText {
     /// Begins a family of series.
-    pub(crate) fn family(&mut self, name: &str, kind: &str, help: &str) {
+    pub(crate) fn metric_family(&mut self, name: &str, kind: &str, help: &str) {
         self.put(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
     }
 
     /// One figure.
     pub(crate) fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
         self.0.push_str(name);
-        for (place, (label, text)) in labels.iter().enumerate() {
-            let before = if place == 0 { '{' } else { ',' };
+        for (position, (label, text)) in labels.iter().enumerate() {
+            let before = if position == 0 { '{' } else { ',' };
             self.put(format_args!("{before}{label}=\"{}\"", Escaped(text)));
         }
         if !labels.is_empty() {
@@ -29,7 +29,7 @@ impl Text {
 
     /// A family of one figure.
     pub(crate) fn single(&mut self, name: &str, kind: &str, help: &str, value: impl Display) {
-        self.family(name, kind, help);
+        self.metric_family(name, kind, help);
         self.sample(name, &[], value);
     }
 
@@ -65,8 +65,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_value_of_a_label_cannot_end_it() {
-        let mut text = Text::default();
+    fn escapes_label_values() {
+        let mut text = ExpositionText::default();
         text.single("a_total", "counter", "Some.", 3);
         text.sample("b", &[("x", "1\"2\\3\n4"), ("y", "")], 0.5);
         assert_eq!(

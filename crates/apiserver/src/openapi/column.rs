@@ -1,4 +1,4 @@
-//! What the columns of tables tell, where they tell a field.
+//! Descriptions of table columns that show a field.
 
 use k3_api::{
     kinds::{Kind, builtin},
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_leads_to_the_words_of_its_last_field() {
+    fn describes_last_field_of_path() {
         let replicas = description("apps", "v1", "Deployment", "spec.replicas");
         assert!(replicas.starts_with("Number of desired pods."), "{replicas}");
         let metrics = description("autoscaling", "v1", "HorizontalPodAutoscaler", "spec.metrics");
@@ -82,14 +82,14 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_leads_nowhere_has_no_words() {
+    fn unknown_path_has_no_description() {
         assert_eq!(description("apps", "v1", "Deployment", "spec.bogus"), "");
         assert_eq!(description("apps", "v1", "Deployment", "spec.replicas.more"), "");
         assert_eq!(description("apps", "v1", "Deployment", ""), "");
     }
 
     #[test]
-    fn every_field_that_a_column_tells_has_words() {
+    fn every_column_field_is_described() {
         let mut seen = 0;
         for kind in builtin().all() {
             for column in strategy::for_kind(kind).columns() {
@@ -103,13 +103,13 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_told_in_the_words_of_the_recordings() {
-        let Some(folder) = std::env::var_os("K3_GOLDEN") else {
+    fn column_descriptions_match_recordings() {
+        let Some(directory) = std::env::var_os("K3_GOLDEN") else {
             println!("left out: no recordings (set K3_GOLDEN)");
             return;
         };
         let mut seen = 0;
-        for file in std::fs::read_dir(std::path::Path::new(&folder).join("cases/list-get")).unwrap() {
+        for file in std::fs::read_dir(std::path::Path::new(&directory).join("cases/list-get")).unwrap() {
             let case: Value = serde_json::from_slice(&std::fs::read(file.unwrap().path()).unwrap()).unwrap();
             for step in case["steps"].as_array().unwrap() {
                 let Some(theirs) = step["expect"]["body"]["columnDefinitions"].as_array() else {

@@ -5,9 +5,10 @@ use k3_api::{kinds::Kind, text::Text};
 use super::{
     name::{capital, of_group},
     operation::{
-        Body, CREATE, CUSTOM, CUSTOM_PATCHES, DELETE_MANY, LIST, Operation, Path, SINGLE, Shown, Verb,
+        BodySchema, CREATE, CUSTOM, CUSTOM_PATCHES, DELETE_MANY, LIST, Operation, Path, ResponseSchema,
+        SINGLE, Verb,
     },
-    parameter::Sort,
+    parameter::OperationKind,
     paths::{article, base},
 };
 
@@ -29,7 +30,8 @@ pub(super) fn paths(kind: &Kind, object: &str, list: &str) -> Vec<Path> {
         tag: format!("{word}_{}", kind.version),
         scope: if kind.is_namespaced() { "Namespaced" } else { "" },
     };
-    let (object, list) = (Text::from(object.to_owned()), Text::from(list.to_owned()));
+    let object = Text::from(object.to_owned());
+    let list = Text::from(list.to_owned());
     let base = base(&kind.group, &kind.version);
     let plural = &kind.plural;
     let everywhere = format!("{base}/{plural}");
@@ -37,7 +39,7 @@ pub(super) fn paths(kind: &Kind, object: &str, list: &str) -> Vec<Path> {
     let many = if kind.is_namespaced() {
         let id = format!("{}{}ForAllNamespaces", names.prefix, kind.kind);
         let mut operation = names.operation(&LIST, &everywhere, &id, "list objects of kind");
-        operation.answer = Shown::Custom(list.clone());
+        operation.answer = ResponseSchema::Custom(list.clone());
         paths.push(Path {
             path: everywhere,
             operations: vec![operation],
@@ -51,13 +53,16 @@ pub(super) fn paths(kind: &Kind, object: &str, list: &str) -> Vec<Path> {
     paths.push(names.single(
         &one,
         "",
-        &Shown::Custom(object.clone()),
-        &Body::Custom(object.clone()),
+        &ResponseSchema::Custom(object.clone()),
+        &BodySchema::Custom(object.clone()),
     ));
     for part in &kind.subresources {
         let (answer, body) = match part.ty.table() {
-            Some(ty) => (Shown::Object(ty), Body::Object(ty)),
-            None => (Shown::Custom(object.clone()), Body::Custom(object.clone())),
+            Some(ty) => (ResponseSchema::Object(ty), BodySchema::Object(ty)),
+            None => (
+                ResponseSchema::Custom(object.clone()),
+                BodySchema::Custom(object.clone()),
+            ),
         };
         paths.push(names.single(&format!("{one}/{}", part.name), part.name, &answer, &body));
     }
@@ -87,21 +92,21 @@ impl Names<'_> {
         let kind = &self.kind.kind;
         let id = format!("{}{}{kind}", self.prefix, self.scope);
         let mut all = self.operation(&LIST, path, &id, "list objects of kind");
-        all.answer = Shown::Custom(list.clone());
+        all.answer = ResponseSchema::Custom(list.clone());
         let mut create = self.operation(&CREATE, path, &id, "create");
         create.description = format!("create {}", article(kind));
-        create.body = Body::Custom(object.clone());
-        create.answer = Shown::Custom(object.clone());
+        create.body = BodySchema::Custom(object.clone());
+        create.answer = ResponseSchema::Custom(object.clone());
         let id = format!("{}Collection{}{kind}", self.prefix, self.scope);
         let mut delete = self.operation(&DELETE_MANY, path, &id, "delete collection of");
-        delete.take(path, Sort::List);
+        delete.take(path, OperationKind::List);
         Path {
             path: path.to_owned(),
             operations: vec![all, create, delete],
         }
     }
 
-    fn single(&self, path: &str, part: &str, answer: &Shown, body: &Body) -> Path {
+    fn single(&self, path: &str, part: &str, answer: &ResponseSchema, body: &BodySchema) -> Path {
         let kind = &self.kind.kind;
         let id = format!("{}{}{kind}{}", self.prefix, self.scope, capital(part));
         let of = if part.is_empty() {
@@ -123,13 +128,13 @@ impl Names<'_> {
             match *word {
                 "update" => operation.body = body.clone(),
                 "patch" => {
-                    operation.body = Body::Patch;
+                    operation.body = BodySchema::Patch;
                     operation.codes = &[200];
                 }
                 "delete" => {
                     operation.description = format!("delete {}", article(kind));
-                    operation.body = Body::DeleteOptions;
-                    operation.answer = Shown::Meta("Status");
+                    operation.body = BodySchema::DeleteOptions;
+                    operation.answer = ResponseSchema::Meta("Status");
                 }
                 _ => {}
             }

@@ -40,8 +40,7 @@ const SOME_KIND: &str = "io.k8s.api.core.v1.Pod";
 /// Kinds that are understood in every group.
 const EVERYWHERE: [&str; 2] = ["DeleteOptions", "WatchEvent"];
 
-/// A struct of which one field says which of the others is set: the struct, the field that says so, and what it says
-/// for each of the others.
+/// A union: the struct, its discriminator, and the discriminator's value for each of the other fields.
 type Union = (
     &'static str,
     Option<&'static str>,
@@ -144,11 +143,11 @@ impl Definitions {
     }
 
     fn refer(&mut self, name: String, of: Option<&'static Struct>) -> Value {
-        let place = match self.dialect {
+        let ref_prefix = match self.dialect {
             Dialect::V2 => "definitions",
             Dialect::V3 => "components/schemas",
         };
-        let reference = json!({"$ref": format!("#/{place}/{name}")});
+        let reference = json!({"$ref": format!("#/{ref_prefix}/{name}")});
         if !self.known.contains_key(&name) {
             self.waiting.push(name.clone());
             self.known.insert(name, of);
@@ -207,7 +206,7 @@ impl Definitions {
         if let Some((_, by, fields)) = UNIONS.iter().find(|(known, ..)| *known == path) {
             let fields: Map<_, _> = fields
                 .iter()
-                .map(|(name, says)| ((*name).to_owned(), json!(says)))
+                .map(|(name, value)| ((*name).to_owned(), json!(value)))
                 .collect();
             let mut union = json!({"fields-to-discriminateBy": fields});
             if let Some(by) = by {

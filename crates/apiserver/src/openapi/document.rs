@@ -14,7 +14,7 @@ use super::{
     definition::{Definitions, Dialect},
     gnostic, leaf,
     name::{capital, of_group},
-    operation::{Operation, Path, Shown},
+    operation::{Operation, Path, ResponseSchema},
     paths, render,
 };
 use crate::discovery::version;
@@ -46,7 +46,7 @@ pub(super) fn version_3(name: &str) -> Option<Vec<u8>> {
     Some(write_3(&info, &paths, Definitions::new(Dialect::V3, groups)))
 }
 
-/// The document of version 3 of a group and version that users define. Each kind comes with its definition as it is stored.
+/// The version 3 document of a custom group and version. Each kind is given with its stored definition.
 pub(super) fn custom_3(kinds: &[(Arc<Kind>, Value)]) -> Vec<u8> {
     let groups = kinds.iter().take(1);
     let groups = groups.map(|(kind, _)| (kind.group.clone(), kind.version.clone()));
@@ -166,7 +166,7 @@ type Root = (
     &'static str,
     &'static str,
     &'static str,
-    Shown,
+    ResponseSchema,
     Option<&'static [&'static str]>,
 );
 
@@ -176,7 +176,7 @@ const ROOTS: [Root; 5] = [
         "getServiceAccountIssuerOpenIDConfiguration",
         "get service account issuer OpenID configuration, also known as the 'OIDC discovery doc'",
         "WellKnown",
-        Shown::Text,
+        ResponseSchema::Text,
         Some(&["application/json"]),
     ),
     (
@@ -184,7 +184,7 @@ const ROOTS: [Root; 5] = [
         "getCoreAPIVersions",
         "get available API versions",
         "core",
-        Shown::Meta("APIVersions"),
+        ResponseSchema::Meta("APIVersions"),
         None,
     ),
     (
@@ -192,7 +192,7 @@ const ROOTS: [Root; 5] = [
         "getAPIVersions",
         "get available API versions",
         "apis",
-        Shown::Meta("APIGroupList"),
+        ResponseSchema::Meta("APIGroupList"),
         None,
     ),
     (
@@ -200,7 +200,7 @@ const ROOTS: [Root; 5] = [
         "getServiceAccountIssuerOpenIDKeyset",
         "get service account issuer OpenID JSON Web Key Set (contains public token verification keys)",
         "openid",
-        Shown::Text,
+        ResponseSchema::Text,
         Some(&["application/jwk-set+json"]),
     ),
     (
@@ -208,7 +208,7 @@ const ROOTS: [Root; 5] = [
         "getCodeVersion",
         "get the version information for this server",
         "version",
-        Shown::Leaf(leaf::VERSION_INFO),
+        ResponseSchema::Leaf(leaf::VERSION_INFO),
         Some(&["application/json"]),
     ),
 ];
@@ -221,11 +221,11 @@ fn part(name: &str) -> Option<Part> {
         return Some((Vec::new(), vec![at_root(name, operation)]));
     }
     let mut versions = versions();
-    if let Some(place) = versions
+    if let Some(position) = versions
         .iter()
         .position(|((group, version), _)| paths::base(group, version)[1..] == *name)
     {
-        let (version, kinds) = versions.swap_remove(place);
+        let (version, kinds) = versions.swap_remove(position);
         let mut paths = paths::paths(&kinds);
         paths.sort_by(|a, b| a.path.cmp(&b.path));
         return Some((vec![texts(version)], paths));
@@ -239,7 +239,7 @@ fn part(name: &str) -> Option<Part> {
         &format!("get{}APIGroup", capital(&word)),
         "get information of a group",
         &word,
-        Shown::Meta("APIGroup"),
+        ResponseSchema::Meta("APIGroup"),
     );
     Some((Vec::new(), vec![at_root(name, operation)]))
 }
@@ -270,8 +270,8 @@ fn security() -> Value {
 
 fn write_map(text: &mut Vec<u8>, entries: impl Iterator<Item = (String, Value)>) {
     text.push(b'{');
-    for (place, (name, value)) in entries.enumerate() {
-        if place > 0 {
+    for (position, (name, value)) in entries.enumerate() {
+        if position > 0 {
             text.push(b',');
         }
         write(text, &Value::String(name));

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-/// The message, field by field as the parts come. Paths and definitions are messages within it and grow beside it.
+/// The message, built field by field. Paths and definitions are nested messages and are collected separately.
 pub(super) struct Document {
     head: Vec<u8>,
     paths: Vec<u8>,
@@ -117,9 +117,9 @@ fn write_operation(out: &mut Vec<u8>, operation: &Value) {
 
 /// A parameter, in the three messages around it.
 fn write_parameter(out: &mut Vec<u8>, number: u32, parameter: &Value) {
-    let place = parameter.get("in").and_then(Value::as_str).unwrap_or_default();
+    let location = parameter.get("in").and_then(Value::as_str).unwrap_or_default();
     message(out, number, |out| {
-        message(out, 1, |out| match place {
+        message(out, 1, |out| match location {
             "body" => message(out, 1, |out| {
                 text(out, 2, parameter.get("name"));
                 text(out, 3, parameter.get("in"));
@@ -129,7 +129,11 @@ fn write_parameter(out: &mut Vec<u8>, number: u32, parameter: &Value) {
                 }
             }),
             _ => message(out, 2, |out| {
-                let (sub, kind, unique) = if place == "path" { (4, 5, 19) } else { (3, 6, 20) };
+                let (sub, kind, unique) = if location == "path" {
+                    (4, 5, 19)
+                } else {
+                    (3, 6, 20)
+                };
                 message(out, sub, |out| {
                     flag(out, 1, parameter.get("required"));
                     text(out, 2, parameter.get("in"));
@@ -248,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_schema_is_written_with_its_numbers() {
+    fn schema_field_numbers() {
         let mut out = Vec::new();
         write_schema(
             &mut out,
@@ -269,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_says_where_it_stands() {
+    fn parameter_location_is_encoded() {
         let mut query = Vec::new();
         write_parameter(
             &mut query,

@@ -56,7 +56,7 @@ pub(super) fn name(ty: &Type) -> Option<&'static str> {
     })
 }
 
-/// The definition that goes with a name, without its description.
+/// The definition for a name, without its description.
 pub(super) fn definition(name: &str, dialect: Dialect) -> Value {
     match (name, dialect) {
         (TIME | MICRO_TIME, _) => json!({"type": "string", "format": "date-time"}),

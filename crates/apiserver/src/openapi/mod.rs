@@ -10,12 +10,12 @@
 //! `operation` say what can be asked at a path, `paths` lists the paths, `render` writes them, `document` puts a
 //! document together, `gnostic` turns version 2 into protobuf, `answer` serves them.
 
-mod answer;
 mod column;
 mod custom;
 mod definition;
 mod document;
 mod gnostic;
+mod handler;
 mod leaf;
 mod name;
 mod operation;
@@ -23,4 +23,4 @@ mod parameter;
 mod paths;
 mod render;
 
-pub(crate) use self::{answer::OpenApi, column::column_description};
+pub(crate) use self::{column::column_description, handler::OpenApi};

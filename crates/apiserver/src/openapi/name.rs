@@ -4,13 +4,13 @@ use k3_api::schema::Struct;
 
 /// The name of a type, such as `io.k8s.api.core.v1.Pod`.
 pub(super) fn of_struct(of: &Struct) -> String {
-    let place = match of.package {
+    let package = match of.package {
         "meta" => "io.k8s.apimachinery.pkg.apis.meta",
         "apiextensions" => "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions",
         "apiregistration" => "io.k8s.kube-aggregator.pkg.apis.apiregistration",
         package => return format!("io.k8s.api.{package}.{}.{}", of.version, of.name),
     };
-    format!("{place}.{}.{}", of.version, of.name)
+    format!("{package}.{}.{}", of.version, of.name)
 }
 
 /// A group in one word that begins with a small letter: `rbac.authorization.k8s.io` is `rbacAuthorization`.
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_group_becomes_one_word() {
+    fn group_to_tag_name() {
         assert_eq!(of_group(""), "core");
         assert_eq!(of_group("apps"), "apps");
         assert_eq!(of_group("batch"), "batch");

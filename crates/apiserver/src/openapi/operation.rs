@@ -2,9 +2,9 @@
 
 use k3_api::{schema::StructRef, text::Text};
 
-use super::parameter::{Parameter, Sort, of, of_path};
+use super::parameter::{OperationKind, Parameter, of, of_path};
 
-/// One thing that can be asked.
+/// One operation.
 #[derive(Debug)]
 pub(super) struct Operation {
     /// The HTTP method, in small letters.
@@ -20,9 +20,9 @@ pub(super) struct Operation {
     /// Group, version and kind of what it is about.
     pub(super) about: Option<[Text; 3]>,
     /// What the body is.
-    pub(super) body: Body,
+    pub(super) body: BodySchema,
     /// What the answer is.
-    pub(super) answer: Shown,
+    pub(super) answer: ResponseSchema,
     /// The codes of good answers.
     pub(super) codes: &'static [u16],
     /// The media types of good answers.
@@ -35,7 +35,7 @@ pub(super) struct Operation {
 
 /// The body of a request.
 #[derive(Clone, Debug)]
-pub(super) enum Body {
+pub(super) enum BodySchema {
     /// None.
     None,
     /// An object, which must be there.
@@ -50,7 +50,7 @@ pub(super) enum Body {
 
 /// What an answer shows.
 #[derive(Clone, Debug)]
-pub(super) enum Shown {
+pub(super) enum ResponseSchema {
     /// A struct.
     Object(StructRef),
     /// A custom object or a list of them, by the name of its type.
@@ -120,35 +120,43 @@ pub(super) struct Verb {
     /// What its name begins with.
     pub(super) word: &'static str,
     /// Which parameters it takes.
-    pub(super) sort: Sort,
+    pub(super) sort: OperationKind,
     /// The codes of good answers.
     pub(super) codes: &'static [u16],
 }
 
 /// What can be done with one object or a part of it: the verb, and its operation.
 pub(super) const SINGLE: [(&str, Verb); 4] = [
-    ("get", Verb::new("get", "get", "read", Sort::Read, &[200])),
+    (
+        "get",
+        Verb::new("get", "get", "read", OperationKind::Read, &[200]),
+    ),
     (
         "update",
-        Verb::new("put", "put", "replace", Sort::Write, &[200, 201]),
+        Verb::new("put", "put", "replace", OperationKind::Write, &[200, 201]),
     ),
     (
         "patch",
-        Verb::new("patch", "patch", "patch", Sort::Patch, &[200, 201]),
+        Verb::new("patch", "patch", "patch", OperationKind::Patch, &[200, 201]),
     ),
     (
         "delete",
-        Verb::new("delete", "delete", "delete", Sort::Delete, &[200, 202]),
+        Verb::new("delete", "delete", "delete", OperationKind::Delete, &[200, 202]),
     ),
 ];
 
 /// A create.
-pub(super) const CREATE: Verb = Verb::new("post", "post", "create", Sort::Write, &[200, 201, 202]);
+pub(super) const CREATE: Verb = Verb::new("post", "post", "create", OperationKind::Write, &[200, 201, 202]);
 /// A list.
-pub(super) const LIST: Verb = Verb::new("get", "list", "list", Sort::List, &[200]);
+pub(super) const LIST: Verb = Verb::new("get", "list", "list", OperationKind::List, &[200]);
 /// A delete of many.
-pub(super) const DELETE_MANY: Verb =
-    Verb::new("delete", "deletecollection", "delete", Sort::DeleteMany, &[200]);
+pub(super) const DELETE_MANY: Verb = Verb::new(
+    "delete",
+    "deletecollection",
+    "delete",
+    OperationKind::DeleteMany,
+    &[200],
+);
 
 // --- Verb ---
 
@@ -157,7 +165,7 @@ impl Verb {
         method: &'static str,
         action: &'static str,
         word: &'static str,
-        sort: Sort,
+        sort: OperationKind,
         codes: &'static [u16],
     ) -> Self {
         Self {
@@ -178,8 +186,8 @@ impl Verb {
             tag: tag.to_owned(),
             action: Some(self.action),
             about: Some(about),
-            body: Body::None,
-            answer: Shown::Meta("Status"),
+            body: BodySchema::None,
+            answer: ResponseSchema::Meta("Status"),
             codes: self.codes,
             produces: OBJECTS,
             consumes: if self.method == "patch" { PATCHES } else { ANYTHING },
@@ -194,7 +202,7 @@ impl Verb {
 
 impl Operation {
     /// Gives it the parameters of its path and its sort.
-    pub(super) fn take(&mut self, path: &str, sort: Sort) {
+    pub(super) fn take(&mut self, path: &str, sort: OperationKind) {
         let kind = self.about.as_ref().map_or("", |[_, _, kind]| kind);
         self.parameters = of_path(path, kind);
         self.parameters.extend(of(sort));
@@ -202,7 +210,7 @@ impl Operation {
     }
 
     /// A read of a document of the server.
-    pub(super) fn document(id: &str, description: &str, tag: &str, answer: Shown) -> Self {
+    pub(super) fn document(id: &str, description: &str, tag: &str, answer: ResponseSchema) -> Self {
         Self {
             method: "get",
             id: id.to_owned(),
@@ -210,7 +218,7 @@ impl Operation {
             tag: tag.to_owned(),
             action: None,
             about: None,
-            body: Body::None,
+            body: BodySchema::None,
             answer,
             codes: &[200],
             produces: OBJECTS,

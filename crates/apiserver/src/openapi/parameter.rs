@@ -7,19 +7,19 @@ use serde_json::{Value, json};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Parameter {
     name: &'static str,
-    place: Place,
+    location: ParameterLocation,
     /// `string`, `integer` or `boolean`.
     kind: &'static str,
     description: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum ParameterLocation {
     Path,
     Query,
 }
 
-/// Parameters of the query: name, type, what it says.
+/// Query parameters: name, type, description.
 type Row = (&'static str, &'static str, &'static str);
 
 /// How answers are written.
@@ -218,7 +218,7 @@ const LOG: [Row; 9] = [
 
 /// The parameters that requests of one sort take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sort {
+pub(super) enum OperationKind {
     /// A read of one object.
     Read,
     /// A list or watch.
@@ -236,19 +236,19 @@ pub(super) enum Sort {
 }
 
 /// The parameters of the query.
-pub(super) fn of(sort: Sort) -> Vec<Parameter> {
+pub(super) fn of(sort: OperationKind) -> Vec<Parameter> {
     let tables: &[&[Row]] = match sort {
-        Sort::Read => &[&PRETTY],
-        Sort::List => &[&PRETTY, &SELECT, &WATCH],
-        Sort::Write => &[&PRETTY, &DRY_RUN, &WRITE],
-        Sort::Patch => &[&PRETTY, &DRY_RUN, &WRITE, &FORCE],
-        Sort::Delete => &[&PRETTY, &DRY_RUN, &DELETE],
-        Sort::DeleteMany => &[&PRETTY, &SELECT, &DRY_RUN, &DELETE],
-        Sort::Connect("attach") => &[&STREAMS],
-        Sort::Connect("exec") => &[&STREAMS, &COMMAND],
-        Sort::Connect("portforward") => &[&PORTS],
-        Sort::Connect("log") => &[&PRETTY, &LOG],
-        Sort::Connect(_) => &[&PROXY],
+        OperationKind::Read => &[&PRETTY],
+        OperationKind::List => &[&PRETTY, &SELECT, &WATCH],
+        OperationKind::Write => &[&PRETTY, &DRY_RUN, &WRITE],
+        OperationKind::Patch => &[&PRETTY, &DRY_RUN, &WRITE, &FORCE],
+        OperationKind::Delete => &[&PRETTY, &DRY_RUN, &DELETE],
+        OperationKind::DeleteMany => &[&PRETTY, &SELECT, &DRY_RUN, &DELETE],
+        OperationKind::Connect("attach") => &[&STREAMS],
+        OperationKind::Connect("exec") => &[&STREAMS, &COMMAND],
+        OperationKind::Connect("portforward") => &[&PORTS],
+        OperationKind::Connect("log") => &[&PRETTY, &LOG],
+        OperationKind::Connect(_) => &[&PROXY],
     };
     tables
         .iter()
@@ -272,7 +272,7 @@ pub(super) fn of_path(path: &str, kind: &str) -> Vec<Parameter> {
         if path.contains(&format!("{{{name}}}")) {
             found.push(Parameter {
                 name,
-                place: Place::Path,
+                location: ParameterLocation::Path,
                 kind: "string",
                 description,
             });
@@ -287,7 +287,7 @@ impl Parameter {
     fn query(&(name, kind, description): &Row) -> Self {
         Self {
             name,
-            place: Place::Query,
+            location: ParameterLocation::Query,
             kind,
             description: description.to_owned(),
         }
@@ -295,12 +295,12 @@ impl Parameter {
 
     /// As documents write it.
     pub(super) fn render(&self, dialect: Dialect) -> Value {
-        let place = match self.place {
-            Place::Path => "path",
-            Place::Query => "query",
+        let location = match self.location {
+            ParameterLocation::Path => "path",
+            ParameterLocation::Query => "query",
         };
-        let mut value = json!({"name": self.name, "in": place, "description": self.description});
-        if self.place == Place::Path {
+        let mut value = json!({"name": self.name, "in": location, "description": self.description});
+        if self.location == ParameterLocation::Path {
             value["required"] = json!(true);
         }
         match dialect {

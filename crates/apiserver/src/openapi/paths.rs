@@ -9,9 +9,10 @@ use k3_api::{
 use super::{
     name::{capital, of_group},
     operation::{
-        ANYTHING, Body, CREATE, DELETE_MANY, LIST, LOG, Operation, Path, SINGLE, STREAMS, Shown, Verb,
+        ANYTHING, BodySchema, CREATE, DELETE_MANY, LIST, LOG, Operation, Path, ResponseSchema, SINGLE,
+        STREAMS, Verb,
     },
-    parameter::Sort,
+    parameter::OperationKind,
 };
 
 /// Parts that are connected to rather than read: the part, and with which methods.
@@ -26,7 +27,7 @@ const CONNECTED: [(&str, &[&str]); 4] = [
 ];
 
 /// A kind, and what the names of its operations are made of.
-struct Subject {
+struct KindPaths {
     kind: &'static Kind,
     /// `/api/v1`, `/apis/apps/v1`.
     base: String,
@@ -51,27 +52,27 @@ pub(super) fn base(group: &str, version: &str) -> String {
 pub(super) fn paths(kinds: &[&'static Kind]) -> Vec<Path> {
     let mut paths: Vec<Path> = kinds
         .iter()
-        .flat_map(|kind| Subject::new(kind).paths())
+        .flat_map(|kind| KindPaths::new(kind).paths())
         .filter(|path| !path.operations.is_empty())
         .collect();
     if let Some(kind) = kinds.first() {
-        let subject = Subject::new(kind);
+        let subject = KindPaths::new(kind);
         paths.push(Path {
             path: format!("{}/", subject.base),
             operations: vec![Operation::document(
                 &format!("get{}APIResources", subject.prefix),
                 "get available resources",
                 &subject.tag,
-                Shown::Meta("APIResourceList"),
+                ResponseSchema::Meta("APIResourceList"),
             )],
         });
     }
     paths
 }
 
-// --- Subject ---
+// --- KindPaths ---
 
-impl Subject {
+impl KindPaths {
     fn new(kind: &'static Kind) -> Self {
         let word = of_group(&kind.group);
         Self {
@@ -129,15 +130,15 @@ impl Subject {
         if kind.allows("create") {
             let mut operation = CREATE.at(path, self.about(), tag, &id);
             operation.description = format!("create {}", article(&kind.kind));
-            operation.body = Body::Object(table(&kind.ty));
-            operation.answer = Shown::Object(table(&kind.ty));
+            operation.body = BodySchema::Object(table(&kind.ty));
+            operation.answer = ResponseSchema::Object(table(&kind.ty));
             operations.push(operation);
         }
         if kind.allows("deletecollection") {
             let id = format!("{prefix}Collection{scope}{}", kind.kind);
             let mut operation = DELETE_MANY.at(path, self.about(), tag, &id);
             operation.description = format!("delete collection of {}", kind.kind);
-            operation.body = Body::DeleteOptions;
+            operation.body = BodySchema::DeleteOptions;
             operations.push(operation);
         }
         Path {
@@ -160,7 +161,7 @@ impl Subject {
         let mut operation = LIST.at(path, self.about(), &self.tag, id);
         let watch = if kind.allows("watch") { " or watch" } else { "" };
         operation.description = format!("list{watch} objects of kind {}", kind.kind);
-        operation.answer = list_of(kind).map_or(Shown::Text, Shown::Object);
+        operation.answer = list_of(kind).map_or(ResponseSchema::Text, ResponseSchema::Object);
         operation.produces = STREAMS;
         operation
     }
@@ -174,9 +175,9 @@ impl Subject {
             self.fill(&mut operation, table(&kind.ty), "");
             if verb.action == "delete" {
                 operation.description = format!("delete {}", article(&kind.kind));
-                operation.body = Body::DeleteOptions;
+                operation.body = BodySchema::DeleteOptions;
                 if !kind.returns_deleted_object() {
-                    operation.answer = Shown::Meta("Status");
+                    operation.answer = ResponseSchema::Meta("Status");
                 }
             }
             operation
@@ -195,18 +196,18 @@ impl Subject {
         } else {
             format!("{of} of ")
         };
-        operation.answer = Shown::Object(ty);
+        operation.answer = ResponseSchema::Object(ty);
         let word = match operation.method {
             "put" => {
-                operation.body = Body::Object(ty);
+                operation.body = BodySchema::Object(ty);
                 "replace"
             }
             "patch" => {
-                operation.body = Body::Patch;
+                operation.body = BodySchema::Patch;
                 "partially update"
             }
             "post" => {
-                operation.body = Body::Object(ty);
+                operation.body = BodySchema::Object(ty);
                 operation.description = format!("create {of}{}", article(kind));
                 return;
             }
@@ -251,7 +252,7 @@ impl Subject {
             operation.id = format!("watch{id}");
             operation.action = Some(action);
             operation.description = description;
-            operation.answer = Shown::Meta("WatchEvent");
+            operation.answer = ResponseSchema::Meta("WatchEvent");
             operation.produces = STREAMS;
             Path {
                 path,
@@ -289,8 +290,8 @@ impl Subject {
         for operation in &mut operations {
             self.fill(operation, table(&part.ty), part.name);
             if part.name == "log" {
-                operation.take(path, Sort::Connect("log"));
-                operation.answer = Shown::Text;
+                operation.take(path, OperationKind::Connect("log"));
+                operation.answer = ResponseSchema::Text;
                 operation.produces = LOG;
             }
         }
@@ -314,7 +315,7 @@ impl Subject {
                 method,
                 action: "connect",
                 word: "connect",
-                sort: Sort::Connect(name),
+                sort: OperationKind::Connect(name),
                 codes: &[200],
             };
             let Self {
@@ -332,7 +333,7 @@ impl Subject {
                 method.to_uppercase(),
                 kind.kind
             );
-            operation.answer = Shown::Text;
+            operation.answer = ResponseSchema::Text;
             operation.produces = ANYTHING;
             operation
         });

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::{
     definition::{Definitions, Dialect},
     leaf,
-    operation::{Body, Operation, Path, Shown},
+    operation::{BodySchema, Operation, Path, ResponseSchema},
     parameter::Parameter,
 };
 
@@ -120,20 +120,20 @@ fn content(types: &[&str], schema: &Value) -> Value {
 /// The schema of the body, and whether it must be there.
 fn body(operation: &Operation, definitions: &mut Definitions) -> Option<(Value, bool)> {
     match &operation.body {
-        Body::None => None,
-        Body::Object(of) => Some((definitions.refer_struct(*of), true)),
-        Body::Custom(name) => Some((definitions.refer_custom(name), true)),
-        Body::DeleteOptions => Some((definitions.refer_meta("DeleteOptions"), false)),
-        Body::Patch => Some((definitions.refer_leaf(leaf::PATCH), true)),
+        BodySchema::None => None,
+        BodySchema::Object(of) => Some((definitions.refer_struct(*of), true)),
+        BodySchema::Custom(name) => Some((definitions.refer_custom(name), true)),
+        BodySchema::DeleteOptions => Some((definitions.refer_meta("DeleteOptions"), false)),
+        BodySchema::Patch => Some((definitions.refer_leaf(leaf::PATCH), true)),
     }
 }
 
-fn shown(answer: &Shown, definitions: &mut Definitions) -> Value {
+fn shown(answer: &ResponseSchema, definitions: &mut Definitions) -> Value {
     match answer {
-        Shown::Object(of) => definitions.refer_struct(*of),
-        Shown::Custom(name) => definitions.refer_custom(name),
-        Shown::Meta(kind) => definitions.refer_meta(kind),
-        Shown::Leaf(name) => definitions.refer_leaf(name),
-        Shown::Text => json!({"type": "string"}),
+        ResponseSchema::Object(of) => definitions.refer_struct(*of),
+        ResponseSchema::Custom(name) => definitions.refer_custom(name),
+        ResponseSchema::Meta(kind) => definitions.refer_meta(kind),
+        ResponseSchema::Leaf(name) => definitions.refer_leaf(name),
+        ResponseSchema::Text => json!({"type": "string"}),
     }
 }

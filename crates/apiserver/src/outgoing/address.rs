@@ -1,6 +1,6 @@
-//! Which addresses may be dialled for whom, as a pure function of the address.
+//! Which addresses may be dialled for which purpose, as a pure function of the address.
 //!
-//! Promise: an address is judged by what it leads to, however it is written: IPv4 inside IPv6 is IPv4.
+//! Promise: an address is checked by its effective target, however it is written: IPv4 embedded in IPv6 is IPv4.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -30,16 +30,16 @@ const NOWHERE_V6: [(Ipv6Addr, u32); 2] = [
 ];
 
 /// An address, and the IPv4 address inside it to which translators and tunnels would lead.
-pub(super) fn meanings(ip: IpAddr) -> impl Iterator<Item = IpAddr> {
+pub(super) fn effective_addresses(ip: IpAddr) -> impl Iterator<Item = IpAddr> {
     let canonical = ip.to_canonical();
-    let inside = match canonical {
+    let embedded_ipv4 = match canonical {
         IpAddr::V4(_) => None,
-        IpAddr::V6(v6) => inside(v6).map(IpAddr::V4),
+        IpAddr::V6(v6) => embedded_ipv4(v6).map(IpAddr::V4),
     };
-    [Some(canonical), inside].into_iter().flatten()
+    [Some(canonical), embedded_ipv4].into_iter().flatten()
 }
 
-/// Why an address must not be dialled, which is one of [`meanings`]. `is_local`: whether this machine has it.
+/// Why an address must not be dialled, which is one of [`effective_addresses`]. `is_local`: whether this machine has it.
 pub(super) fn check(rule: DialRule, ip: IpAddr, is_local: impl Fn() -> bool) -> Result<(), String> {
     if leads_nowhere(ip) && !is_local() {
         return Err(format!(
@@ -62,7 +62,7 @@ pub(super) fn check(rule: DialRule, ip: IpAddr, is_local: impl Fn() -> bool) -> 
 }
 
 /// The IPv4 address inside an address of NAT64 (RFC 6052, RFC 8215), of 6to4 (RFC 3056) or of the deprecated form `::a.b.c.d`.
-fn inside(ip: Ipv6Addr) -> Option<Ipv4Addr> {
+fn embedded_ipv4(ip: Ipv6Addr) -> Option<Ipv4Addr> {
     if ip.is_unspecified() || ip.is_loopback() {
         return None;
     }
@@ -104,11 +104,11 @@ mod tests {
     use super::*;
 
     fn is_allowed(rule: DialRule, text: &str) -> bool {
-        meanings(text.parse().unwrap()).all(|ip| check(rule, ip, || false).is_ok())
+        effective_addresses(text.parse().unwrap()).all(|ip| check(rule, ip, || false).is_ok())
     }
 
     #[test]
-    fn requests_are_passed_on_to_global_addresses_only() {
+    fn proxies_only_to_global_addresses() {
         for address in [
             "127.0.0.1",
             "127.8.8.8",
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn networks_that_route_nowhere_are_dialled_for_nobody() {
+    fn rejects_unroutable_networks() {
         for rule in [
             DialRule::Node,
             DialRule::Proxy,
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_and_webhooks_may_be_on_this_machine() {
+    fn allows_loopback_for_nodes_and_webhooks() {
         assert!(is_allowed(DialRule::Node, "127.0.0.1"));
         assert!(is_allowed(DialRule::Node, "::1"));
         assert!(is_allowed(DialRule::Webhook, "::ffff:127.0.0.1"));

@@ -17,8 +17,11 @@ use rustls::pki_types::ServerName;
 use tokio::{task::JoinHandle, time::Instant};
 use tokio_rustls::TlsConnector;
 
-use super::{CallError, Destination, DialRule, Dialer, destination::Place, error::handshake, service, trust};
-use crate::cache::Caches;
+use super::{
+    CallError, Destination, DialRule, Dialer, destination::DestinationServer, error::handshake, service,
+    trust,
+};
+use crate::cache::WatchCaches;
 
 /// How many connections are kept for one destination, and for how long.
 const MOST_IDLE: usize = 25;
@@ -27,11 +30,11 @@ const IDLE: Duration = Duration::from_secs(90);
 const LONGEST_ANSWER: usize = 64 << 20;
 
 /// A destination with its connections.
-pub(super) struct Endpoint {
+pub(super) struct WebhookEndpoint {
     to: Destination,
     connector: TlsConnector,
     dialer: Arc<Dialer>,
-    /// Connections nobody uses, the oldest first.
+    /// Idle connections, the oldest first.
     idle: Mutex<Vec<(Instant, Connection)>>,
 }
 
@@ -47,13 +50,13 @@ impl Drop for Connection {
     }
 }
 
-// --- Endpoint ---
+// --- WebhookEndpoint ---
 
-impl Endpoint {
+impl WebhookEndpoint {
     /// A destination without connections.
     pub(super) fn new(to: Destination, dialer: Arc<Dialer>) -> Result<Self, CallError> {
         let config = trust::client(&to.authorities)?;
-        Ok(Endpoint {
+        Ok(WebhookEndpoint {
             to,
             connector: TlsConnector::from(Arc::new(config)),
             dialer,
@@ -62,7 +65,12 @@ impl Endpoint {
     }
 
     /// Posts JSON to a URL of this destination.
-    pub(super) async fn post(&self, url: &str, body: Bytes, caches: &Caches) -> Result<Bytes, CallError> {
+    pub(super) async fn post(
+        &self,
+        url: &str,
+        body: Bytes,
+        caches: &WatchCaches,
+    ) -> Result<Bytes, CallError> {
         let (answer, connection) = self.send(url, body, caches).await?;
         let (head, body) = answer.into_parts();
         let media = head
@@ -100,7 +108,7 @@ impl Endpoint {
         &self,
         url: &str,
         body: Bytes,
-        caches: &Caches,
+        caches: &WatchCaches,
     ) -> Result<(Response<Incoming>, Connection), CallError> {
         let failed = |error: hyper::Error| {
             let why = if error.is_incomplete_message() || error.is_closed() {
@@ -146,12 +154,12 @@ impl Endpoint {
             .map_err(|error| CallError::post(url, error))
     }
 
-    async fn connect(&self, url: &str, caches: &Caches) -> Result<Connection, CallError> {
+    async fn connect(&self, url: &str, caches: &WatchCaches) -> Result<Connection, CallError> {
         let failed = |why: String| CallError::post(url, why);
         let mut rule = DialRule::Webhook;
-        let (host, port) = match &self.to.place {
-            Place::Host { host, port, .. } => (host.clone(), *port),
-            Place::Service {
+        let (host, port) = match &self.to.server {
+            DestinationServer::Host { host, port, .. } => (host.clone(), *port),
+            DestinationServer::Service {
                 namespace,
                 name,
                 port,

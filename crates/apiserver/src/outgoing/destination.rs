@@ -1,4 +1,4 @@
-//! Where a call goes.
+//! The destination of a call.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use super::CallError;
 
 const HTTPS: u16 = 443;
 
-/// Where a call goes, and whom to believe there.
+/// The destination of a call, and the trusted authorities.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Destination {
-    pub(super) place: Place,
+    pub(super) server: DestinationServer,
     /// The path, clean: it begins with a slash and ends with none.
     path: String,
     /// The authorities, as PEM; empty for those of the system.
@@ -22,7 +22,7 @@ pub(crate) struct Destination {
 
 /// Which server is called.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Place {
+pub(super) enum DestinationServer {
     /// The one at an address: a name or a number, as in a URL.
     Host {
         authority: String,
@@ -48,7 +48,7 @@ impl Destination {
         if !service.is_null() {
             let port = service.int("port").and_then(|port| u16::try_from(port).ok());
             return Ok(Destination {
-                place: Place::Service {
+                server: DestinationServer::Service {
                     namespace: service.text("namespace").to_owned(),
                     name: service.text("name").to_owned(),
                     port: port.unwrap_or(HTTPS),
@@ -68,7 +68,7 @@ impl Destination {
             .map_err(|error| CallError::new(format!("Unparsable URL: {error}")))?;
         let host = uri.host().unwrap_or_default();
         Ok(Destination {
-            place: Place::Host {
+            server: DestinationServer::Host {
                 authority: uri.authority().map(ToString::to_string).unwrap_or_default(),
                 host: host.trim_start_matches('[').trim_end_matches(']').to_owned(),
                 port: uri.port_u16().unwrap_or(HTTPS),
@@ -91,17 +91,17 @@ impl Destination {
 
     /// The host, and the port if it was said.
     pub(super) fn authority(&self) -> String {
-        match &self.place {
-            Place::Host { authority, .. } => authority.clone(),
-            Place::Service { port, .. } => format!("{}:{port}", self.server_name()),
+        match &self.server {
+            DestinationServer::Host { authority, .. } => authority.clone(),
+            DestinationServer::Service { port, .. } => format!("{}:{port}", self.server_name()),
         }
     }
 
     /// The name that the certificate of the other side must have.
     pub(super) fn server_name(&self) -> String {
-        match &self.place {
-            Place::Host { host, .. } => host.clone(),
-            Place::Service { namespace, name, .. } => format!("{name}.{namespace}.svc"),
+        match &self.server {
+            DestinationServer::Host { host, .. } => host.clone(),
+            DestinationServer::Service { namespace, name, .. } => format!("{name}.{namespace}.svc"),
         }
     }
 }
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_says_how_long_a_call_may_take() {
+    fn url_has_timeout() {
         for (client, expected) in [
             (
                 json!({"url": "https://127.0.0.1:8443/mutate"}),
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_says_where() {
+    fn parses_client_config() {
         assert_eq!(
             Destination::read(&json!({})).unwrap_err().to_string(),
             "webhook configuration must have either service or URL"

@@ -13,7 +13,7 @@ pub(crate) struct CallError {
     text: String,
 }
 
-/// So much of an answer that makes no sense is repeated.
+/// How much of an unexpected response is quoted.
 const MOST_REPEATED: usize = 2048;
 
 // --- CallError ---
@@ -29,21 +29,21 @@ impl CallError {
         CallError::new(format!("Post {}: {why}", go::quote(url)))
     }
 
-    /// The authorities that are to be believed cannot be read.
+    /// The CA bundle is invalid.
     pub(super) fn authorities() -> Self {
         CallError::new("unable to load root certificates: unable to parse bytes as PEM block")
     }
 
     /// An answer that is none of success. A `Status` in it speaks for itself.
     pub(super) fn answer(code: u16, media: &str, body: &[u8]) -> Self {
-        let said = serde_json::from_slice::<Value>(body).ok().filter(|said| {
-            said.is_object()
-                && matches!(said.text("kind"), "" | "Status")
-                && matches!(said.text("apiVersion"), "" | "v1")
-                && said.text("status") != "Success"
+        let body_text = serde_json::from_slice::<Value>(body).ok().filter(|body_text| {
+            body_text.is_object()
+                && matches!(body_text.text("kind"), "" | "Status")
+                && matches!(body_text.text("apiVersion"), "" | "v1")
+                && body_text.text("status") != "Success"
         });
-        if let Some(said) = said {
-            return CallError::new(said.text("message"));
+        if let Some(body_text) = body_text {
+            return CallError::new(body_text.text("message"));
         }
         let message = if media.is_empty() || media.starts_with("text/") {
             let shown = &body[..body.len().min(MOST_REPEATED)];
@@ -95,7 +95,7 @@ pub(super) fn handshake(error: &io::Error, server: &str) -> String {
         Some(rustls::Error::InvalidMessage(_)) => {
             "http: server gave HTTP response to HTTPS client".to_owned()
         }
-        Some(rustls::Error::AlertReceived(alert)) => format!("remote error: tls: {}", alert_words(*alert)),
+        Some(rustls::Error::AlertReceived(alert)) => format!("remote error: tls: {}", alert_text(*alert)),
         Some(other) => format!("tls: {other}"),
         None => system(error),
     }
@@ -127,7 +127,7 @@ fn expired(now: u64, relation: &str, limit: u64) -> String {
     )
 }
 
-/// A certificate for others. The names come as `DnsName("a")` and `IpAddress(1.2.3.4)`.
+/// A certificate for other names, given as `DnsName("a")` and `IpAddress(1.2.3.4)`.
 fn name_mismatch(presented: &[String], server: &str) -> String {
     let is_address = server.parse::<std::net::IpAddr>().is_ok();
     let sort = if is_address { "IpAddress(" } else { "DnsName(" };
@@ -145,7 +145,7 @@ fn name_mismatch(presented: &[String], server: &str) -> String {
     }
 }
 
-fn alert_words(alert: rustls::AlertDescription) -> String {
+fn alert_text(alert: rustls::AlertDescription) -> String {
     match alert {
         rustls::AlertDescription::HandshakeFailure => "handshake failure".to_owned(),
         rustls::AlertDescription::CertificateRequired => "certificate required".to_owned(),
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_that_are_none_speak_as_clients_know_it() {
+    fn error_texts_match_upstream() {
         let text = |code, media, body: &str| CallError::answer(code, media, body.as_bytes()).to_string();
         assert_eq!(
             text(404, "text/plain", "404 page not found"),
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_for_others_says_for_whom() {
+    fn name_mismatch_lists_certificate_names() {
         let dns = ["DnsName(\"a\")".to_owned(), "IpAddress(1.2.3.4)".to_owned()];
         assert_eq!(name_mismatch(&dns, "b"), "certificate is valid for a, not b");
         assert_eq!(

@@ -1,29 +1,29 @@
-//! Calls that the server makes to others: webhooks of admission and of conversion, nodes, and whom requests are passed on to.
+//! Outgoing calls of the server: admission and conversion webhooks, kubelets, and proxied requests.
 //!
 //! ```text
-//! destination   where a call goes: a URL, or a service of the cluster, and which authority its certificate comes from
-//! service       the address behind a service
-//! judge         who judges the certificates of servers
-//! trust         whose certificates are believed
-//! address       which addresses may be dialled
-//! dial          connections to addresses that objects name
-//! connection    one connection, and those that are kept for the next call
-//! nodes         where nodes are, and what the server shows them
-//! passing       requests of clients that are passed on
-//! error         what can go wrong, in the words that clients know
+//! destination           the destination of a webhook call: a URL or a service, and its CA bundle
+//! service               resolves a service to an endpoint
+//! certificate_verifier  verification of server certificates
+//! trust                 trusted certificates
+//! address               which addresses may be dialled
+//! dialer                connections to addresses that objects name
+//! connection            one connection, and idle ones kept for reuse
+//! nodes                 addresses of kubelets, and the client certificate for them
+//! proxy                 proxied requests and upgraded streams
+//! error                 error texts of upstream
 //! ```
 //!
-//! Promises: a call ends within its time. A connection is used again when the other side leaves it open, and a call is sent
-//! twice only when it is certain that the first one never left. Nothing here outlives its [`Outgoing`].
+//! Promises: a call ends within its timeout. A connection is reused when the server keeps it open, and a call is sent twice only
+//! when the first attempt certainly was not sent. Nothing here outlives its [`WebhookClientManager`].
 
 mod address;
+mod certificate_verifier;
 mod connection;
 mod destination;
-mod dial;
+mod dialer;
 mod error;
-mod judge;
 mod nodes;
-mod passing;
+mod proxy;
 mod service;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -39,42 +39,42 @@ use std::{
 
 use bytes::Bytes;
 
-use self::connection::Endpoint;
-pub use self::judge::{Judge, Judged};
+pub use self::certificate_verifier::{CertificateVerifier, TlsVerifier};
+use self::connection::WebhookEndpoint;
 pub(crate) use self::{
     address::DialRule,
     destination::Destination,
-    dial::{DialError, Dialer},
+    dialer::{DialError, Dialer},
     error::CallError,
-    nodes::{Nodes, Reached, simulated_node, unreachable_node},
-    passing::{Location, NotPassed, Passed, Stream, Tunnel},
+    nodes::{NodeConnectionInfo, NodeConnectionInfoGetter, simulated_node, unreachable_node},
+    proxy::{Location, ProxyError, ProxyRequest, Stream, Tunnel},
     service::endpoints,
 };
-use crate::cache::Caches;
+use crate::cache::WatchCaches;
 
 /// So many destinations have connections of their own at the same time.
 const MOST_ENDPOINTS: usize = 200;
 
 /// The clients of all destinations.
-pub(crate) struct Outgoing {
-    caches: Arc<Caches>,
+pub(crate) struct WebhookClientManager {
+    caches: Arc<WatchCaches>,
     dialer: Arc<Dialer>,
-    endpoints: Mutex<HashMap<Destination, Arc<Endpoint>>>,
+    endpoints: Mutex<HashMap<Destination, Arc<WebhookEndpoint>>>,
 }
 
-// --- Outgoing ---
+// --- WebhookClientManager ---
 
-impl Outgoing {
+impl WebhookClientManager {
     /// Clients that find services in these caches.
-    pub(crate) fn new(caches: Arc<Caches>, dialer: Arc<Dialer>) -> Self {
-        Outgoing {
+    pub(crate) fn new(caches: Arc<WatchCaches>, dialer: Arc<Dialer>) -> Self {
+        WebhookClientManager {
             caches,
             dialer,
             endpoints: Mutex::default(),
         }
     }
 
-    /// Posts JSON, and gives the body of the answer if it is one of success. The time it may take is told to the other side, too.
+    /// Posts JSON and returns the body of a successful response. The timeout is also sent to the server.
     pub(crate) async fn post(
         &self,
         to: &Destination,
@@ -92,12 +92,12 @@ impl Outgoing {
         }
     }
 
-    fn endpoint(&self, to: &Destination) -> Result<Arc<Endpoint>, CallError> {
+    fn endpoint(&self, to: &Destination) -> Result<Arc<WebhookEndpoint>, CallError> {
         let mut endpoints = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(endpoint) = endpoints.get(to) {
             return Ok(Arc::clone(endpoint));
         }
-        let endpoint = Arc::new(Endpoint::new(to.clone(), Arc::clone(&self.dialer))?);
+        let endpoint = Arc::new(WebhookEndpoint::new(to.clone(), Arc::clone(&self.dialer))?);
         if endpoints.len() >= MOST_ENDPOINTS {
             // Configurations come and go; who is still called is back with the next call.
             endpoints.clear();

@@ -7,7 +7,7 @@ use rustls::ClientConfig;
 use serde_json::Value;
 
 use super::{DialRule, Dialer, Location, trust};
-use crate::{NodeClient, cache::Caches, registry::Resource};
+use crate::{NodeClient, cache::WatchCaches, registry::Resource};
 
 /// The port of a node's own API if it does not say another.
 const PORT: u16 = 10250;
@@ -18,12 +18,12 @@ const PREFERRED: [&str; 3] = ["InternalIP", "ExternalIP", "Hostname"];
 const SIMULATED_RUNTIME: &str = "simulated://";
 
 /// The nodes of the cluster, as servers that are called.
-pub(crate) struct Nodes {
-    caches: Arc<Caches>,
+pub(crate) struct NodeConnectionInfoGetter {
+    caches: Arc<WatchCaches>,
     dialer: Arc<Dialer>,
     /// How TLS is spoken to nodes; `None` if the server has no identity to show them.
     tls: RwLock<Option<NodeTls>>,
-    /// How it is spoken to pods and services: anybody is believed, nothing is shown.
+    /// TLS to pods and services: any certificate is accepted, no client certificate is sent.
     anybody: Arc<ClientConfig>,
 }
 
@@ -35,23 +35,23 @@ struct NodeTls {
 
 /// Where a node's own API is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Reached {
+pub(crate) struct NodeConnectionInfo {
     pub host: String,
     pub port: u16,
 }
 
-// --- Nodes ---
+// --- NodeConnectionInfoGetter ---
 
-impl Nodes {
+impl NodeConnectionInfoGetter {
     /// Nodes that are found in these caches.
     pub(crate) fn new(
-        caches: Arc<Caches>,
+        caches: Arc<WatchCaches>,
         client: Option<&NodeClient>,
         dialer: Arc<Dialer>,
     ) -> Result<Self, String> {
         let tls = RwLock::new(client.map(NodeTls::new).transpose()?);
         let anybody = Arc::new(trust::unverified(None).map_err(|error| error.to_string())?);
-        Ok(Nodes {
+        Ok(NodeConnectionInfoGetter {
             caches,
             dialer,
             tls,
@@ -86,7 +86,7 @@ impl Nodes {
     }
 
     /// Where a node is. A simulated one is nowhere.
-    pub(crate) fn find(&self, name: &str) -> Result<Reached, Status> {
+    pub(crate) fn find(&self, name: &str) -> Result<NodeConnectionInfo, Status> {
         let nodes = self.resource();
         let key = nodes.key("", name)?;
         let node = nodes.cache.get(&key).ok_or_else(|| nodes.not_found(name))?.tree();
@@ -107,7 +107,7 @@ impl Nodes {
     pub(crate) fn location(
         &self,
         name: &str,
-        reached: Reached,
+        reached: NodeConnectionInfo,
         verify: bool,
         path: String,
         query: String,
@@ -160,14 +160,14 @@ pub(crate) fn simulated_node(node: &str) -> Status {
     ))
 }
 
-/// Whether a node says that it is simulated. One that says so falsely is never called.
+/// Whether a node reports that it is simulated. One that does so falsely is never called.
 fn is_simulated(node: &Value) -> bool {
     let runtime = node.at("status").at("nodeInfo").text("containerRuntimeVersion");
     runtime.starts_with(SIMULATED_RUNTIME)
 }
 
-/// The address and port that a node tells.
-fn reached(node: &Value) -> Result<Reached, String> {
+/// The address and port that a node reports.
+fn reached(node: &Value) -> Result<NodeConnectionInfo, String> {
     let status = node.at("status");
     let addresses = status.items("addresses");
     let host = PREFERRED.iter().find_map(|sort| {
@@ -185,7 +185,7 @@ fn reached(node: &Value) -> Result<Reached, String> {
         ));
     };
     let port = status.at("daemonEndpoints").at("kubeletEndpoint").int("Port");
-    Ok(Reached {
+    Ok(NodeConnectionInfo {
         host: host.to_owned(),
         port: port
             .and_then(|port| u16::try_from(port).ok())
@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_is_reached_by_its_first_address_and_the_port_it_tells() {
+    fn uses_preferred_node_address_and_kubelet_port() {
         let node = json!({"status": {
             "addresses": [{"type": "Hostname", "address": "a"}, {"type": "InternalIP", "address": "10.0.0.1"}],
             "daemonEndpoints": {"kubeletEndpoint": {"Port": 1234}},

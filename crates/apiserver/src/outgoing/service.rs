@@ -7,13 +7,13 @@ use k3_api::{go, kinds::builtin, strategy::Tree};
 use serde_json::Value;
 
 use crate::{
-    cache::Caches,
+    cache::WatchCaches,
     registry::{Resource, random_number},
 };
 
 /// The address and port to connect to, or why there is none.
 pub(super) fn resolve(
-    caches: &Caches,
+    caches: &WatchCaches,
     namespace: &str,
     name: &str,
     port: u16,
@@ -50,7 +50,7 @@ pub(super) fn resolve(
 
 /// The endpoints of a service's port that take requests and are `good`.
 pub(crate) fn endpoints(
-    caches: &Caches,
+    caches: &WatchCaches,
     namespace: &str,
     service: &str,
     port: &str,
@@ -87,7 +87,7 @@ pub(crate) fn endpoints(
     ready
 }
 
-fn resource(group: &str, plural: &str, caches: &Caches) -> Resource {
+fn resource(group: &str, plural: &str, caches: &WatchCaches) -> Resource {
     let kind = builtin()
         .resource(group, "v1", plural)
         .expect("the resource is built in");

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use tokio::{net::TcpListener, sync::Barrier, task::JoinSet};
 use tokio_rustls::TlsAcceptor;
 
-/// What the server says.
+/// The scripted response.
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
     /// This JSON.
@@ -49,7 +49,7 @@ pub(crate) struct Callee {
 // --- Callee ---
 
 impl Callee {
-    /// A server that answers a path and a body as the script says.
+    /// A server that responds according to a script.
     pub(crate) async fn new(script: impl Fn(&str, &Value) -> Reply + Send + Sync + 'static) -> Self {
         let key = KeyPair::generate().unwrap();
         let names = ["127.0.0.1", "localhost", "hook.tests.svc"].map(str::to_owned);
@@ -66,7 +66,8 @@ impl Callee {
             .unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (calls, connections) = (Arc::default(), Arc::default());
+        let calls = Arc::default();
+        let connections = Arc::default();
         let mut tasks = JoinSet::new();
         tasks.spawn(serve(
             listener,
@@ -84,7 +85,7 @@ impl Callee {
         }
     }
 
-    /// What a configuration says to call it.
+    /// The `clientConfig` that calls it.
     pub(crate) fn client(&self, path: &str) -> Value {
         json!({"url": format!("https://{}{path}", self.address), "caBundle": self.bundle()})
     }
@@ -114,7 +115,9 @@ async fn serve(
 ) {
     let mut tasks = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
-        let (tls, script, calls) = (tls.clone(), Arc::clone(&script), Arc::clone(&calls));
+        let tls = tls.clone();
+        let script = Arc::clone(&script);
+        let calls = Arc::clone(&calls);
         connections.fetch_add(1, Ordering::Relaxed);
         tasks.spawn(async move {
             let Ok(stream) = tls.accept(stream).await else {

@@ -8,25 +8,25 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use super::{
-    Destination, Outgoing,
+    Destination, WebhookClientManager,
     testing::{Callee, Reply},
 };
 use crate::{
-    cache::{Caches, Feed},
+    cache::{StoreReflector, WatchCaches},
     registry,
 };
 
 struct Caller {
-    outgoing: Outgoing,
-    _feed: Feed,
+    outgoing: WebhookClientManager,
+    _feed: StoreReflector,
 }
 
 impl Caller {
     async fn new() -> Self {
         let store = k3_storage::open(StorageConfig::Memory).await.unwrap();
-        let (caches, feed) = Caches::fill(store, registry::selectable).await.unwrap();
+        let (caches, feed) = WatchCaches::fill(store, registry::selectable).await.unwrap();
         Caller {
-            outgoing: Outgoing::new(Arc::clone(&caches), Arc::default()),
+            outgoing: WebhookClientManager::new(Arc::clone(&caches), Arc::default()),
             _feed: feed,
         }
     }
@@ -44,7 +44,7 @@ impl Caller {
 const LONG: Duration = Duration::from_secs(30);
 
 #[tokio::test]
-async fn a_call_is_answered_and_its_connection_used_again() {
+async fn reuses_connection() {
     let callee = Callee::new(|path, body| Reply::Json(json!({"path": path, "body": body}))).await;
     let caller = Caller::new().await;
     for _ in 0..3 {
@@ -55,7 +55,7 @@ async fn a_call_is_answered_and_its_connection_used_again() {
 }
 
 #[tokio::test]
-async fn a_call_that_takes_too_long_is_given_up() {
+async fn call_times_out() {
     let callee = Callee::new(|_, _| Reply::Never).await;
     let caller = Caller::new().await;
     let error = caller
@@ -72,7 +72,7 @@ async fn a_call_that_takes_too_long_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_server_that_cannot_be_reached_or_believed_is_not_called() {
+async fn rejects_unreachable_or_untrusted_server() {
     let caller = Caller::new().await;
     let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = free.local_addr().unwrap();
@@ -82,10 +82,8 @@ async fn a_server_that_cannot_be_reached_or_believed_is_not_called() {
         caller.post(&client, LONG).await.unwrap_err(),
         format!("Post \"https://{address}/x?timeout=30s\": dial tcp {address}: connect: connection refused")
     );
-    let (one, other) = (
-        Callee::new(|_, _| Reply::Never).await,
-        Callee::new(|_, _| Reply::Never).await,
-    );
+    let one = Callee::new(|_, _| Reply::Never).await;
+    let other = Callee::new(|_, _| Reply::Never).await;
     let mut client = one.client("/");
     client["caBundle"] = other.bundle().into();
     let error = caller.post(&client, LONG).await.unwrap_err();
@@ -97,18 +95,18 @@ async fn a_server_that_cannot_be_reached_or_believed_is_not_called() {
 }
 
 #[tokio::test]
-async fn a_certificate_must_be_for_the_host() {
+async fn verifies_host_name() {
     let callee = Callee::new(|_, _| Reply::Never).await;
     let caller = Caller::new().await;
     let mut client = callee.client("/");
     client["url"] = format!("https://127.0.0.2:{}/", callee.address.port()).into();
     let error = caller.post(&client, LONG).await.unwrap_err();
-    // Linux answers on all of 127.0.0.0/8, but nobody listens at this address.
+    // Linux answers on all of 127.0.0.0/8, but this address has no listener.
     assert!(error.contains("127.0.0.2"), "{error}");
 }
 
 #[tokio::test]
-async fn an_answer_of_failure_is_one() {
+async fn error_status_is_an_error() {
     let callee = Callee::new(|path, _| match path {
         "/none?timeout=30s" => Reply::Text(200, ""),
         _ => Reply::Text(500, "out of order"),
@@ -126,7 +124,7 @@ async fn an_answer_of_failure_is_one() {
 }
 
 #[tokio::test]
-async fn a_service_that_is_not_there_is_not_found() {
+async fn missing_service_is_not_found() {
     let caller = Caller::new().await;
     let client = json!({"service": {"namespace": "tests", "name": "hook"}});
     assert_eq!(

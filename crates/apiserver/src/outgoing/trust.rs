@@ -1,4 +1,4 @@
-//! Whose certificates are believed.
+//! Trusted certificates.
 
 use std::{fs, sync::Arc};
 
@@ -14,7 +14,7 @@ use rustls::{
 
 use super::{
     CallError,
-    judge::{Judge, Judged},
+    certificate_verifier::{CertificateVerifier, TlsVerifier},
 };
 use crate::NodeClient;
 
@@ -40,25 +40,25 @@ pub(super) fn client(authorities: &[u8]) -> Result<ClientConfig, CallError> {
     } else {
         authorities
     };
-    let believed = find_certificates(pem);
-    if believed.is_empty() && !authorities.is_empty() {
+    let trusted = find_certificates(pem);
+    if trusted.is_empty() && !authorities.is_empty() {
         return Err(CallError::authorities());
     }
     let provider = Arc::new(ring::default_provider());
     let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(believed.iter().cloned());
-    let verifier = Verifier {
+    roots.add_parsable_certificates(trusted.iter().cloned());
+    let verifier = AuthorityVerifier {
         chains: WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
             .build()
             .ok(),
         // Those of the system are authorities and nothing else.
-        believed: if authorities.is_empty() {
+        trusted: if authorities.is_empty() {
             Vec::new()
         } else {
-            believed
+            trusted
         },
     };
-    let verifier = Judged::new(verifier, &provider);
+    let verifier = TlsVerifier::new(verifier, &provider);
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| CallError::new(error.to_string()))?
@@ -89,7 +89,7 @@ pub(super) fn unverified(of: Option<&NodeClient>) -> Result<ClientConfig, CallEr
         .with_safe_default_protocol_versions()
         .map_err(|error| CallError::new(error.to_string()))?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Judged::new(Anybody, &provider)));
+        .with_custom_certificate_verifier(Arc::new(TlsVerifier::new(AcceptAnyCertificate, &provider)));
     let Some(of) = of else {
         return Ok(builder.with_no_client_auth());
     };
@@ -125,12 +125,12 @@ fn identity(of: &NodeClient) -> Result<(Vec<CertificateDer<'static>>, PrivateKey
     Ok((chain, key))
 }
 
-/// Believes anybody: what is passed on to pods is for their users to judge.
+/// Accepts any certificate: requests proxied to pods are not verified, as upstream.
 #[derive(Debug)]
-struct Anybody;
+struct AcceptAnyCertificate;
 
-impl Judge for Anybody {
-    fn judge(
+impl CertificateVerifier for AcceptAnyCertificate {
+    fn verify(
         &self,
         _: &CertificateDer<'_>,
         _: &[CertificateDer<'_>],
@@ -143,16 +143,16 @@ impl Judge for Anybody {
 
 /// Believes what the authorities have signed; and a certificate that is itself among them, as those do who sign their own.
 #[derive(Debug)]
-struct Verifier {
+struct AuthorityVerifier {
     /// `None` if there are no authorities at all.
     chains: Option<Arc<WebPkiServerVerifier>>,
-    believed: Vec<CertificateDer<'static>>,
+    trusted: Vec<CertificateDer<'static>>,
 }
 
-// --- Verifier ---
+// --- AuthorityVerifier ---
 
-impl Verifier {
-    /// Whether a certificate that is believed by itself is for this server, and now.
+impl AuthorityVerifier {
+    /// Whether a directly trusted certificate is valid for this server now.
     fn check_own(
         certificate: &CertificateDer<'_>,
         server: &ServerName<'_>,
@@ -165,7 +165,8 @@ impl Verifier {
                 u64::try_from(seconds).unwrap_or_default(),
             ))
         };
-        let (not_before, not_after) = (time(read.not_before), time(read.not_after));
+        let not_before = time(read.not_before);
+        let not_after = time(read.not_after);
         if now.as_secs() > not_after.as_secs() {
             return Err(CertificateError::ExpiredContext { time: now, not_after }.into());
         }
@@ -180,15 +181,15 @@ impl Verifier {
     }
 }
 
-impl Judge for Verifier {
-    fn judge(
+impl CertificateVerifier for AuthorityVerifier {
+    fn verify(
         &self,
         certificate: &CertificateDer<'_>,
         intermediates: &[CertificateDer<'_>],
         server: &ServerName<'_>,
         now: UnixTime,
     ) -> Result<(), rustls::Error> {
-        if self.believed.iter().any(|believed| believed == certificate) {
+        if self.trusted.iter().any(|trusted| trusted == certificate) {
             return Self::check_own(certificate, server, now);
         }
         match &self.chains {

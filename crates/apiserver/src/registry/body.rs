@@ -12,7 +12,7 @@ use k3_api::{
 };
 use serde_json::Value;
 
-use super::ask::{Ask, Warnings};
+use super::request_context::{RequestContext, Warnings};
 use crate::{
     http::Format,
     request::{FieldValidation, WriteOptions},
@@ -20,7 +20,7 @@ use crate::{
 
 /// What is expected of a body.
 #[derive(Clone, Copy)]
-pub(super) struct Expected<'e> {
+pub(super) struct ExpectedKind<'e> {
     pub group: &'e str,
     pub version: &'e str,
     pub kind: &'e str,
@@ -29,15 +29,15 @@ pub(super) struct Expected<'e> {
 
 /// Decodes the body of a create or an update. What it may leave out, kind and apiVersion, is filled in.
 pub(super) fn read(
-    ask: &Ask,
-    expected: Expected<'_>,
+    ctx: &RequestContext,
+    expected: ExpectedKind<'_>,
     options: &WriteOptions,
     warnings: &mut Warnings,
 ) -> Result<Value, Status> {
-    let Some(format) = ask.format() else {
+    let Some(format) = ctx.format() else {
         return Err(unread());
     };
-    let decoded = decode_as(&ask.body, format, expected)?;
+    let decoded = decode_as(&ctx.body, format, expected)?;
     let mut object = decoded.value;
     if options.validation == FieldValidation::Strict
         && let Some(error) = decoded.strict_errors.strict_error()
@@ -52,7 +52,7 @@ pub(super) fn read(
     if options.validation == FieldValidation::Warn {
         warnings.0.extend(decoded.strict_errors.warnings());
     }
-    // A custom object says itself what it is, and is judged by it.
+    // A custom object names its kind, which is validated.
     if expected.ty.table().is_some()
         && let Value::Object(fields) = &mut object
     {
@@ -70,7 +70,7 @@ fn unread() -> Status {
     )
 }
 
-fn decode_as(body: &[u8], format: Format, expected: Expected<'_>) -> Result<Decoded, Status> {
+fn decode_as(body: &[u8], format: Format, expected: ExpectedKind<'_>) -> Result<Decoded, Status> {
     let unrecognized = |error: &dyn std::fmt::Display| {
         Status::bad_request(format!(
             "the object provided is unrecognized (must be of type {}): {error} ({})",
@@ -80,10 +80,10 @@ fn decode_as(body: &[u8], format: Format, expected: Expected<'_>) -> Result<Deco
     };
     match format {
         Format::Json => {
-            let said = decode::type_of(body).map_err(|error| {
+            let body_text = decode::type_of(body).map_err(|error| {
                 unrecognized(&format!("couldn't get version/kind; json parse error: {error}"))
             })?;
-            expected.check_body(&said, body)?;
+            expected.check_body(&body_text, body)?;
             expected.ty.json(body).map_err(|error| {
                 not_handled(expected.kind, expected.version, expected.kind, &error.to_string())
             })
@@ -96,10 +96,10 @@ fn decode_as(body: &[u8], format: Format, expected: Expected<'_>) -> Result<Deco
                 _ => unrecognized(&error),
             })?;
             let text = serde_json::to_vec(&untyped.value).unwrap_or_default();
-            let said = decode::type_of(&text).map_err(|error| {
+            let body_text = decode::type_of(&text).map_err(|error| {
                 unrecognized(&format!("couldn't get version/kind; json parse error: {error}"))
             })?;
-            expected.check_body(&said, &text)?;
+            expected.check_body(&body_text, &text)?;
             expected.ty.yaml(body).map_err(|error| {
                 not_handled(expected.kind, expected.version, expected.kind, &error.to_string())
             })
@@ -158,11 +158,11 @@ fn internal_package(group: &str) -> &str {
     }
 }
 
-// --- Expected ---
+// --- ExpectedKind ---
 
-impl<'e> Expected<'e> {
+impl<'e> ExpectedKind<'e> {
     pub(super) fn of(kind: &'e Kind) -> Self {
-        Expected {
+        ExpectedKind {
             group: &kind.group,
             version: &kind.version,
             kind: &kind.kind,
@@ -186,22 +186,22 @@ impl<'e> Expected<'e> {
                 .unwrap_or_default()
                 .to_owned()
         };
-        let said = TypeMeta {
+        let body_text = TypeMeta {
             api_version: text("apiVersion"),
             kind: text("kind"),
         };
-        // Whether a custom object is of its kind its rules judge.
+        // The rules of a custom kind validate its kind.
         self.ty.table()?;
-        self.check(&said).err().map(|mismatch| mismatch.why)
+        self.check(&body_text).err().map(|mismatch| mismatch.why)
     }
 
-    /// Whether a body may be what is expected, by what it says it is. A custom object must say its kind; whether that is the
-    /// right one its rules judge.
-    fn check_body(&self, said: &TypeMeta, body: &[u8]) -> Result<(), Status> {
+    /// Checks that a body can be what is expected, by its type metadata. A custom object must name its kind; the rules of the
+    /// kind validate it.
+    fn check_body(&self, body_text: &TypeMeta, body: &[u8]) -> Result<(), Status> {
         if self.ty.table().is_some() {
-            return Ok(self.check(said)?);
+            return Ok(self.check(body_text)?);
         }
-        if said.kind.is_empty() {
+        if body_text.kind.is_empty() {
             return Err(Status::bad_request(format!(
                 "the object provided is unrecognized (must be of type {}): Object 'Kind' is missing in '{}' ({})",
                 self.kind,
@@ -210,27 +210,27 @@ impl<'e> Expected<'e> {
             )));
         }
         let expected = self.api_version();
-        if said.api_version.is_empty() || said.api_version == expected {
+        if body_text.api_version.is_empty() || body_text.api_version == expected {
             return Ok(());
         }
         Err(Status::bad_request(format!(
             "the API version in the data ({}) does not match the expected API version ({expected})",
-            said.api_version
+            body_text.api_version
         )))
     }
 
-    /// Whether a body that says what it is may be it.
-    fn check(&self, said: &TypeMeta) -> Result<(), Mismatch> {
+    /// Checks the type metadata of a body.
+    fn check(&self, body_text: &TypeMeta) -> Result<(), Mismatch> {
         let expected = self.api_version();
-        let version = if said.api_version.is_empty() {
+        let version = if body_text.api_version.is_empty() {
             &expected
         } else {
-            &said.api_version
+            &body_text.api_version
         };
-        let kind = if said.kind.is_empty() {
+        let kind = if body_text.kind.is_empty() {
             self.kind
         } else {
-            &said.kind
+            &body_text.kind
         };
         if *version == expected && kind == self.kind {
             return Ok(());

@@ -1,4 +1,4 @@
-//! To the store, and into the cache before anybody is told.
+//! Writes to the store, and waits for the cache before the client is answered.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ use tokio::time::Instant;
 use super::Registry;
 use crate::authn::EphemeralToken;
 
-/// How long a read waits for the cache to have what is stored. Longer than a store takes to come back from a short failure.
+/// How long a read waits for the cache to catch up. Longer than a store needs to recover from a short failure.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long the store may take to say how far it is, when its events did not come in time.
+/// How long the store may take to return its revision when its events are late.
 const ONE_ANSWER: Duration = Duration::from_secs(1);
 
 /// Why a write did not happen.
-pub(super) enum NotCommitted {
+pub(super) enum WriteError {
     /// Something else is there than was expected; here it is.
     Conflict(Option<Entry>),
     /// The store did not take it.
@@ -31,25 +31,26 @@ pub(super) enum NotCommitted {
 
 impl Registry {
     /// Writes, and waits until the cache has what was written. Gives its revision.
-    pub(super) async fn commit(&self, write: Write) -> Result<u64, NotCommitted> {
-        let (operation, key) = (operation(&write), write.key.clone());
+    pub(super) async fn commit(&self, write: Write) -> Result<u64, WriteError> {
+        let operation = operation(&write);
+        let key = write.key.clone();
         let began = Instant::now();
         let committed = self.caches.store().commit(write).await;
         let failed = matches!(&committed, Err(error) if !matches!(error, CommitError::Conflict(_)));
         self.metrics.stored(operation, &key, began.elapsed(), failed);
         match committed {
             Ok(revision) => {
-                self.caches.reach(revision.get()).await;
+                self.caches.wait_until_applied(revision.get()).await;
                 Ok(revision.get())
             }
-            Err(CommitError::Conflict(entry)) => Err(NotCommitted::Conflict(entry)),
-            Err(error) => Err(NotCommitted::Failed(not_committed(error))),
+            Err(CommitError::Conflict(entry)) => Err(WriteError::Conflict(entry)),
+            Err(error) => Err(WriteError::Failed(not_committed(error))),
         }
     }
 
     /// Waits until the cache has everything that is stored now.
-    pub(super) async fn fresh(&self) -> Result<u64, Status> {
-        match tokio::time::timeout(PATIENCE, self.caches.fresh()).await {
+    pub(super) async fn read_index(&self) -> Result<u64, Status> {
+        match tokio::time::timeout(PATIENCE, self.caches.read_index()).await {
             Ok(fresh) => fresh.map_err(|error| unavailable(&error)),
             Err(_) => Err(self.describe_lag().await),
         }
@@ -91,7 +92,7 @@ pub(super) fn too_large_version(revision: u64, current: u64) -> Status {
     status
 }
 
-/// What figures call a write.
+/// The operation label of a write.
 fn operation(write: &Write) -> &'static str {
     match (&write.operation, write.precondition) {
         (Operation::Delete, _) => "delete",

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use k3_api::status::Status;
 use serde_json::Value;
 
-use super::{Registry, Resource, version};
+use super::{Registry, Resource, storage_version};
 
 // --- Registry ---
 
@@ -12,7 +12,7 @@ impl Registry {
     /// A stored object in the version of the request.
     pub(super) async fn shown(&self, tree: Value, resource: &Resource) -> Result<Value, Status> {
         if resource.custom.is_none() {
-            return Ok(version::convert(tree, &resource.stored, &resource.kind));
+            return Ok(storage_version::convert(tree, &resource.stored, &resource.kind));
         }
         let mut shown = self.shown_all(vec![tree], resource).await?;
         Ok(shown.pop().unwrap_or_default())
@@ -27,7 +27,7 @@ impl Registry {
         let Some(served) = &resource.custom else {
             let trees = trees.into_iter();
             return Ok(trees
-                .map(|tree| version::convert(tree, &resource.stored, &resource.kind))
+                .map(|tree| storage_version::convert(tree, &resource.stored, &resource.kind))
                 .collect());
         };
         self.converter
@@ -36,20 +36,28 @@ impl Registry {
             .map_err(|error| Status::unknown(error.to_string()))
     }
 
-    /// An object that was judged in the version of a kind, as it is stored.
+    /// Encodes an object that was validated as a kind for storage.
     pub(super) async fn stored(
         &self,
         object: &Value,
-        judged: &k3_api::kinds::Kind,
+        validation_kind: &k3_api::kinds::Kind,
         resource: &Resource,
     ) -> Result<Bytes, Status> {
         match &resource.custom {
             Some(served) if resource.converts() => {
                 let stored = self.converter.store(served, object.clone()).await;
                 let stored = stored.map_err(|error| Status::unknown(error.to_string()))?;
-                Ok(version::stored_bytes(&stored, &resource.stored, &resource.stored))
+                Ok(storage_version::stored_bytes(
+                    &stored,
+                    &resource.stored,
+                    &resource.stored,
+                ))
             }
-            _ => Ok(version::stored_bytes(object, judged, &resource.stored)),
+            _ => Ok(storage_version::stored_bytes(
+                object,
+                validation_kind,
+                &resource.stored,
+            )),
         }
     }
 }

@@ -1,9 +1,9 @@
 //! What a request costs, estimated before it is carried out: by the bytes it brings, and by what is stored.
 
-use super::{Ask, Registry, Resource, delete};
+use super::{Registry, RequestContext, Resource, delete};
 use crate::{
-    cache::ResourceCache,
-    http::{Accepted, Form, Format},
+    cache::WatchCache,
+    http::{Format, NegotiatedMediaType, ObjectForm},
     server::Verb,
 };
 
@@ -24,7 +24,7 @@ const MOST_COUNTED: usize = 16 * 1024;
 
 /// An estimate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Cost {
+pub(crate) struct RequestCost {
     /// Bytes that are worked on.
     pub bytes: usize,
     /// Objects that are processed.
@@ -35,83 +35,83 @@ pub(crate) struct Cost {
 
 impl Registry {
     /// What a request costs.
-    pub(crate) fn cost(&self, ask: &Ask, verb: Verb) -> Cost {
-        estimate(ask, verb, &Resource::of(ask.target.kind.clone(), &self.caches))
+    pub(crate) fn cost(&self, ctx: &RequestContext, verb: Verb) -> RequestCost {
+        estimate(ctx, verb, &Resource::of(ctx.target.kind.clone(), &self.caches))
     }
 }
 
-fn estimate(ask: &Ask, verb: Verb, resource: &Resource) -> Cost {
+fn estimate(ctx: &RequestContext, verb: Verb, resource: &Resource) -> RequestCost {
     let weight = if resource.custom.is_some() { CUSTOM } else { 1 };
     match verb {
         Verb::List | Verb::Watch | Verb::DeleteCollection => {
-            let mut objects = objects_processed(ask, resource);
+            let mut objects = objects_processed(ctx, resource);
             if verb == Verb::DeleteCollection {
                 // One chunk after the other.
                 objects = objects.min(delete::AT_ONCE);
             }
-            let is_streamed = ask.accepted.format == Format::Json && !ask.accepted.pretty;
+            let is_streamed = ctx.accepted.format == Format::Json && !ctx.accepted.pretty;
             let each = match verb {
                 Verb::Watch => SELECTED,
                 Verb::List if is_streamed => STREAMED,
                 _ => CONVERTED,
             };
-            Cost {
-                bytes: objects * each + ask.body.len(),
+            RequestCost {
+                bytes: objects * each + ctx.body.len(),
                 objects,
             }
         }
-        Verb::Get => Cost {
-            bytes: if is_written_as_stored(ask.accepted) && !resource.converts() {
+        Verb::Get => RequestCost {
+            bytes: if is_written_as_stored(ctx.accepted) && !resource.converts() {
                 0
             } else {
-                stored_bytes(ask, resource) * weight
+                stored_bytes(ctx, resource) * weight
             },
             objects: 1,
         },
-        Verb::Create | Verb::Update | Verb::Patch | Verb::Delete => Cost {
-            bytes: (body_bytes(ask) + stored_bytes(ask, resource)) * weight,
+        Verb::Create | Verb::Update | Verb::Patch | Verb::Delete => RequestCost {
+            bytes: (body_bytes(ctx) + stored_bytes(ctx, resource)) * weight,
             objects: 1,
         },
     }
 }
 
-/// How many objects a list processes: all that are stored in its namespace, for selectors look at each; with a limit and no selector, as many as the
-/// limit says.
+/// How many objects a list processes: all in its namespace, because selectors are evaluated for each; with a limit and no
+/// selector, the limit.
 // upstream: staging/src/k8s.io/apiserver/pkg/util/flowcontrol/request/list_work_estimator.go seatsBasedOnObjectCount
-fn objects_processed(ask: &Ask, resource: &Resource) -> usize {
-    if !ask.target.name.is_empty() || ask.query.text("fieldSelector").starts_with("metadata.name=") {
+fn objects_processed(ctx: &RequestContext, resource: &Resource) -> usize {
+    if !ctx.target.name.is_empty() || ctx.query.text("fieldSelector").starts_with("metadata.name=") {
         return 1;
     }
-    let stored = if ask.target.namespace.is_empty() {
+    let stored = if ctx.target.namespace.is_empty() {
         resource.cache.count()
     } else {
-        count_under(&resource.cache, &resource.under(&ask.target.namespace))
+        count_under(&resource.cache, &resource.under(&ctx.target.namespace))
     };
     let selects = ["labelSelector", "fieldSelector"]
         .iter()
-        .any(|selector| !ask.query.text(selector).is_empty());
-    match ask.query.text("limit").parse() {
+        .any(|selector| !ctx.query.text(selector).is_empty());
+    match ctx.query.text("limit").parse() {
         Ok(limit) if limit > 0 && !selects => stored.min(limit),
         _ => stored,
     }
 }
 
 /// How many objects there are under a prefix, up to [`MOST_COUNTED`].
-fn count_under(cache: &ResourceCache, prefix: &str) -> usize {
+fn count_under(cache: &WatchCache, prefix: &str) -> usize {
     let snapshot = cache.snapshot(0);
     snapshot.under(prefix, None).take(MOST_COUNTED).count()
 }
 
 /// Whether stored objects are answered with as they are.
-fn is_written_as_stored(accepted: Accepted) -> bool {
-    accepted.form == Form::Whole && accepted.format == Format::Json && !accepted.pretty
+fn is_written_as_stored(accepted: NegotiatedMediaType) -> bool {
+    accepted.form == ObjectForm::Whole && accepted.format == Format::Json && !accepted.pretty
 }
 
-fn body_bytes(ask: &Ask) -> usize {
-    let bytes = ask.body.len();
-    if ask.media.starts_with("application/json-patch+json") {
+fn body_bytes(ctx: &RequestContext) -> usize {
+    let bytes = ctx.body.len();
+    if ctx.media.starts_with("application/json-patch+json") {
         bytes * JSON_PATCH
-    } else if ask.media.contains("yaml") {
+    } else if ctx.media.contains("yaml") {
         bytes * YAML
     } else {
         bytes
@@ -119,11 +119,11 @@ fn body_bytes(ask: &Ask) -> usize {
 }
 
 /// The bytes of the object that a request names, as it is stored.
-fn stored_bytes(ask: &Ask, resource: &Resource) -> usize {
-    if ask.target.name.is_empty() {
+fn stored_bytes(ctx: &RequestContext, resource: &Resource) -> usize {
+    if ctx.target.name.is_empty() {
         return 0;
     }
-    let key = resource.key(&ask.target.namespace, &ask.target.name);
+    let key = resource.key(&ctx.target.namespace, &ctx.target.name);
     let object = key.ok().and_then(|key| resource.cache.get(&key));
     object.map_or(0, |object| object.len())
 }
@@ -135,12 +135,12 @@ mod tests {
     use k3_storage::{Key, Store, Write, memory::MemoryStore};
 
     use super::*;
-    use crate::{cache::Caches, registry::own_user};
+    use crate::{cache::WatchCaches, registry::own_user};
 
     #[tokio::test]
-    async fn a_namespace_is_not_charged_for_the_objects_of_others() {
+    async fn cost_counts_only_objects_of_namespace() {
         let store = MemoryStore::new();
-        let (caches, _feed) = Caches::fill(store.clone(), |_| [].into()).await.unwrap();
+        let (caches, _feed) = WatchCaches::fill(store.clone(), |_| [].into()).await.unwrap();
         for (namespace, count) in [("large", 100), ("small", 3)] {
             for number in 0..count {
                 let key = format!("/registry/core/configmaps/{namespace}/{number}");
@@ -148,12 +148,12 @@ mod tests {
                 store.commit(write).await.unwrap();
             }
         }
-        caches.fresh().await.unwrap();
+        caches.read_index().await.unwrap();
         let kind = builtin().kind("", "v1", "ConfigMap").unwrap();
         let resource = Resource::of(kind, &caches);
         let cost = |namespace, verb| {
-            let ask = Ask::own(kind, namespace, own_user(), Time::from_unix(0, 0));
-            estimate(&ask, verb, &resource)
+            let ctx = RequestContext::own(kind, namespace, own_user(), Time::from_unix(0, 0));
+            estimate(&ctx, verb, &resource)
         };
         assert_eq!(cost("small", Verb::List).objects, 3);
         assert_eq!(cost("small", Verb::List).bytes, 3 * STREAMED);

@@ -14,24 +14,24 @@ use ring::rand::{SecureRandom, SystemRandom};
 use serde_json::Value;
 
 use super::{
-    Ask, Registry, Resource,
-    answer::{self, Made},
-    ask::Warnings,
-    body::{self, Expected},
-    commit::{NotCommitted, time_to_live},
-    manage,
-    step::{ADMIT_NEW, VALIDATE_NEW},
-    version,
+    Registry, RequestContext, Resource,
+    admission_metrics::{ADMIT_NEW, VALIDATE_NEW},
+    body::{self, ExpectedKind},
+    commit::{WriteError, time_to_live},
+    managed_fields,
+    request_context::Warnings,
+    response::{self, ResponseObject},
+    storage_version,
 };
 use crate::{
-    admission::{Attributes, Operation},
-    http::Answer,
-    request::{FieldValidation, WriteOptions, Writing},
+    admission::{AdmissionAttributes, Operation},
+    http::HttpResponse,
+    request::{FieldValidation, WriteOptions, WriteVerb},
 };
 
 /// Whether it is still to be recorded who set which field of a new object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Recording {
+pub(super) enum FieldTracking {
     /// It is.
     Needed,
     /// An apply has done so.
@@ -47,13 +47,13 @@ const NAME_TRIES: usize = 8;
 
 impl Registry {
     /// Creates the object in the body.
-    pub(crate) async fn create(&self, ask: &Ask) -> Result<Answer, Status> {
-        let options = WriteOptions::read(&ask.query, Writing::Create, &ask.agent)?;
+    pub(crate) async fn create(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
+        let options = WriteOptions::read(&ctx.query, WriteVerb::Create, &ctx.agent)?;
         let mut warnings = Warnings::default();
-        let kind = &ask.target.kind;
-        let mut object = body::read(ask, Expected::of(kind), &options, &mut warnings)?;
+        let kind = &ctx.target.kind;
+        let mut object = body::read(ctx, ExpectedKind::of(kind), &options, &mut warnings)?;
         let resource = Resource::of(kind.clone(), &self.caches);
-        match_namespace(&mut object, &resource, &ask.target.namespace)?;
+        match_namespace(&mut object, &resource, &ctx.target.namespace)?;
         if object.at("metadata").has("resourceVersion")
             && !object.at("metadata").text("resourceVersion").is_empty()
         {
@@ -62,13 +62,20 @@ impl Registry {
             ));
         }
         dedup_owners(&mut object, &mut warnings);
-        ask.check_wanted()?;
+        ctx.check_wanted()?;
         resource.strategy().set_defaults(&mut object);
-        ask.check_wanted()?;
+        ctx.check_wanted()?;
         let made = self
-            .store_new(ask, &resource, object, Recording::Needed, &options, &mut warnings)
+            .store_new(
+                ctx,
+                &resource,
+                object,
+                FieldTracking::Needed,
+                &options,
+                &mut warnings,
+            )
             .await?;
-        answer::object(201, &made, ask, &resource, &warnings)
+        response::object(201, &made, ctx, &resource, &warnings)
     }
 
     /// Creates an object of the server's own making.
@@ -81,20 +88,20 @@ impl Registry {
     ) -> Result<(), Status> {
         let resource = Resource::of(kind.clone(), &self.caches);
         let namespace = object.at("metadata").text("namespace").to_owned();
-        let ask = Ask::own(kind.clone(), &namespace, user, self.now());
+        let ctx = RequestContext::own(kind.clone(), &namespace, user, self.now());
         let options = WriteOptions {
             dry_run: false,
             manager: manager.to_owned(),
             validation: FieldValidation::Ignore,
             force: false,
         };
-        object = answer::normal(&object, &kind.ty);
+        object = response::normal(&object, &kind.ty);
         resource.strategy().set_defaults(&mut object);
         self.store_new(
-            &ask,
+            &ctx,
             &resource,
             object,
-            Recording::Needed,
+            FieldTracking::Needed,
             &options,
             &mut Warnings::default(),
         )
@@ -103,26 +110,27 @@ impl Registry {
     }
 
     /// Takes a defaulted object through admission and rules, and stores it. A made-up name that is taken is made up again.
+    // upstream: staging/src/k8s.io/apiserver/pkg/registry/rest/create.go BeforeCreate
     pub(super) async fn store_new(
         &self,
-        ask: &Ask,
+        ctx: &RequestContext,
         resource: &Resource,
         object: Value,
-        recording: Recording,
+        recording: FieldTracking,
         options: &WriteOptions,
         warnings: &mut Warnings,
-    ) -> Result<Made, Status> {
+    ) -> Result<ResponseObject, Status> {
         let is_generated = object.at("metadata").text("name").is_empty()
             && !object.at("metadata").text("generateName").is_empty();
         if !is_generated {
             return self
-                .try_store_new(ask, resource, object, recording, options, warnings)
+                .try_store_new(ctx, resource, object, recording, options, warnings)
                 .await;
         }
         let mut taken = String::new();
         for _ in 0..NAME_TRIES {
             let made = self
-                .try_store_new(ask, resource, object.clone(), recording, options, warnings)
+                .try_store_new(ctx, resource, object.clone(), recording, options, warnings)
                 .await;
             match made {
                 Err(status) if status.code == 409 => {
@@ -136,13 +144,13 @@ impl Registry {
 
     async fn try_store_new(
         &self,
-        ask: &Ask,
+        ctx: &RequestContext,
         resource: &Resource,
         mut object: Value,
-        recording: Recording,
+        recording: FieldTracking,
         options: &WriteOptions,
         warnings: &mut Warnings,
-    ) -> Result<Made, Status> {
+    ) -> Result<ResponseObject, Status> {
         let kind = &resource.kind;
         let metadata = object.ensure_object("metadata");
         for system in [
@@ -159,28 +167,28 @@ impl Registry {
             let why = "create not allowed while custom resource definition is terminating";
             return Err(Status::forbidden(resource.grouped(), name, why));
         }
-        // Updates by those who do not apply are tracked before admission: what it adds belongs to nobody by itself.
-        if recording == Recording::Needed {
+        // Fields of non-apply writes are tracked before admission: defaults set by admission belong to no manager.
+        if recording == FieldTracking::Needed {
             let custom = self.custom(resource);
-            manage::with_subject(kind, resource.strategy(), ask.target.part(), custom, |subject| {
-                subject.track(None, &mut object, &options.manager, ask.now);
+            managed_fields::with_subject(kind, resource.strategy(), ctx.target.part(), custom, |subject| {
+                subject.track(None, &mut object, &options.manager, ctx.now);
             });
-            ask.check_wanted()?;
+            ctx.check_wanted()?;
         }
-        let mut attributes = Attributes {
+        let mut attributes = AdmissionAttributes {
             operation: Operation::Create,
             resource,
-            subresource: ask.target.part(),
-            namespace: &ask.target.namespace,
+            subresource: ctx.target.part(),
+            namespace: &ctx.target.namespace,
             object: &mut object,
             old: None,
-            ask,
+            ctx,
             dry_run: options.dry_run,
             warnings: &mut warnings.0,
         };
         self.step(ADMIT_NEW, self.admit_new(&mut attributes)).await?;
         self.check_grant(&attributes)?;
-        ask.check_wanted()?;
+        ctx.check_wanted()?;
         // Admission sees a name that is to be made up as its beginning.
         let metadata = object.ensure_object("metadata");
         if metadata.text("name").is_empty() && !metadata.text("generateName").is_empty() {
@@ -188,15 +196,15 @@ impl Registry {
             metadata.set("name", name);
         }
         metadata.set("uid", random_uid());
-        metadata.set("creationTimestamp", ask.now.truncated().to_string());
-        let judged = version::judged(kind);
-        let mut object = version::convert(object, kind, judged);
+        metadata.set("creationTimestamp", ctx.now.truncated().to_string());
+        let validation_kind = storage_version::validation_kind(kind);
+        let mut object = storage_version::convert(object, kind, validation_kind);
         let reservation = self
             .allocation
-            .reserve(&mut object, None, resource, ask.now, options.dry_run)
+            .reserve(&mut object, None, resource, ctx.now, options.dry_run)
             .await?;
-        let judged_new = self.judge_new(ask, resource, &mut object, options, warnings);
-        let key = match judged_new.await {
+        let validated_new = self.validate_new(ctx, resource, &mut object, options, warnings);
+        let key = match validated_new.await {
             Ok(key) => key,
             Err(status) => {
                 reservation.give_back().await;
@@ -204,7 +212,7 @@ impl Registry {
             }
         };
         let name = object.at("metadata").text("name").to_owned();
-        let bytes = match self.stored(&object, judged, resource).await {
+        let bytes = match self.stored(&object, validation_kind, resource).await {
             Ok(bytes) => bytes,
             Err(status) => {
                 reservation.give_back().await;
@@ -214,65 +222,65 @@ impl Registry {
         if options.dry_run {
             return match resource.cache.get(&key) {
                 Some(_) => Err(Self::already_exists(resource, &key, &name)),
-                None => Ok(Made::Dry(object)),
+                None => Ok(ResponseObject::Dry(object)),
             };
         }
         let mut write = Write::create(key.clone(), bytes.clone());
-        if let Some(time) = time_to_live(kind, &object, ask.now) {
+        if let Some(time) = time_to_live(kind, &object, ctx.now) {
             write = write.expiring(time);
         }
         match self.commit(write).await {
             Ok(revision) => {
                 reservation.keep().await;
-                Ok(Made::Stored {
+                Ok(ResponseObject::Stored {
                     bytes,
                     revision,
                     object,
                 })
             }
-            Err(NotCommitted::Conflict(_)) => {
+            Err(WriteError::Conflict(_)) => {
                 reservation.give_back().await;
                 Err(Self::already_exists(resource, &key, &name))
             }
-            Err(NotCommitted::Failed(status)) => Err(status),
+            Err(WriteError::Failed(status)) => Err(status),
         }
     }
 
     /// Takes a new object through its rules and the plugins that refuse. Gives the key it is to be stored under.
-    async fn judge_new(
+    async fn validate_new(
         &self,
-        ask: &Ask,
+        ctx: &RequestContext,
         resource: &Resource,
         object: &mut Value,
         options: &WriteOptions,
         warnings: &mut Warnings,
     ) -> Result<Key, Status> {
-        let judged = version::judged(&resource.kind);
+        let validation_kind = storage_version::validation_kind(&resource.kind);
         let at = StrategyContext {
-            kind: judged,
-            now: ask.now,
-            user: &ask.user,
+            kind: validation_kind,
+            now: ctx.now,
+            user: &ctx.user,
         };
         warnings.0.extend(strategy::create(object, &at)?);
-        ask.check_wanted()?;
-        let mut attributes = Attributes {
+        ctx.check_wanted()?;
+        let mut attributes = AdmissionAttributes {
             operation: Operation::Create,
             resource,
-            subresource: ask.target.part(),
-            namespace: &ask.target.namespace,
+            subresource: ctx.target.part(),
+            namespace: &ctx.target.namespace,
             object,
             old: None,
-            ask,
+            ctx,
             dry_run: options.dry_run,
             warnings: &mut warnings.0,
         };
         let validated = self.admission.validate(&mut attributes, &self.caches);
         self.step(VALIDATE_NEW, validated).await?;
         // What an object leaves out is filled in whenever it is read; and some of it follows from what was just set.
-        strategy::for_kind(judged).set_defaults(object);
-        judged.ty.forget_empty(object);
-        ask.check_wanted()?;
-        resource.key(&ask.target.namespace, object.at("metadata").text("name"))
+        strategy::for_kind(validation_kind).set_defaults(object);
+        validation_kind.ty.forget_empty(object);
+        ctx.check_wanted()?;
+        resource.key(&ctx.target.namespace, object.at("metadata").text("name"))
     }
 
     fn already_exists(resource: &Resource, key: &str, name: &str) -> Status {
@@ -300,14 +308,14 @@ pub(super) fn match_namespace(
             metadata.set("namespace", namespace);
             Ok(())
         }
-        said if said == namespace => Ok(()),
+        body_text if body_text == namespace => Ok(()),
         _ => Err(Status::bad_request(
             "the namespace of the provided object does not match the namespace sent on the request",
         )),
     }
 }
 
-/// Takes out owners that are named twice, and says so.
+/// Removes duplicate owner references, with a warning.
 pub(super) fn dedup_owners(object: &mut Value, warnings: &mut Warnings) {
     let owners = object.at("metadata").items("ownerReferences");
     if owners.len() < 2 {
@@ -342,7 +350,7 @@ pub(super) fn dedup_owners(object: &mut Value, warnings: &mut Warnings) {
     ));
 }
 
-/// Bytes that nobody can guess.
+/// Cryptographically random bytes.
 pub(crate) fn random_bytes<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     SystemRandom::new()

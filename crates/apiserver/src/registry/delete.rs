@@ -14,19 +14,19 @@ use k3_storage::{Revision, Write};
 use serde_json::{Value, json};
 
 use super::{
-    Ask, Registry, Resource,
-    answer::{self, Made},
-    ask::Warnings,
-    commit::NotCommitted,
+    Registry, RequestContext, Resource,
+    commit::WriteError,
     list::Selection,
-    own::own_user,
+    request_context::Warnings,
+    response::{self, ResponseObject},
+    server_objects::own_user,
 };
 use crate::{
-    admission::{Attributes, Operation},
-    cache::Object,
+    admission::{AdmissionAttributes, Operation},
+    cache::CachedObject,
     custom,
-    http::{Answer, Format},
-    request::{DeleteOptions, ListOptions, Propagation, Query},
+    http::{Format, HttpResponse},
+    request::{DeleteOptions, DeletionPropagation, ListOptions, Query},
 };
 
 const TRIES: usize = 10;
@@ -36,16 +36,16 @@ const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 
 /// What became of an object.
-pub(super) enum Deleted {
-    /// It is gone; this was its last state.
-    Gone(Value),
-    /// It is going, or it stays until its finalizers are done.
-    Going(Made),
+pub(super) enum DeleteOutcome {
+    /// Deleted; this was its last state.
+    Deleted(Value),
+    /// Terminating: it waits for its finalizers or grace period.
+    Terminating(ResponseObject),
 }
 
 /// What to do with an object that is to be deleted.
-enum Plan {
-    /// Nothing: it is going already.
+enum DeletionPlan {
+    /// Nothing: it is already terminating.
     Leave,
     /// Remove it.
     Remove,
@@ -57,50 +57,52 @@ enum Plan {
 
 impl Registry {
     /// Deletes one object.
-    pub(crate) async fn delete(&self, ask: &Ask) -> Result<Answer, Status> {
-        let body = options_body(ask)?;
-        let options = DeleteOptions::read(&ask.query, body.as_ref())?;
-        let resource = Resource::of(ask.target.kind.clone(), &self.caches);
-        self.fresh().await?;
-        let key = resource.key(&ask.target.namespace, &ask.target.name)?;
+    pub(crate) async fn delete(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
+        let body = options_body(ctx)?;
+        let options = DeleteOptions::read(&ctx.query, body.as_ref())?;
+        let resource = Resource::of(ctx.target.kind.clone(), &self.caches);
+        self.read_index().await?;
+        let key = resource.key(&ctx.target.namespace, &ctx.target.name)?;
         let Some(current) = resource.cache.get(&key) else {
-            return Err(resource.not_found(&ask.target.name));
+            return Err(resource.not_found(&ctx.target.name));
         };
         let current = self.readable(&resource, current).await?;
         let mut warnings = Warnings::default();
-        let deleted = self.delete_object(ask, &resource, current, &options, &mut warnings);
+        let deleted = self.delete_object(ctx, &resource, current, &options, &mut warnings);
         let mut answer = match deleted.await? {
-            Deleted::Gone(object) if is_shown(&resource.kind) => answer::tree(200, object, ask, &resource)?,
-            Deleted::Gone(object) => {
+            DeleteOutcome::Deleted(object) if is_shown(&resource.kind) => {
+                response::tree(200, object, ctx, &resource)?
+            }
+            DeleteOutcome::Deleted(object) => {
                 let status = Status::success(StatusDetails {
-                    name: ask.target.name.clone(),
+                    name: ctx.target.name.clone(),
                     group: resource.kind.group.to_string(),
                     kind: resource.kind.plural.to_string(),
                     uid: object.at("metadata").text("uid").to_owned(),
                     ..StatusDetails::default()
                 });
-                crate::http::status(&status, ask.accepted.format, ask.accepted.pretty)
+                crate::http::status(&status, ctx.accepted.format, ctx.accepted.pretty)
             }
-            Deleted::Going(made) => {
+            DeleteOutcome::Terminating(made) => {
                 let waits = body.is_some_and(|body| body.at("orphanDependents") == &Value::Bool(false))
-                    || ask.query.flag("orphanDependents") == Some(false);
+                    || ctx.query.flag("orphanDependents") == Some(false);
                 let code = if waits { 202 } else { 200 };
-                answer::object(code, &made, ask, &resource, &Warnings::default())?
+                response::object(code, &made, ctx, &resource, &Warnings::default())?
             }
         };
-        answer::warn(&mut answer, &warnings.0);
+        response::warn(&mut answer, &warnings.0);
         Ok(answer)
     }
 
     /// Deletes all objects that are selected, and answers with what they were.
-    pub(crate) async fn delete_collection(&self, ask: &Ask) -> Result<Answer, Status> {
-        let body = options_body(ask)?;
-        let options = DeleteOptions::read(&ask.query, body.as_ref())?;
-        let listing = ListOptions::read(&ask.query, false)?;
-        let resource = Resource::of(ask.target.kind.clone(), &self.caches);
+    pub(crate) async fn delete_collection(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
+        let body = options_body(ctx)?;
+        let options = DeleteOptions::read(&ctx.query, body.as_ref())?;
+        let listing = ListOptions::read(&ctx.query, false)?;
+        let resource = Resource::of(ctx.target.kind.clone(), &self.caches);
         let selection = Selection::new(&listing, &resource)?;
-        let revision = self.fresh().await?;
-        let prefix = resource.under(&ask.target.namespace);
+        let revision = self.read_index().await?;
+        let prefix = resource.under(&ctx.target.namespace);
         let snapshot = resource.cache.snapshot(revision);
         let snapshot = self.readable_snapshot(&resource, snapshot, &prefix).await?;
         let mut items = Vec::new();
@@ -110,11 +112,11 @@ impl Registry {
             .filter(|object| selection.matches(object, &resource))
             .collect();
         for some in objects.chunks(AT_ONCE) {
-            ask.check_wanted()?;
+            ctx.check_wanted()?;
             let deletions = some.iter().map(|object| async {
                 let mut warnings = Warnings::default();
                 let object = Arc::clone(object);
-                let deleted = self.delete_object(ask, &resource, object, &options, &mut warnings);
+                let deleted = self.delete_object(ctx, &resource, object, &options, &mut warnings);
                 (deleted.await, warnings)
             });
             for (object, (deleted, warned)) in some.iter().zip(join_all(deletions).await) {
@@ -122,7 +124,7 @@ impl Registry {
                 match deleted {
                     // What they were, not what has become of them.
                     Ok(_) => items.push(object.tree()),
-                    // Somebody else deleted it: that is what was wanted.
+                    // Deleted concurrently, which is what was requested.
                     Err(status) if status.code == 404 => {}
                     Err(status) => return Err(status),
                 }
@@ -130,20 +132,20 @@ impl Registry {
         }
         let items = self.shown_all(items, &resource).await?;
         let metadata = json!({"resourceVersion": snapshot.revision.to_string()});
-        let mut answer = super::list::answer_trees(items, &metadata, ask, &resource)?;
-        answer::warn(&mut answer, &warnings.0);
+        let mut answer = super::list::answer_trees(items, &metadata, ctx, &resource)?;
+        response::warn(&mut answer, &warnings.0);
         Ok(answer)
     }
 
-    /// Deletes all objects of a resource by the server's own doing. Tells how many are left, held by their finalizers.
+    /// Deletes all objects of a resource on behalf of the server. Returns how many are left, held by their finalizers.
     ///
-    /// `is_due` is asked once the objects are known: a server that was behind may have decided by a state that is over.
+    /// `is_due` is checked once the objects are known: a server that lagged may have decided on outdated state.
     pub(crate) async fn delete_own(
         &self,
         resource: &Resource,
         is_due: impl Fn() -> bool,
     ) -> Result<usize, Status> {
-        let revision = self.fresh().await?;
+        let revision = self.read_index().await?;
         let options = DeleteOptions::read(&Query::default(), None)?;
         let mut left = 0;
         let snapshot = resource.cache.snapshot(revision);
@@ -154,16 +156,17 @@ impl Registry {
         let objects: Vec<_> = snapshot.objects.values().collect();
         for some in objects.chunks(AT_ONCE) {
             let deletions = some.iter().map(|object| async {
-                let mut ask = Ask::own(resource.kind.clone(), object.namespace(), own_user(), self.now());
-                object.name().clone_into(&mut ask.target.name);
+                let mut ctx =
+                    RequestContext::own(resource.kind.clone(), object.namespace(), own_user(), self.now());
+                object.name().clone_into(&mut ctx.target.name);
                 let object = Arc::clone(object);
-                self.delete_object(&ask, resource, object, &options, &mut Warnings::default())
+                self.delete_object(&ctx, resource, object, &options, &mut Warnings::default())
                     .await
             });
             for deleted in join_all(deletions).await {
                 match deleted {
-                    Ok(Deleted::Going(_)) => left += 1,
-                    Ok(Deleted::Gone(_)) => {}
+                    Ok(DeleteOutcome::Terminating(_)) => left += 1,
+                    Ok(DeleteOutcome::Deleted(_)) => {}
                     Err(status) if status.code == 404 => {}
                     Err(status) => return Err(status),
                 }
@@ -175,48 +178,50 @@ impl Registry {
     /// Deletes an object, or marks it.
     pub(super) async fn delete_object(
         &self,
-        ask: &Ask,
+        ctx: &RequestContext,
         resource: &Resource,
-        mut current: Arc<Object>,
+        mut current: Arc<CachedObject>,
         options: &DeleteOptions,
         warnings: &mut Warnings,
-    ) -> Result<Deleted, Status> {
-        let told = warnings.0.len();
+    ) -> Result<DeleteOutcome, Status> {
+        let warning_count = warnings.0.len();
         for _ in 0..TRIES {
-            warnings.0.truncate(told);
+            warnings.0.truncate(warning_count);
             let mut object = self.shown(current.tree(), resource).await?;
             check_preconditions(&object, options, resource)?;
-            let mut attributes = Attributes {
+            let mut attributes = AdmissionAttributes {
                 operation: Operation::Delete,
                 resource,
                 subresource: "",
-                namespace: &ask.target.namespace,
+                namespace: &ctx.target.namespace,
                 object: &mut object,
                 old: None,
-                ask,
+                ctx,
                 dry_run: options.dry_run,
                 warnings: &mut warnings.0,
             };
             // What deletes an object by other means was admitted itself: an eviction.
-            if ask.target.part().is_empty() {
+            if ctx.target.part().is_empty() {
                 self.admission.admit(&mut attributes, &self.caches).await?;
                 self.admission.validate(&mut attributes, &self.caches).await?;
             }
-            let again = match plan(&object, resource, options, ask.now) {
-                Plan::Leave if !resource.shows(&current) => return Ok(Deleted::Going(Made::Dry(object))),
-                Plan::Leave => return Ok(Deleted::Going(Made::Kept(current))),
-                _ if options.dry_run => return Ok(Deleted::Gone(object)),
-                Plan::Remove => self.remove(&current, object, resource).await,
-                Plan::Mark { object, then_remove } => {
+            let again = match plan(&object, resource, options, ctx.now) {
+                DeletionPlan::Leave if !resource.shows(&current) => {
+                    return Ok(DeleteOutcome::Terminating(ResponseObject::Dry(object)));
+                }
+                DeletionPlan::Leave => return Ok(DeleteOutcome::Terminating(ResponseObject::Kept(current))),
+                _ if options.dry_run => return Ok(DeleteOutcome::Deleted(object)),
+                DeletionPlan::Remove => self.remove(&current, object, resource).await,
+                DeletionPlan::Mark { object, then_remove } => {
                     self.mark(&current, object, then_remove, resource).await
                 }
             };
             match again {
                 Ok(deleted) => return Ok(deleted),
-                Err(NotCommitted::Failed(status)) => return Err(status),
-                Err(NotCommitted::Conflict(None)) => return Err(resource.not_found(current.name())),
-                Err(NotCommitted::Conflict(Some(entry))) => {
-                    current = Arc::new(Object::new(entry.key, entry.value, entry.revision.get()));
+                Err(WriteError::Failed(status)) => return Err(status),
+                Err(WriteError::Conflict(None)) => return Err(resource.not_found(current.name())),
+                Err(WriteError::Conflict(Some(entry))) => {
+                    current = Arc::new(CachedObject::new(entry.key, entry.value, entry.revision.get()));
                 }
             }
         }
@@ -226,30 +231,30 @@ impl Registry {
 
     async fn remove(
         &self,
-        current: &Object,
+        current: &CachedObject,
         mut object: Value,
         resource: &Resource,
-    ) -> Result<Deleted, NotCommitted> {
+    ) -> Result<DeleteOutcome, WriteError> {
         let write = Write::delete(current.key.clone(), Revision::new(current.revision));
         let revision = self.commit(write).await?;
         self.allocation.release(&object, resource).await;
         object
             .ensure_object("metadata")
             .set("resourceVersion", revision.to_string());
-        Ok(Deleted::Gone(object))
+        Ok(DeleteOutcome::Deleted(object))
     }
 
     async fn mark(
         &self,
-        current: &Object,
+        current: &CachedObject,
         object: Value,
         then_remove: bool,
         resource: &Resource,
-    ) -> Result<Deleted, NotCommitted> {
+    ) -> Result<DeleteOutcome, WriteError> {
         let bytes = self
             .stored(&object, &resource.kind, resource)
             .await
-            .map_err(NotCommitted::Failed)?;
+            .map_err(WriteError::Failed)?;
         let write = Write::update(
             current.key.clone(),
             Revision::new(current.revision),
@@ -257,17 +262,17 @@ impl Registry {
         );
         let revision = self.commit(write).await?;
         if !then_remove {
-            return Ok(Deleted::Going(Made::Stored {
+            return Ok(DeleteOutcome::Terminating(ResponseObject::Stored {
                 bytes,
                 revision,
                 object,
             }));
         }
-        let marked = Object::new(current.key.clone(), bytes, revision);
+        let marked = CachedObject::new(current.key.clone(), bytes, revision);
         let tree = self
             .shown(marked.tree(), resource)
             .await
-            .map_err(NotCommitted::Failed)?;
+            .map_err(WriteError::Failed)?;
         self.remove(&marked, tree, resource).await
     }
 }
@@ -279,24 +284,24 @@ fn is_shown(kind: &Kind) -> bool {
 }
 
 /// The options in the body of a delete, if it has one.
-pub(crate) fn options_body(ask: &Ask) -> Result<Option<Value>, Status> {
-    if ask.body.is_empty() {
+pub(crate) fn options_body(ctx: &RequestContext) -> Result<Option<Value>, Status> {
+    if ctx.body.is_empty() {
         return Ok(None);
     }
     let ty = k3_api::schema::schema()
         .get("meta", "v1", "DeleteOptions")
         .expect("the table has the type");
     let bad = |text: String| Status::bad_request(text);
-    let text = match ask.format() {
+    let text = match ctx.format() {
         Some(Format::Protobuf) => {
-            let value = k3_api::protobuf::decode(&ask.body, ty).map_err(|error| bad(error.to_string()))?;
+            let value = k3_api::protobuf::decode(&ctx.body, ty).map_err(|error| bad(error.to_string()))?;
             return Ok(Some(value));
         }
         Some(Format::Yaml) => {
-            let decoded = decode::yaml_to_json(&ask.body).map_err(|error| bad(error.to_string()))?;
+            let decoded = decode::yaml_to_json(&ctx.body).map_err(|error| bad(error.to_string()))?;
             serde_json::to_vec(&decoded.value).unwrap_or_default()
         }
-        Some(Format::Json) => ask.body.to_vec(),
+        Some(Format::Json) => ctx.body.to_vec(),
         None => {
             return Err(Status::unsupported_media_type(
                 "the body of the request was in an unknown format - accepted media types include: application/json, \
@@ -304,13 +309,13 @@ pub(crate) fn options_body(ask: &Ask) -> Result<Option<Value>, Status> {
             ));
         }
     };
-    let said = decode::type_of(&text)
+    let body_text = decode::type_of(&text)
         .map_err(|error| bad(format!("couldn't get version/kind; json parse error: {error}")))?;
-    if !said.kind.is_empty() && said.kind != "DeleteOptions" {
+    if !body_text.kind.is_empty() && body_text.kind != "DeleteOptions" {
         return Err(bad(format!(
             "no kind {} is registered for version {} in scheme \"pkg/api/legacyscheme/scheme.go:30\"",
-            k3_api::go::quote(&said.kind),
-            k3_api::go::quote(&said.api_version)
+            k3_api::go::quote(&body_text.kind),
+            k3_api::go::quote(&body_text.api_version)
         )));
     }
     let decoded = decode::json(&text, ty).map_err(|error| bad(error.to_string()))?;
@@ -339,7 +344,7 @@ pub(super) fn check_preconditions(
         };
         let name = metadata.text("name");
         // What goes by steps of its own has words of its own.
-        if let Some(failed) = own_words(&resource.kind) {
+        if let Some(failed) = precondition_failure(&resource.kind) {
             let why = format!("{failed}: {what} in precondition: {wanted}, {what} in object meta: {there}");
             return Err(Status::conflict(resource.grouped(), name, why));
         }
@@ -353,8 +358,8 @@ pub(super) fn check_preconditions(
     Ok(())
 }
 
-/// How a kind whose objects go by steps of their own tells that others are meant.
-fn own_words(kind: &Kind) -> Option<&'static str> {
+/// The precondition message of kinds with two-phase deletion.
+fn precondition_failure(kind: &Kind) -> Option<&'static str> {
     match (&*kind.group, &*kind.kind) {
         ("", "Namespace") => Some("Precondition failed"),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => Some("precondition failed"),
@@ -362,13 +367,14 @@ fn own_words(kind: &Kind) -> Option<&'static str> {
     }
 }
 
-fn plan(object: &Value, resource: &Resource, options: &DeleteOptions, now: Time) -> Plan {
+// upstream: staging/src/k8s.io/apiserver/pkg/registry/rest/delete.go BeforeDelete
+fn plan(object: &Value, resource: &Resource, options: &DeleteOptions, now: Time) -> DeletionPlan {
     let metadata = object.at("metadata");
     let mut marked = object.clone();
     let finalizers = finalizers(object, resource, options);
     let has_finalizers = !finalizers.is_empty();
     set_finalizers(&mut marked, &finalizers);
-    if let Some(own) = own_plan(object, &marked, &resource.kind, now) {
+    if let Some(own) = two_phase_plan(object, &marked, &resource.kind, now) {
         return own;
     }
     let asked = options.grace.map(|seconds| if seconds < 0 { 1 } else { seconds });
@@ -380,7 +386,7 @@ fn plan(object: &Value, resource: &Resource, options: &DeleteOptions, now: Time)
                     shorten(&mut marked, given, seconds, now);
                     true
                 }
-                _ => return Plan::Leave,
+                _ => return DeletionPlan::Leave,
             },
         }
     } else {
@@ -401,13 +407,13 @@ fn plan(object: &Value, resource: &Resource, options: &DeleteOptions, now: Time)
             .at("metadata")
             .int("deletionGracePeriodSeconds")
             .unwrap_or_default();
-        return Plan::Mark {
+        return DeletionPlan::Mark {
             object: marked,
             then_remove: seconds == 0 && !has_finalizers,
         };
     }
     if !has_finalizers {
-        return Plan::Remove;
+        return DeletionPlan::Remove;
     }
     let is_new = !metadata.has("deletionTimestamp");
     let marked_metadata = marked.ensure_object("metadata");
@@ -417,17 +423,17 @@ fn plan(object: &Value, resource: &Resource, options: &DeleteOptions, now: Time)
     }
     marked_metadata.set("deletionGracePeriodSeconds", 0);
     if marked == *object {
-        return Plan::Leave;
+        return DeletionPlan::Leave;
     }
-    Plan::Mark {
+    DeletionPlan::Mark {
         object: marked,
         then_remove: false,
     }
 }
 
-/// The plan for what goes by steps of its own: a definition when its objects are gone, a namespace when all in it is. `marked`
-/// has the finalizers that the client asks for.
-fn own_plan(object: &Value, marked: &Value, kind: &Kind, now: Time) -> Option<Plan> {
+/// The plan of two-phase deletion: a definition is deleted after its objects, a namespace after its content. `marked` has the
+/// finalizers requested by the client.
+fn two_phase_plan(object: &Value, marked: &Value, kind: &Kind, now: Time) -> Option<DeletionPlan> {
     let is_new = !object.at("metadata").has("deletionTimestamp");
     let marked = match (&*kind.group, &*kind.kind) {
         ("apiextensions.k8s.io", "CustomResourceDefinition") if is_new => {
@@ -442,10 +448,12 @@ fn own_plan(object: &Value, marked: &Value, kind: &Kind, now: Time) -> Option<Pl
             marked.ensure_object("status").set("phase", "Terminating");
             marked
         }
-        ("", "Namespace") if !object.at("spec").items("finalizers").is_empty() => return Some(Plan::Leave),
+        ("", "Namespace") if !object.at("spec").items("finalizers").is_empty() => {
+            return Some(DeletionPlan::Leave);
+        }
         _ => return None,
     };
-    Some(Plan::Mark {
+    Some(DeletionPlan::Mark {
         object: marked,
         then_remove: false,
     })
@@ -457,7 +465,7 @@ fn raise_generation(metadata: &mut Value) {
     }
 }
 
-/// Gives an object that is going less time, counted from when it began to go.
+/// Shortens the grace period of a terminating object, counted from its deletion timestamp.
 fn shorten(object: &mut Value, given: i64, seconds: i64, now: Time) {
     let metadata = object.ensure_object("metadata");
     let end = Time::parse(metadata.text("deletionTimestamp")).unwrap_or(now);
@@ -474,8 +482,8 @@ fn shorten(object: &mut Value, given: i64, seconds: i64, now: Time) {
     metadata.set("deletionGracePeriodSeconds", period);
 }
 
-/// The finalizers an object has after its deletion was asked for: those that deal with its dependents come and go by what the
-/// client says.
+/// The finalizers after a deletion was requested: `orphan` and `foregroundDeletion` are added or removed according to the
+/// propagation policy.
 fn finalizers(object: &Value, resource: &Resource, options: &DeleteOptions) -> Vec<String> {
     let has = |name: &str| {
         object
@@ -484,9 +492,9 @@ fn finalizers(object: &Value, resource: &Resource, options: &DeleteOptions) -> V
             .any(|finalizer| finalizer == name)
     };
     let (orphan, foreground) = match options.propagation {
-        Some(Propagation::Orphan) => (true, false),
-        Some(Propagation::Foreground) => (false, true),
-        Some(Propagation::Background) => (false, false),
+        Some(DeletionPropagation::Orphan) => (true, false),
+        Some(DeletionPropagation::Foreground) => (false, true),
+        Some(DeletionPropagation::Background) => (false, false),
         None if has(ORPHAN) => (true, false),
         None if has(FOREGROUND) => (false, true),
         None => (
@@ -526,12 +534,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_namespace_goes_by_steps_of_its_own() {
+    fn namespace_deletion_is_two_phase() {
         let kind = builtin()
             .kind("", "v1", "Namespace")
             .expect("the kind is built in");
-        let plan = |object: &Value| own_plan(object, object, kind, Time::from_unix(0, 0));
-        let Some(Plan::Mark {
+        let plan = |object: &Value| two_phase_plan(object, object, kind, Time::from_unix(0, 0));
+        let Some(DeletionPlan::Mark {
             object: marked,
             then_remove: false,
         }) = plan(&json!({"metadata": {"name": "a"}}))
@@ -545,6 +553,6 @@ mod tests {
         );
         assert!(plan(&marked).is_none());
         let held = json!({"metadata": metadata, "spec": {"finalizers": ["kubernetes"]}});
-        assert!(matches!(plan(&held), Some(Plan::Leave)));
+        assert!(matches!(plan(&held), Some(DeletionPlan::Leave)));
     }
 }

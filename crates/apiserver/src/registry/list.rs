@@ -17,17 +17,17 @@ use k3_storage::{Key, Page, Prefix, ReadError, Revision};
 use serde_json::{Value, json};
 
 use super::{
-    Ask, Registry, Resource,
-    answer::{self, Made},
-    ask::Warnings,
+    Registry, RequestContext, Resource,
     commit::{too_large_version, unavailable},
+    request_context::Warnings,
+    response::{self, ResponseObject},
+    storage_version,
     table::{self, Rows},
-    version,
 };
 use crate::{
-    cache::{Object, Snapshot},
-    http::{self as web, Answer, Body, Form, Format, Pieces},
-    request::{ListOptions, Match},
+    cache::{CachedObject, Snapshot},
+    http::{self as web, BodyStream, Format, HttpResponse, ObjectForm, ResponseBody},
+    request::{ListOptions, ResourceVersionMatch},
 };
 
 /// How long a read waits for a version that has not happened yet.
@@ -36,7 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const PIECE: usize = 128 * 1024;
 /// The kind of a list of metadata alone.
 const METADATA_LIST: &str = "PartialObjectMetadataList";
-/// The version of the tokens that say where a list goes on.
+/// The version of continue tokens.
 const TOKEN_VERSION: &str = "meta.k8s.io/v1";
 
 /// Which objects of a resource are meant.
@@ -49,18 +49,18 @@ pub(super) struct Selection {
 }
 
 /// One page of a list.
-struct Listed {
+struct ListPage {
     revision: u64,
-    objects: Vec<Arc<Object>>,
+    objects: Vec<Arc<CachedObject>>,
     /// Where the next page begins, if there is one.
-    next: Option<Token>,
-    /// How many objects follow, where that can be told.
+    next: Option<ContinueToken>,
+    /// `remainingItemCount`, where known.
     remaining: Option<usize>,
 }
 
-/// Where a list goes on.
+/// A continue token.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Token {
+struct ContinueToken {
     revision: u64,
     /// The last key that was given, without what all keys of the list begin with.
     after: String,
@@ -70,42 +70,46 @@ struct Token {
 
 impl Registry {
     /// Answers with one object.
-    pub(crate) async fn get(&self, ask: &Ask) -> Result<Answer, Status> {
-        let resource = Resource::of(ask.target.kind.clone(), &self.caches);
-        let version = ask.query.text("resourceVersion");
+    pub(crate) async fn get(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
+        let resource = Resource::of(ctx.target.kind.clone(), &self.caches);
+        let version = ctx.query.text("resourceVersion");
         match version {
             "0" => {}
-            "" => drop(self.fresh().await?),
+            "" => drop(self.read_index().await?),
             _ => {
                 let revision = parse_version(version).map_err(Status::bad_request)?;
                 self.wait_for(revision).await?;
             }
         }
-        let key = resource.key(&ask.target.namespace, &ask.target.name)?;
+        let key = resource.key(&ctx.target.namespace, &ctx.target.name)?;
         let object = resource
             .cache
             .get(&key)
-            .ok_or_else(|| resource.not_found(&ask.target.name))?;
+            .ok_or_else(|| resource.not_found(&ctx.target.name))?;
         let object = self.readable(&resource, object).await?;
         let made = if resource.custom.is_some() && !resource.shows(&object) {
-            Made::Dry(self.shown(object.tree(), &resource).await?)
+            ResponseObject::Dry(self.shown(object.tree(), &resource).await?)
         } else {
-            Made::Kept(object)
+            ResponseObject::Kept(object)
         };
-        answer::object(200, &made, ask, &resource, &Warnings::default())
+        response::object(200, &made, ctx, &resource, &Warnings::default())
     }
 
     /// Answers with a list.
-    pub(crate) async fn list(&self, ask: &Ask, options: &ListOptions) -> Result<Answer, Status> {
-        let resource = Resource::of(ask.target.kind.clone(), &self.caches);
-        if ask.accepted.form == Form::Metadata {
+    pub(crate) async fn list(
+        &self,
+        ctx: &RequestContext,
+        options: &ListOptions,
+    ) -> Result<HttpResponse, Status> {
+        let resource = Resource::of(ctx.target.kind.clone(), &self.caches);
+        if ctx.accepted.form == ObjectForm::Metadata {
             return Err(Status::not_acceptable(format!(
                 "you requested PartialObjectMetadata, but the requested object is a list (*{})",
-                answer::go_type(&resource, "List")
+                response::go_type(&resource, "List")
             )));
         }
         let selection = Selection::new(options, &resource)?;
-        let listed = self.find(ask, options, &resource, &selection).await?;
+        let listed = self.find(ctx, options, &resource, &selection).await?;
         let mut metadata = json!({"resourceVersion": listed.revision.to_string()});
         if let Some(token) = &listed.next {
             metadata["continue"] = token.write().into();
@@ -114,34 +118,34 @@ impl Registry {
             }
         }
         let objects = listed.objects;
-        if let Some(item) = Item::of_bytes(ask, &resource, &objects) {
+        if let Some(item) = ItemFormat::of_bytes(ctx, &resource, &objects) {
             return Ok(answer_bytes(objects, item, &metadata, &resource));
         }
         if resource.custom.is_some() {
             let trees = objects.iter().map(|object| object.tree()).collect();
             let trees = self.shown_all(trees, &resource).await?;
-            return answer_trees(trees, &metadata, ask, &resource);
+            return answer_trees(trees, &metadata, ctx, &resource);
         }
         // One after the other: the trees of many objects at once would take ten times what is stored.
         let trees = objects
             .iter()
-            .map(|object| version::convert(object.tree(), &resource.stored, &resource.kind));
-        answer_trees(trees, &metadata, ask, &resource)
+            .map(|object| storage_version::convert(object.tree(), &resource.stored, &resource.kind));
+        answer_trees(trees, &metadata, ctx, &resource)
     }
 
     async fn find(
         &self,
-        ask: &Ask,
+        ctx: &RequestContext,
         options: &ListOptions,
         resource: &Resource,
         selection: &Selection,
-    ) -> Result<Listed, Status> {
-        let prefix = resource.under(&ask.target.namespace);
+    ) -> Result<ListPage, Status> {
+        let prefix = resource.under(&ctx.target.namespace);
         let limit = usize::try_from(options.limit).unwrap_or_default();
         let token = match options.continuation.as_str() {
             "" => None,
             text => {
-                let token = Token::read(text).map_err(|why| {
+                let token = ContinueToken::read(text).map_err(|why| {
                     Status::bad_request(format!(
                         "invalid continue token: continue key is not valid: {why}"
                     ))
@@ -157,7 +161,7 @@ impl Registry {
         let snapshot = match &token {
             // A token that came with "too old": what is left of the list as it is now.
             Some(token) if token.revision == 0 => {
-                self.fresh().await?;
+                self.read_index().await?;
                 resource.cache.snapshot(self.caches.applied())
             }
             Some(token) => self
@@ -174,14 +178,14 @@ impl Registry {
         };
         let snapshot = self.readable_snapshot(resource, snapshot, &prefix).await?;
         let after = token.map(|token| format!("{prefix}{}", token.after));
-        let mut objects: Vec<Arc<Object>> = Vec::new();
+        let mut objects: Vec<Arc<CachedObject>> = Vec::new();
         let mut next = None;
         let mut rest = snapshot.under(&prefix, after.as_deref());
         for object in rest.by_ref().filter(|object| selection.matches(object, resource)) {
-            ask.check_wanted()?;
+            ctx.check_wanted()?;
             if limit > 0 && objects.len() == limit {
                 let last = objects.last().map_or("", |object| &object.key[prefix.len()..]);
-                next = Some(Token {
+                next = Some(ContinueToken {
                     revision: snapshot.revision,
                     after: last.to_owned(),
                 });
@@ -193,7 +197,7 @@ impl Registry {
         if next.is_some() {
             resource.cache.keep(&snapshot);
         }
-        Ok(Listed {
+        Ok(ListPage {
             revision: snapshot.revision,
             objects,
             next,
@@ -205,7 +209,7 @@ impl Registry {
     async fn snapshot(&self, resource: &Resource, options: &ListOptions) -> Result<Snapshot, Status> {
         let revision = match options.resource_version.as_str() {
             "" => {
-                self.fresh().await?;
+                self.read_index().await?;
                 return Ok(resource.cache.snapshot(self.caches.applied()));
             }
             "0" => return Ok(resource.cache.snapshot(self.caches.applied())),
@@ -213,8 +217,8 @@ impl Registry {
                 .map_err(|why| Status::bad_request(format!("invalid resource version: {why}")))?,
         };
         self.wait_for(revision).await?;
-        let exact =
-            options.matching == Some(Match::Exact) || (options.matching.is_none() && options.limit > 0);
+        let exact = options.matching == Some(ResourceVersionMatch::Exact)
+            || (options.matching.is_none() && options.limit > 0);
         if exact {
             return self.snapshot_at(resource, revision).await;
         }
@@ -235,7 +239,7 @@ impl Registry {
         match self.caches.store().range(&prefix, page).await {
             Ok(range) => {
                 let objects = range.entries.into_iter().map(|entry| {
-                    let object = Object::new(entry.key.clone(), entry.value, entry.revision.get());
+                    let object = CachedObject::new(entry.key.clone(), entry.value, entry.revision.get());
                     (entry.key, Arc::new(object))
                 });
                 Ok(Snapshot {
@@ -257,9 +261,9 @@ impl Registry {
             return Ok(());
         }
         let reached = async {
-            // Another server may have written it. Asking also has the store deliver what nobody waited for until now.
-            self.caches.fresh().await?;
-            self.caches.reach(revision).await;
+            // Another server may have written it. Reading the revision also makes the store deliver pending events.
+            self.caches.read_index().await?;
+            self.caches.wait_until_applied(revision).await;
             Ok(())
         };
         match tokio::time::timeout(PATIENCE, reached).await {
@@ -279,14 +283,14 @@ pub(super) fn parse_version(text: &str) -> Result<u64, String> {
     })
 }
 
-fn expired(token: &Token) -> Status {
+fn expired(token: &ContinueToken) -> Status {
     let mut status = Status::expired(
         "The provided continue parameter is too old to display a consistent list result. You can start a new list without the \
          continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing \
          with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the \
          time the first chunk was returned and now may show up in the list.",
     );
-    status.continue_token = Token {
+    status.continue_token = ContinueToken {
         revision: 0,
         after: token.after.clone(),
     }
@@ -297,10 +301,10 @@ fn expired(token: &Token) -> Status {
 // --- Answers ---
 
 /// How an object that is stored is written as an item of a list.
-enum Item {
-    /// The list says what it is.
+enum ItemFormat {
+    /// The list has the type metadata.
     Plain,
-    /// It says so itself, as custom objects do.
+    /// Each item has type metadata, as custom objects do.
     Whole,
     /// Its metadata alone, as an object of this version.
     Metadata(&'static str),
@@ -328,11 +332,16 @@ fn head_of(list_kind: &str, api_version: &str, metadata: &Value) -> Vec<u8> {
 }
 
 /// A list of stored objects as JSON. A long one is written piece by piece while it is sent.
-fn answer_bytes(objects: Vec<Arc<Object>>, item: Item, metadata: &Value, resource: &Resource) -> Answer {
+fn answer_bytes(
+    objects: Vec<Arc<CachedObject>>,
+    item: ItemFormat,
+    metadata: &Value,
+    resource: &Resource,
+) -> HttpResponse {
     let head = match &item {
-        Item::Metadata(version) => head_of(METADATA_LIST, &format!("meta.k8s.io/{version}"), metadata),
-        Item::Plain | Item::Whole => head(resource, metadata),
-        Item::Row(rows) => rows.head(metadata, resource),
+        ItemFormat::Metadata(version) => head_of(METADATA_LIST, &format!("meta.k8s.io/{version}"), metadata),
+        ItemFormat::Plain | ItemFormat::Whole => head(resource, metadata),
+        ItemFormat::Row(rows) => rows.head(metadata, resource),
     };
     let length: usize = objects.iter().map(|object| object.len()).sum();
     let mut list = ListBody {
@@ -344,9 +353,9 @@ fn answer_bytes(objects: Vec<Arc<Object>>, item: Item, metadata: &Value, resourc
         has_yielded: true,
     };
     let body = if length < PIECE {
-        Body::from(list.piece(usize::MAX))
+        ResponseBody::from(list.piece(usize::MAX))
     } else {
-        Body::Pieces(Box::new(list))
+        ResponseBody::Stream(Box::new(list))
     };
     web::answer(200, Format::Json.media(), body)
 }
@@ -354,27 +363,30 @@ fn answer_bytes(objects: Vec<Arc<Object>>, item: Item, metadata: &Value, resourc
 /// The body of a list.
 struct ListBody {
     head: Option<Vec<u8>>,
-    objects: std::vec::IntoIter<Arc<Object>>,
-    item: Item,
+    objects: std::vec::IntoIter<Arc<CachedObject>>,
+    item: ItemFormat,
     first: bool,
     ended: bool,
     /// Whether others had their turn since the last piece.
     has_yielded: bool,
 }
 
-impl Item {
+impl ItemFormat {
     /// How each of these objects is written without the others, and without a tree of all of it; `None` if one has to be read.
-    fn of_bytes(ask: &Ask, resource: &Resource, objects: &[Arc<Object>]) -> Option<Self> {
-        let accepted = ask.accepted;
+    fn of_bytes(ctx: &RequestContext, resource: &Resource, objects: &[Arc<CachedObject>]) -> Option<Self> {
+        let accepted = ctx.accepted;
         if accepted.format != Format::Json || accepted.pretty {
             return None;
         }
-        let (item, shows): (_, fn(&Resource, &Object) -> bool) = match accepted.form {
-            Form::Whole if resource.custom.is_some() => (Item::Whole, Resource::shows),
-            Form::Whole => (Item::Plain, Resource::shows),
-            Form::MetadataList => (Item::Metadata(accepted.version), answer::shows_metadata),
-            Form::Table => (Item::Row(Rows::of(ask, resource)?), answer::shows_metadata),
-            Form::Metadata => return None,
+        let (item, shows): (_, fn(&Resource, &CachedObject) -> bool) = match accepted.form {
+            ObjectForm::Whole if resource.custom.is_some() => (ItemFormat::Whole, Resource::shows),
+            ObjectForm::Whole => (ItemFormat::Plain, Resource::shows),
+            ObjectForm::MetadataList => (ItemFormat::Metadata(accepted.version), response::shows_metadata),
+            ObjectForm::Table => (
+                ItemFormat::Row(Rows::of(ctx, resource)?),
+                response::shows_metadata,
+            ),
+            ObjectForm::Metadata => return None,
         };
         objects
             .iter()
@@ -394,12 +406,12 @@ impl ListBody {
                 out.push(b',');
             }
             match &self.item {
-                Item::Plain => object.write_item(&mut out),
-                Item::Whole => object.write(&mut out),
-                Item::Metadata(version) => {
-                    answer::write_metadata(&mut out, &object, object.revision, version);
+                ItemFormat::Plain => object.write_item(&mut out),
+                ItemFormat::Whole => object.write(&mut out),
+                ItemFormat::Metadata(version) => {
+                    response::write_metadata(&mut out, &object, object.revision, version);
                 }
-                Item::Row(rows) => rows.write(&mut out, &object),
+                ItemFormat::Row(rows) => rows.write(&mut out, &object),
             }
             read += object.len();
             if out.len() >= size || read / 2 >= size {
@@ -412,7 +424,7 @@ impl ListBody {
     }
 }
 
-impl Pieces for ListBody {
+impl BodyStream for ListBody {
     fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
         if self.ended {
             return Poll::Ready(None);
@@ -435,16 +447,16 @@ impl Pieces for ListBody {
 pub(super) fn answer_trees(
     trees: impl IntoIterator<Item = Value>,
     metadata: &Value,
-    ask: &Ask,
+    ctx: &RequestContext,
     resource: &Resource,
-) -> Result<Answer, Status> {
+) -> Result<HttpResponse, Status> {
     let kind = &resource.kind;
-    let accepted = ask.accepted;
+    let accepted = ctx.accepted;
     // What is cut short here is refused below.
-    let trees = trees.into_iter().take_while(|_| ask.check_wanted().is_ok());
+    let trees = trees.into_iter().take_while(|_| ctx.check_wanted().is_ok());
     let answer = match accepted.form {
-        Form::Table => {
-            let table = table::of_list(trees, metadata, ask, resource)?;
+        ObjectForm::Table => {
+            let table = table::of_list(trees, metadata, ctx, resource)?;
             Ok(web::json(
                 200,
                 encode::encode(&table),
@@ -452,9 +464,9 @@ pub(super) fn answer_trees(
                 accepted.pretty,
             ))
         }
-        Form::MetadataList | Form::Metadata => {
+        ObjectForm::MetadataList | ObjectForm::Metadata => {
             let items: Vec<_> = trees
-                .map(|tree| answer::metadata_of(&tree, accepted.version))
+                .map(|tree| response::metadata_of(&tree, accepted.version))
                 .collect();
             let list = json!({
                 "kind": METADATA_LIST,
@@ -462,16 +474,16 @@ pub(super) fn answer_trees(
                 "metadata": metadata,
                 "items": items,
             });
-            answer::value(200, &list, &answer::meta_type(METADATA_LIST), ask)
+            response::value(200, &list, &response::meta_type(METADATA_LIST), ctx)
         }
-        Form::Whole if accepted.format == Format::Protobuf => {
-            let ty = kind.ty.table().ok_or_else(answer::not_as_protobuf)?;
+        ObjectForm::Whole if accepted.format == Format::Protobuf => {
+            let ty = kind.ty.table().ok_or_else(response::not_as_protobuf)?;
             let trees: Vec<_> = trees.collect();
             let message = protobuf::encode_list(&kind.api_version(), &kind.list_kind(), metadata, &trees, ty)
                 .map_err(Status::internal_error)?;
             Ok(web::answer(200, accepted.format.media(), message))
         }
-        Form::Whole => {
+        ObjectForm::Whole => {
             let mut text = head(resource, metadata);
             for (index, mut tree) in trees.enumerate() {
                 if index > 0 {
@@ -486,11 +498,11 @@ pub(super) fn answer_trees(
                 text.extend_from_slice(&encode::encode(&tree));
             }
             text.extend_from_slice(b"]}");
-            ask.check_wanted()?;
+            ctx.check_wanted()?;
             Ok(web::json(200, text, accepted.format, accepted.pretty))
         }
     };
-    ask.check_wanted()?;
+    ctx.check_wanted()?;
     answer
 }
 
@@ -527,7 +539,7 @@ impl Selection {
     }
 
     /// Whether an object is meant.
-    pub(super) fn matches(&self, object: &Object, resource: &Resource) -> bool {
+    pub(super) fn matches(&self, object: &CachedObject, resource: &Resource) -> bool {
         self.names.iter().all(|term| term.matches(object.name()))
             && self
                 .namespaces
@@ -571,19 +583,19 @@ impl Selection {
 }
 
 trait SelectsObject {
-    fn is_everything_or(&self, object: &Object) -> bool;
+    fn is_everything_or(&self, object: &CachedObject) -> bool;
 }
 
 impl SelectsObject for label::Selector {
-    /// Labels are read from an object only if somebody selects by them.
-    fn is_everything_or(&self, object: &Object) -> bool {
+    /// Labels are read only if the selector needs them.
+    fn is_everything_or(&self, object: &CachedObject) -> bool {
         self.is_everything() || self.matches(&object.labels())
     }
 }
 
-// --- Token ---
+// --- ContinueToken ---
 
-impl Token {
+impl ContinueToken {
     fn write(&self) -> String {
         let text = json!({"v": TOKEN_VERSION, "rv": self.revision, "start": format!("{}\0", self.after)});
         base64::encode_url(text.to_string().as_bytes())
@@ -603,7 +615,7 @@ impl Token {
         if start.split('/').any(|part| part == "." || part == "..") {
             return Err(format!("invalid key {}", go::quote(start)));
         }
-        Ok(Token {
+        Ok(ContinueToken {
             revision: token
                 .int("rv")
                 .and_then(|rv| u64::try_from(rv).ok())

@@ -1,47 +1,47 @@
-//! The verbs: from a request for a resource to an answer.
+//! The registry: from a request for a resource to a response.
 //!
 //! ```text
-//! ask        a request for a resource, with all that the verbs need of it
-//! body       the object a request brings, decoded and checked against what is expected
-//! admit      a new object, which may need what is only just coming
-//! create     a new object
-//! change     an object that is changed: by a PUT, a patch, an apply
-//! delete     one object, or many, with grace, finalizers and dependents
+//! request_context    a request for a resource, with everything that the verbs need
+//! body               decodes the object in a request body
+//! admission          admission of new objects, with retries
+//! create             creation
+//! update             updates: PUT, patch, apply
+//! delete             deletion of one object or a collection, with grace period, finalizers and propagation policy
 //! get, list, watch
-//! answer     an object, a list, a table, in the form that was asked for
-//! version    the version an object is stored in
-//! step       a step of admission, whose time is counted
-//! cost       what a request costs, before it is carried out
-//! conversion from there to the version of a request, and back
-//! own        objects of the server's own making
-//! recent     no request is decided by an old state
-//! commit     to the store, and into the cache before anybody is told
+//! response           objects, lists and tables in the negotiated form
+//! storage_version    the version an object is stored in
+//! admission_metrics  admission steps and their latency
+//! cost               the estimated cost of a request
+//! conversion         conversion between the storage version and the request version
+//! server_objects     objects that the server itself writes
+//! freshness          rejects requests while the caches may be outdated
+//! commit             writes to the store and waits for the cache
 //! ```
 //!
-//! Promises: a write is answered when it is durable and in the cache. A read without a resourceVersion sees every write that was
-//! answered before, by whichever server.
+//! Promises: a write is acknowledged when it is durable and in the cache. A read without a resourceVersion sees every write
+//! acknowledged before, by any server.
 
-mod admit;
-mod answer;
-mod ask;
+mod admission;
+mod admission_metrics;
 mod body;
-mod change;
 mod commit;
 mod conversion;
 mod cost;
 mod create;
+mod decryption;
 mod delete;
+mod freshness;
 mod list;
-mod manage;
-mod own;
+mod managed_fields;
 mod patch;
-mod readable;
-mod recent;
+mod request_context;
 mod resource;
-mod step;
+mod response;
+mod server_objects;
+mod storage_version;
 mod subresource;
 mod table;
-mod version;
+mod update;
 mod watch;
 
 use std::sync::Arc;
@@ -50,33 +50,34 @@ use k3_api::time::Time;
 use k3_storage::Clock;
 
 pub(crate) use self::{
-    answer::warn,
-    ask::{Ask, Cancellation, Notes},
     commit::{not_committed, unavailable},
     create::{random_bytes, random_number, random_uid},
     delete::options_body as delete_body,
-    own::{own_change, own_object, own_user},
+    request_context::{AuditAnnotations, Cancellation, RequestContext},
     resource::{Resource, selectable},
-    version::{convert, others},
+    response::warn,
+    server_objects::{own_change, own_object, own_user},
+    storage_version::{convert, others},
 };
 use crate::{
-    admission::Admission, allocation::Allocation, authn::Authenticator, authz::Authorizer, cache::Caches,
-    clock, custom::Converter, metrics::Metrics, outgoing::Nodes,
+    admission::AdmissionChain, allocation::ServiceAllocator, authn::Authenticator, authz::Authorizer,
+    cache::WatchCaches, clock, custom::CustomResourceConverter, metrics::Metrics,
+    outgoing::NodeConnectionInfoGetter,
 };
 
 /// What is behind the verbs.
 pub(crate) struct Registry {
-    pub caches: Arc<Caches>,
+    pub caches: Arc<WatchCaches>,
     pub authorizer: Arc<Authorizer>,
-    pub admission: Admission,
-    pub allocation: Arc<Allocation>,
+    pub admission: AdmissionChain,
+    pub allocation: Arc<ServiceAllocator>,
     pub clock: Arc<dyn Clock>,
     pub authenticator: Authenticator,
     /// Whether a PUT of an object may change its status too.
     pub unrestricted_update: bool,
     pub metrics: Arc<Metrics>,
-    pub converter: Arc<Converter>,
-    pub nodes: Arc<Nodes>,
+    pub converter: Arc<CustomResourceConverter>,
+    pub nodes: Arc<NodeConnectionInfoGetter>,
 }
 
 // --- Registry ---

@@ -10,8 +10,10 @@ use k3_api::{
 };
 use serde_json::Value;
 
-use super::{Ask, Registry, Resource, ask::Warnings, body::Expected, manage};
-use crate::request::{FieldValidation, WriteOptions, Writing};
+use super::{
+    Registry, RequestContext, Resource, body::ExpectedKind, managed_fields, request_context::Warnings,
+};
+use crate::request::{FieldValidation, WriteOptions, WriteVerb};
 
 /// A patch.
 pub(super) enum Patch {
@@ -19,7 +21,7 @@ pub(super) enum Patch {
     Json(patch::json::Patch),
     /// An example, merged key by key.
     Merge(Value),
-    /// An example, merged as the type says.
+    /// Strategic merge patch.
     Strategic(Value),
     /// What a manager wants to be so.
     Apply(Value),
@@ -30,7 +32,7 @@ const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 
-/// The answer to a patch of a sort that a kind does not take. Custom kinds tell which they do.
+/// The response to an unsupported patch type. Custom kinds list the supported ones.
 fn not_a_patch(kind: &Kind) -> Status {
     if kind.strategy.is_some() {
         return Status::unsupported_media_type(format!(
@@ -50,28 +52,32 @@ fn media_type(media: &str) -> &str {
 
 impl Patch {
     /// Which options the patch in the body takes, by its media type.
-    pub(super) fn writing(ask: &Ask) -> Result<Writing, Status> {
-        let kind = &ask.target.kind;
-        match media_type(&ask.media) {
-            JSON | MERGE => Ok(Writing::Patch),
+    pub(super) fn writing(ctx: &RequestContext) -> Result<WriteVerb, Status> {
+        let kind = &ctx.target.kind;
+        match media_type(&ctx.media) {
+            JSON | MERGE => Ok(WriteVerb::Patch),
             // A strategic merge needs to know more of a type than a definition tells.
-            STRATEGIC if kind.strategy.is_none() => Ok(Writing::Patch),
-            APPLY => Ok(Writing::Apply),
+            STRATEGIC if kind.strategy.is_none() => Ok(WriteVerb::Patch),
+            APPLY => Ok(WriteVerb::Apply),
             _ => Err(not_a_patch(kind)),
         }
     }
 
     /// Reads the patch in the body.
-    pub(super) fn read(ask: &Ask, options: &WriteOptions, warnings: &mut Warnings) -> Result<Self, Status> {
-        let media = media_type(&ask.media);
+    pub(super) fn read(
+        ctx: &RequestContext,
+        options: &WriteOptions,
+        warnings: &mut Warnings,
+    ) -> Result<Self, Status> {
+        let media = media_type(&ctx.media);
         if media == APPLY {
-            let decoded = decode::yaml_to_json(&ask.body)
+            let decoded = decode::yaml_to_json(&ctx.body)
                 .map_err(|error| Status::bad_request(format!("error encoding patch: {error}")))?;
             return Ok(Patch::Apply(decoded.value));
         }
-        let document = patch::read(&ask.body)?;
+        let document = patch::read(&ctx.body)?;
         let mut duplicates = Vec::new();
-        if let Ok(decoded) = decode::untyped(&ask.body) {
+        if let Ok(decoded) = decode::untyped(&ctx.body) {
             if options.validation == FieldValidation::Strict
                 && let Some(error) = decoded.strict_errors.strict_error()
             {
@@ -94,7 +100,7 @@ impl Patch {
         self.is_apply()
     }
 
-    /// Whether its manager owns what it says.
+    /// Whether it is an apply patch, whose manager owns the fields it sets.
     pub(super) fn is_apply(&self) -> bool {
         matches!(self, Patch::Apply(_))
     }
@@ -104,7 +110,7 @@ impl Patch {
         &self,
         old: Option<&Value>,
         resource: &Resource,
-        ask: &Ask,
+        ctx: &RequestContext,
         options: &WriteOptions,
         warnings: &mut Warnings,
         registry: &Registry,
@@ -113,23 +119,23 @@ impl Patch {
             Patch::Apply(configuration) => {
                 let force = if options.force { Force::Yes } else { Force::No };
                 let custom = registry.custom(resource);
-                manage::with_subject(
+                managed_fields::with_subject(
                     &resource.kind,
                     resource.strategy(),
-                    ask.target.part(),
+                    ctx.target.part(),
                     custom,
                     |subject| {
                         subject
-                            .apply(old, configuration, &options.manager, force, ask.now)
+                            .apply(old, configuration, &options.manager, force, ctx.now)
                             .map_err(|error| Patch::not_applied(&error))
                     },
                 )?
             }
             _ => self.patched(old.cloned().unwrap_or_default(), &resource.kind)?,
         };
-        ask.check_wanted()?;
+        ctx.check_wanted()?;
         let mut object = decode_as(&patched, &resource.kind, options, warnings)?;
-        ask.check_wanted()?;
+        ctx.check_wanted()?;
         resource.strategy().set_defaults(&mut object);
         Ok(object)
     }
@@ -186,7 +192,7 @@ fn decode_as(
     options: &WriteOptions,
     warnings: &mut Warnings,
 ) -> Result<Value, Status> {
-    if let Some(why) = Expected::of(kind).mismatch(patched) {
+    if let Some(why) = ExpectedKind::of(kind).mismatch(patched) {
         return Err(not_decoded(patched, &why));
     }
     let text = serde_json::to_vec(patched).unwrap_or_default();

@@ -9,10 +9,10 @@ use k3_api::{
 };
 use k3_storage::Key;
 
-use super::version;
+use super::storage_version;
 use crate::{
-    cache::{Caches, Object, ResourceCache},
-    custom::Served,
+    cache::{CachedObject, WatchCache, WatchCaches},
+    custom::ServedDefinition,
 };
 
 /// A resource in the version a request names.
@@ -23,9 +23,9 @@ pub(crate) struct Resource {
     /// The kind that is stored.
     pub stored: KindRef,
     /// The definition, of a custom kind.
-    pub custom: Option<Arc<Served>>,
+    pub custom: Option<Arc<ServedDefinition>>,
     /// Its objects.
-    pub cache: Arc<ResourceCache>,
+    pub cache: Arc<WatchCache>,
     prefix: String,
 }
 
@@ -43,7 +43,7 @@ fn prefix(stored: &Kind) -> String {
 pub(crate) fn selectable(of: &str) -> Arc<[SelectableField]> {
     let mut kinds = builtin().all().iter();
     kinds
-        .find(|kind| !version::is_stored_otherwise(kind) && prefix(kind) == of)
+        .find(|kind| !storage_version::is_stored_otherwise(kind) && prefix(kind) == of)
         .map_or(&[][..], |kind| strategy::for_kind(kind).selectable_fields())
         .into()
 }
@@ -52,7 +52,7 @@ pub(crate) fn selectable(of: &str) -> Arc<[SelectableField]> {
 
 impl Resource {
     /// The resource of a kind.
-    pub(crate) fn of(kind: impl Into<KindRef>, caches: &Caches) -> Self {
+    pub(crate) fn of(kind: impl Into<KindRef>, caches: &WatchCaches) -> Self {
         let kind = kind.into();
         let custom = match &kind {
             KindRef::Builtin(_) => None,
@@ -60,7 +60,7 @@ impl Resource {
         };
         let stored = match &custom {
             Some(served) => served.stored(),
-            None => version::stored(&kind),
+            None => storage_version::stored(&kind),
         };
         let prefix = prefix(&stored);
         Resource {
@@ -101,12 +101,11 @@ impl Resource {
 
     /// Whether objects must be changed on their way to the client.
     pub(crate) fn converts(&self) -> bool {
-        !version::is_same(&self.kind, &self.stored)
+        !storage_version::is_same(&self.kind, &self.stored)
     }
 
-    /// Whether clients see an object as it is stored. One that was stored before its definition said what it says now may have
-    /// to be changed.
-    pub(crate) fn shows(&self, object: &Object) -> bool {
+    /// Whether an object is served as stored. One stored under an earlier version of its definition may have to be changed.
+    pub(crate) fn shows(&self, object: &CachedObject) -> bool {
         match &self.custom {
             None => !self.converts(),
             Some(served) => {

@@ -9,8 +9,8 @@ use k3_api::{
 };
 use serde_json::{Value, json};
 
-use super::{Ask, Resource, answer};
-use crate::{cache::Object, openapi::column_description};
+use super::{RequestContext, Resource, response};
+use crate::{cache::CachedObject, openapi::column_description};
 
 /// What a row has of its object.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -32,13 +32,13 @@ pub(super) struct Rows {
 pub(super) fn of_list(
     objects: impl IntoIterator<Item = Value>,
     metadata: &Value,
-    ask: &Ask,
+    ctx: &RequestContext,
     resource: &Resource,
 ) -> Result<Value, Status> {
     let rules = resource.strategy();
-    let is_whole = Include::of(ask)? == Include::Object;
+    let is_whole = Include::of(ctx)? == Include::Object;
     let with_row = |mut object: Value| {
-        let row = rules.row(&object, ask.now);
+        let row = rules.row(&object, ctx.now);
         // There may be very many, and only their metadata are needed from here on.
         if !is_whole && let Value::Object(fields) = &mut object {
             fields.retain(|name, _| name == "metadata");
@@ -47,24 +47,24 @@ pub(super) fn of_list(
     };
     let mut rows: Vec<_> = objects.into_iter().map(with_row).collect();
     rules.arrange(&mut rows);
-    of_rows(rows, metadata, ask, resource)
+    of_rows(rows, metadata, ctx, resource)
 }
 
 /// A table of one object.
-pub(super) fn of_one(object: Value, ask: &Ask, resource: &Resource) -> Result<Value, Status> {
+pub(super) fn of_one(object: Value, ctx: &RequestContext, resource: &Resource) -> Result<Value, Status> {
     let metadata = json!({"resourceVersion": object.at("metadata").text("resourceVersion")});
-    let row = resource.strategy().row(&object, ask.now);
-    of_rows(vec![(object, row)], &metadata, ask, resource)
+    let row = resource.strategy().row(&object, ctx.now);
+    of_rows(vec![(object, row)], &metadata, ctx, resource)
 }
 
 fn of_rows(
     rows: Vec<(Value, Row)>,
     metadata: &Value,
-    ask: &Ask,
+    ctx: &RequestContext,
     resource: &Resource,
 ) -> Result<Value, Status> {
-    let include = Include::of(ask)?;
-    let version = ask.accepted.version;
+    let include = Include::of(ctx)?;
+    let version = ctx.accepted.version;
     let rows: Vec<_> = rows
         .into_iter()
         .map(|(object, shown)| row(object, shown, include, version))
@@ -78,7 +78,7 @@ fn of_rows(
     }))
 }
 
-/// A table of one object, as watches have them. Only the first one tells the columns.
+/// A table of one object for a watch. Only the first one has the columns.
 pub(super) fn event(
     object: Value,
     include: &str,
@@ -130,7 +130,7 @@ fn row(object: Value, shown: Row, include: Include, version: &str) -> Value {
     row["object"] = match include {
         Include::Object => object,
         Include::Nothing => Value::Null,
-        Include::Metadata => answer::metadata_of(&object, version),
+        Include::Metadata => response::metadata_of(&object, version),
     };
     row
 }
@@ -138,8 +138,8 @@ fn row(object: Value, shown: Row, include: Include, version: &str) -> Value {
 // --- Include ---
 
 impl Include {
-    fn of(ask: &Ask) -> Result<Self, Status> {
-        let include = ask.query.text("includeObject");
+    fn of(ctx: &RequestContext) -> Result<Self, Status> {
+        let include = ctx.query.text("includeObject");
         Self::read(include).ok_or_else(|| {
             let error = k3_api::field::Error::invalid(
                 &k3_api::field::Path::new("includeObject"),
@@ -164,15 +164,15 @@ impl Include {
 
 impl Rows {
     /// How rows are written; `None` if that takes all of them, or is not to be at all.
-    pub(super) fn of(ask: &Ask, resource: &Resource) -> Option<Self> {
+    pub(super) fn of(ctx: &RequestContext, resource: &Resource) -> Option<Self> {
         if resource.strategy().is_arranged() {
             return None;
         }
         Some(Rows {
             kind: resource.kind.clone(),
-            include: Include::of(ask).ok()?,
-            version: ask.accepted.version,
-            now: ask.now,
+            include: Include::of(ctx).ok()?,
+            version: ctx.accepted.version,
+            now: ctx.now,
         })
     }
 
@@ -188,7 +188,7 @@ impl Rows {
     }
 
     /// Appends the row of an object.
-    pub(super) fn write(&self, out: &mut Vec<u8>, object: &Object) {
+    pub(super) fn write(&self, out: &mut Vec<u8>, object: &CachedObject) {
         let rules = strategy::for_kind(&self.kind);
         // The columns of custom kinds may lead anywhere.
         let tree = match self.kind.strategy {
@@ -204,7 +204,7 @@ impl Rows {
         }
         out.extend_from_slice(b",\"object\":");
         match self.include {
-            Include::Metadata => answer::write_metadata(out, object, object.revision, self.version),
+            Include::Metadata => response::write_metadata(out, object, object.revision, self.version),
             Include::Object => object.write(out),
             Include::Nothing => out.extend_from_slice(b"null"),
         }
@@ -219,9 +219,9 @@ mod tests {
 
     use super::*;
 
-    fn stored(tree: &Value) -> Object {
+    fn stored(tree: &Value) -> CachedObject {
         let bytes = encode::encode_stored(tree.as_object().unwrap());
-        Object::new(
+        CachedObject::new(
             Key::try_new("/registry/core/pods/shop/till").unwrap(),
             bytes.into(),
             7,
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_stored_objects_are_those_of_their_trees() {
+    fn streamed_rows_equal_tree_rows() {
         let kind = builtin().resource("", "v1", "pods").unwrap();
         let pod = stored(&json!({
             "kind": "Pod",

@@ -15,21 +15,24 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, Sleep};
 
 use super::{
-    Ask, Registry, Resource, answer,
+    Registry, RequestContext, Resource, decryption,
     list::{Selection, parse_version},
-    readable, table, version,
+    response, storage_version, table,
 };
 use crate::{
-    cache::{Caches, Delivery, EventType, Interest, Object, Since, TooOld, Watcher, Wire, frame},
-    custom::{ConversionError, Converter},
-    http::{self as web, Answer, Body, Form, Format, Pieces},
+    cache::{
+        CacheWatcher, CachedObject, EventDelivery, EventType, FrameFormat, TooOldResourceVersion,
+        WatchCaches, WatchFilter, WatchStart, frame,
+    },
+    custom::{ConversionError, CustomResourceConverter},
+    http::{self as web, BodyStream, Format, HttpResponse, ObjectForm, ResponseBody},
     metrics::WatchSeries,
     request::ListOptions,
 };
 
 /// How long a watch runs that does not say so: at least this, and up to twice that, so that not all end at once.
 const SHORTEST: u64 = 1800;
-/// How often a watcher that wants it is told how far it is.
+/// How often bookmarks are sent.
 const BOOKMARKS: Duration = Duration::from_mins(1);
 /// How much is sent at a time.
 const PIECE: usize = 64 * 1024;
@@ -37,24 +40,24 @@ const PIECE: usize = 64 * 1024;
 /// A running watch, as the body of an answer.
 struct WatchBody {
     /// Events from the cache; `None` when the watch has ended.
-    watcher: Option<Watcher>,
+    watcher: Option<CacheWatcher>,
     /// Objects to begin with.
-    initial: VecDeque<Arc<Object>>,
+    initial: VecDeque<Arc<CachedObject>>,
     /// What ends the initial objects: a bookmark, if one was asked for.
     initial_end: Option<u64>,
     selection: Selection,
     resource: Resource,
-    converter: Arc<Converter>,
+    converter: Arc<CustomResourceConverter>,
     /// An event that a webhook is converting; nothing overtakes it.
     converting: Option<Converting>,
     form: WatchForm,
-    caches: Arc<Caches>,
+    caches: Arc<WatchCaches>,
     bookmarks: Option<Pin<Box<Sleep>>>,
     end: Pin<Box<Sleep>>,
     /// The revision up to which everything was sent.
     sent: u64,
-    /// What is told of the watches of the resource.
-    figures: Arc<WatchSeries>,
+    /// Metrics of the watches of the resource.
+    metrics: Arc<WatchSeries>,
 }
 
 /// The word of an event, and its object in the version of the watch.
@@ -63,7 +66,7 @@ type Converting = Pin<Box<dyn Future<Output = (&'static str, Result<Value, Conve
 /// How events are written.
 struct WatchForm {
     format: Format,
-    form: Form,
+    form: ObjectForm,
     version: &'static str,
     include: String,
     now: Time,
@@ -75,52 +78,58 @@ struct WatchForm {
 
 impl Registry {
     /// Answers with a watch.
-    pub(crate) async fn watch(&self, ask: &Ask, options: &ListOptions) -> Result<Answer, Status> {
-        let resource = Resource::of(ask.target.kind.clone(), &self.caches);
-        if ask.accepted.format == Format::Yaml {
+    pub(crate) async fn watch(
+        &self,
+        ctx: &RequestContext,
+        options: &ListOptions,
+    ) -> Result<HttpResponse, Status> {
+        let resource = Resource::of(ctx.target.kind.clone(), &self.caches);
+        if ctx.accepted.format == Format::Yaml {
             return Err(Status::not_acceptable(
                 "only the following media types are accepted: application/json;stream=watch, \
                  application/vnd.kubernetes.protobuf;stream=watch",
             ));
         }
         let mut selection = Selection::new(options, &resource)?;
-        if !ask.target.name.is_empty() {
-            selection.only(&ask.target.name);
+        if !ctx.target.name.is_empty() {
+            selection.only(&ctx.target.name);
         }
         let revision = match options.resource_version.as_str() {
             "" => 0,
             text => parse_version(text).map_err(Status::unknown)?,
         };
         if options.resource_version.is_empty() {
-            self.fresh().await?;
+            self.read_index().await?;
         } else if options.initial_events == Some(true)
             && let Err(status) = self.wait_for(revision).await
         {
             // A watch without initial events begins at once, and leaves out what the client has seen.
             // upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/cacher.go waitUntilWatchCacheFreshAndForceAllEvents
-            return Ok(one_error(&status, ask));
+            return Ok(one_error(&status, ctx));
         }
-        let interest = interest(&selection, &resource, &ask.target.namespace);
+        let interest = interest(&selection, &resource, &ctx.target.namespace);
         let seconds = match options.timeout {
             Some(seconds) if seconds > 0 => u64::try_from(seconds).unwrap_or(SHORTEST),
-            _ => SHORTEST + u64::from(ask.now.nanos()) % SHORTEST,
+            _ => SHORTEST + u64::from(ctx.now.nanos()) % SHORTEST,
         };
         let (watcher, snapshot) = loop {
             let applied = self.caches.applied();
             // Version 0, or none, begins with what is there; unless the client wants no more than what comes.
             let since = match (revision, options.initial_events) {
-                (_, Some(true)) | (0, None) => Since::Now,
-                (0, Some(false)) => Since::Revision(applied),
-                (revision, _) => Since::Revision(revision),
+                (_, Some(true)) | (0, None) => WatchStart::Now,
+                (0, Some(false)) => WatchStart::Revision(applied),
+                (revision, _) => WatchStart::Revision(revision),
             };
             match resource.cache.watch(&interest, since, applied) {
                 Ok(begun) => break begun,
                 // The cache was loaded again in this moment; the client did not ask for what was before.
                 Err(_) if revision == 0 => {}
-                Err(TooOld { oldest }) => return Ok(one_error(&too_old(revision, oldest), ask)),
+                Err(TooOldResourceVersion { oldest }) => {
+                    return Ok(one_error(&too_old(revision, oldest), ctx));
+                }
             }
         };
-        let prefix = resource.under(&ask.target.namespace);
+        let prefix = resource.under(&ctx.target.namespace);
         let snapshot = self.readable_snapshot(&resource, snapshot, &prefix).await?;
         let initial = snapshot
             .under(&prefix, None)
@@ -130,7 +139,7 @@ impl Registry {
         let initial_end =
             (options.initial_events == Some(true) && options.bookmarks).then_some(snapshot.revision);
         let kind = &resource.kind;
-        let figures = self.metrics.watches(&kind.group, &kind.version, &kind.plural);
+        let metrics = self.metrics.watches(&kind.group, &kind.version, &kind.plural);
         let body = WatchBody {
             watcher: Some(watcher),
             initial,
@@ -140,23 +149,23 @@ impl Registry {
             converter: Arc::clone(&self.converter),
             converting: None,
             form: WatchForm {
-                format: ask.accepted.format,
-                form: ask.accepted.form,
-                version: ask.accepted.version,
-                include: ask.query.text("includeObject").to_owned(),
-                now: ask.now,
+                format: ctx.accepted.format,
+                form: ctx.accepted.form,
+                version: ctx.accepted.version,
+                include: ctx.query.text("includeObject").to_owned(),
+                now: ctx.now,
                 has_columns: false,
             },
             caches: Arc::clone(&self.caches),
             bookmarks: options.bookmarks.then(|| Box::pin(tokio::time::sleep(BOOKMARKS))),
             end: Box::pin(tokio::time::sleep(Duration::from_secs(seconds))),
             sent: revision,
-            figures,
+            metrics,
         };
         Ok(web::answer(
             200,
-            media(ask.accepted.format),
-            Body::Pieces(Box::new(body)),
+            media(ctx.accepted.format),
+            ResponseBody::Stream(Box::new(body)),
         ))
     }
 }
@@ -168,13 +177,13 @@ fn media(format: Format) -> &'static str {
     }
 }
 
-/// The answer to a watch that cannot begin: a watch of one event, which says why.
-fn one_error(status: &Status, ask: &Ask) -> Answer {
-    let frame = error_frame(status, ask.accepted.format);
-    web::answer(200, media(ask.accepted.format), frame)
+/// The response to a watch that cannot start: a single error event.
+fn one_error(status: &Status, ctx: &RequestContext) -> HttpResponse {
+    let frame = error_frame(status, ctx.accepted.format);
+    web::answer(200, media(ctx.accepted.format), frame)
 }
 
-/// What a watch is told when events after a version are missing: it names the oldest version that a watch can begin at.
+/// The error when events after a version are missing: it names the oldest version that a watch can start at.
 // upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/watch_cache.go getAllEventsSinceLocked
 fn too_old(revision: u64, oldest: u64) -> Status {
     Status::expired(format!("too old resource version: {revision} ({oldest})"))
@@ -182,7 +191,7 @@ fn too_old(revision: u64, oldest: u64) -> Status {
 
 fn error_frame(status: &Status, format: Format) -> Vec<u8> {
     if format == Format::Protobuf {
-        let ty = answer::meta_type("Status").table();
+        let ty = response::meta_type("Status").table();
         let message = ty
             .and_then(|ty| protobuf::encode(&status.to_value(), ty).ok())
             .unwrap_or_default();
@@ -192,19 +201,19 @@ fn error_frame(status: &Status, format: Format) -> Vec<u8> {
 }
 
 /// Which events the cache is to send.
-fn interest(selection: &Selection, resource: &Resource, namespace: &str) -> Interest {
+fn interest(selection: &Selection, resource: &Resource, namespace: &str) -> WatchFilter {
     if let Some(name) = selection.name()
         && (!namespace.is_empty() || !resource.kind.is_namespaced())
     {
-        return Interest::Key(format!("{}{name}", resource.under(namespace)));
+        return WatchFilter::Key(format!("{}{name}", resource.under(namespace)));
     }
     if let Some((position, value)) = selection.field() {
-        return Interest::Field(position, value.to_owned());
+        return WatchFilter::Field(position, value.to_owned());
     }
     if namespace.is_empty() {
-        Interest::Everything
+        WatchFilter::Everything
     } else {
-        Interest::Under(resource.under(namespace))
+        WatchFilter::Under(resource.under(namespace))
     }
 }
 
@@ -212,9 +221,9 @@ fn interest(selection: &Selection, resource: &Resource, namespace: &str) -> Inte
 
 impl WatchBody {
     /// What an event is to this watcher, if it is anything.
-    fn as_type(&self, delivery: &Delivery) -> Option<EventType> {
+    fn as_type(&self, delivery: &EventDelivery) -> Option<EventType> {
         let event = &delivery.event;
-        let matches = |object: &Option<Arc<Object>>| {
+        let matches = |object: &Option<Arc<CachedObject>>| {
             object
                 .as_ref()
                 .is_some_and(|object| self.selection.matches(object, &self.resource))
@@ -252,12 +261,12 @@ impl WatchBody {
                     if out.is_empty() && self.is_shared(delivery.event.shown(as_type)) {
                         self.sent = delivery.event.revision;
                         let frame = delivery.frame(as_type, self.form.wire(), &self.resource.kind);
-                        self.figures.figures.sent(frame.len());
+                        self.metrics.metrics.sent(frame.len());
                         alone = Some(frame);
                     } else {
                         let before = out.len();
                         self.write(out, &delivery, as_type);
-                        self.figures.figures.sent(out.len() - before);
+                        self.metrics.metrics.sent(out.len() - before);
                     }
                 }
                 Poll::Ready(None) => {
@@ -278,10 +287,10 @@ impl WatchBody {
 
     /// The error that ends the watch, if an event has an object that could not be decrypted: what it is to this watcher cannot
     /// be known.
-    fn undecrypted(&self, delivery: &Delivery) -> Option<Status> {
+    fn undecrypted(&self, delivery: &EventDelivery) -> Option<Status> {
         let object = delivery.event.object();
         let reason = object.undecrypted()?;
-        Some(readable::not_decrypted(&self.resource, object, &reason))
+        Some(decryption::not_decrypted(&self.resource, object, &reason))
     }
 
     /// Writes an error, and ends the watch.
@@ -293,11 +302,11 @@ impl WatchBody {
     }
 
     /// Whether its frames are those of all watchers.
-    fn is_shared(&self, object: &Object) -> bool {
+    fn is_shared(&self, object: &CachedObject) -> bool {
         self.form.is_plain() && self.resource.shows(object)
     }
 
-    fn write(&mut self, out: &mut BytesMut, delivery: &Delivery, as_type: EventType) {
+    fn write(&mut self, out: &mut BytesMut, delivery: &EventDelivery, as_type: EventType) {
         self.sent = delivery.event.revision;
         if self.is_shared(delivery.event.shown(as_type)) {
             out.extend_from_slice(&delivery.frame(as_type, self.form.wire(), &self.resource.kind));
@@ -307,7 +316,7 @@ impl WatchBody {
         self.write_object(out, as_type.word(), &object, delivery.event.revision);
     }
 
-    fn write_initial(&mut self, out: &mut BytesMut, object: &Object) {
+    fn write_initial(&mut self, out: &mut BytesMut, object: &CachedObject) {
         if self.is_shared(object) {
             let frame = frame(
                 EventType::Added,
@@ -323,14 +332,14 @@ impl WatchBody {
     }
 
     /// Writes an event with an object in a form of its own.
-    fn write_object(&mut self, out: &mut BytesMut, word: &'static str, object: &Object, revision: u64) {
-        let of_metadata = matches!(self.form.form, Form::Metadata | Form::MetadataList);
+    fn write_object(&mut self, out: &mut BytesMut, word: &'static str, object: &CachedObject, revision: u64) {
+        let of_metadata = matches!(self.form.form, ObjectForm::Metadata | ObjectForm::MetadataList);
         if of_metadata
             && self.form.format != Format::Protobuf
-            && answer::shows_metadata(&self.resource, object)
+            && response::shows_metadata(&self.resource, object)
         {
             let mut text = format!("{{\"type\":\"{word}\",\"object\":").into_bytes();
-            answer::write_metadata(&mut text, object, revision, self.form.version);
+            response::write_metadata(&mut text, object, revision, self.form.version);
             text.extend_from_slice(b"}\n");
             out.extend_from_slice(&text);
             return;
@@ -340,10 +349,11 @@ impl WatchBody {
 
     fn write_tree(&mut self, out: &mut BytesMut, word: &'static str, tree: Value) {
         let Some(served) = &self.resource.custom else {
-            let tree = version::convert(tree, &self.resource.stored, &self.resource.kind);
+            let tree = storage_version::convert(tree, &self.resource.stored, &self.resource.kind);
             return self.write_shown(out, word, tree);
         };
-        let (served, version) = (Arc::clone(served), self.resource.kind.version.clone());
+        let served = Arc::clone(served);
+        let version = self.resource.kind.version.clone();
         let converter = Arc::clone(&self.converter);
         let has_webhook = served.has_webhook();
         let mut converting: Converting = Box::pin(async move {
@@ -354,7 +364,7 @@ impl WatchBody {
             self.converting = Some(converting);
             return;
         }
-        // Nobody is asked, so it is done at once.
+        // Without a webhook, conversion completes at once.
         let mut context = Context::from_waker(Waker::noop());
         if let Poll::Ready((word, converted)) = converting.as_mut().poll(&mut context) {
             self.write_converted(out, word, converted);
@@ -375,12 +385,12 @@ impl WatchBody {
     /// Writes an event with an object in the version of the watch.
     fn write_shown(&mut self, out: &mut BytesMut, word: &str, tree: Value) {
         let (shown, ty) = match self.form.form {
-            Form::Whole => (tree, self.resource.kind.ty.clone()),
-            Form::Metadata | Form::MetadataList => (
-                answer::metadata_of(&tree, self.form.version),
-                answer::meta_type("PartialObjectMetadata"),
+            ObjectForm::Whole => (tree, self.resource.kind.ty.clone()),
+            ObjectForm::Metadata | ObjectForm::MetadataList => (
+                response::metadata_of(&tree, self.form.version),
+                response::meta_type("PartialObjectMetadata"),
             ),
-            Form::Table => {
+            ObjectForm::Table => {
                 let with_columns = !std::mem::replace(&mut self.form.has_columns, true);
                 let form = &self.form;
                 let table = table::event(
@@ -409,13 +419,13 @@ impl WatchBody {
         }
         self.sent = revision;
         match self.form.form {
-            Form::Whole => self.form.write(out, "BOOKMARK", &tree, &kind.ty),
+            ObjectForm::Whole => self.form.write(out, "BOOKMARK", &tree, &kind.ty),
             _ => self.write_shown(out, "BOOKMARK", tree),
         }
     }
 }
 
-impl Pieces for WatchBody {
+impl BodyStream for WatchBody {
     fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
         let mut out = BytesMut::new();
         loop {
@@ -425,7 +435,7 @@ impl Pieces for WatchBody {
                         self.converting = None;
                         let before = out.len();
                         self.write_converted(&mut out, word, converted);
-                        self.figures.figures.sent(out.len() - before);
+                        self.metrics.metrics.sent(out.len() - before);
                     }
                     Poll::Pending if out.is_empty() => return Poll::Pending,
                     Poll::Pending => return Poll::Ready(Some(out.freeze())),
@@ -439,12 +449,12 @@ impl Pieces for WatchBody {
             };
             let before = out.len();
             self.write_initial(&mut out, &object);
-            self.figures.figures.sent(out.len() - before);
+            self.metrics.metrics.sent(out.len() - before);
         }
         if let Some(revision) = self.initial_end.take() {
             self.write_bookmark(&mut out, revision, true);
         }
-        // What was applied before the queue was found empty has been told: events are queued before they count as applied.
+        // Everything applied before the queue was found empty has been sent: events are queued before they count as applied.
         let mut applied = None;
         loop {
             if let Some(frame) = self.drain(&mut out, context) {
@@ -483,14 +493,14 @@ impl Pieces for WatchBody {
 
 impl WatchForm {
     fn is_plain(&self) -> bool {
-        self.form == Form::Whole
+        self.form == ObjectForm::Whole
     }
 
-    fn wire(&self) -> Wire {
+    fn wire(&self) -> FrameFormat {
         if self.format == Format::Protobuf {
-            Wire::Protobuf
+            FrameFormat::Protobuf
         } else {
-            Wire::Json
+            FrameFormat::Json
         }
     }
 

@@ -1,13 +1,16 @@
 //! What a request asks for: the parts of its path and the options in its query, checked.
 
-mod info;
 mod options;
 mod path;
 mod query;
+mod request_info;
 
 pub(crate) use self::{
-    info::Info,
-    options::{DeleteOptions, FieldValidation, ListOptions, Match, Propagation, WriteOptions, Writing},
+    options::{
+        DeleteOptions, DeletionPropagation, FieldValidation, ListOptions, ResourceVersionMatch, WriteOptions,
+        WriteVerb,
+    },
     path::{Route, Target, route},
     query::{Query, decode, encode},
+    request_info::RequestInfo,
 };

@@ -14,7 +14,7 @@ use super::Query;
 const META: &str = "meta.k8s.io";
 const LONGEST_MANAGER: usize = 128;
 
-/// What to do with fields that nobody knows.
+/// How unknown and duplicate fields are handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FieldValidation {
     /// Drop them.
@@ -27,7 +27,7 @@ pub(crate) enum FieldValidation {
 
 /// Which verb options belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Writing {
+pub(crate) enum WriteVerb {
     Create,
     Update,
     Patch,
@@ -41,7 +41,7 @@ pub(crate) struct WriteOptions {
     pub dry_run: bool,
     /// Who is to own the fields.
     pub manager: String,
-    /// What to do with fields that nobody knows.
+    /// How unknown and duplicate fields are handled.
     pub validation: FieldValidation,
     /// Whether an apply takes what others own.
     pub force: bool,
@@ -56,7 +56,7 @@ pub(crate) struct ListOptions {
     pub bookmarks: bool,
     /// As it was written; empty if it was not.
     pub resource_version: String,
-    pub matching: Option<Match>,
+    pub matching: Option<ResourceVersionMatch>,
     pub timeout: Option<i64>,
     pub limit: i64,
     pub continuation: String,
@@ -65,14 +65,14 @@ pub(crate) struct ListOptions {
 
 /// How a resource version is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Match {
+pub(crate) enum ResourceVersionMatch {
     Exact,
     NotOlderThan,
 }
 
 /// What becomes of the dependents of a deleted object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Propagation {
+pub(crate) enum DeletionPropagation {
     Background,
     Foreground,
     Orphan,
@@ -83,7 +83,7 @@ pub(crate) enum Propagation {
 pub(crate) struct DeleteOptions {
     pub dry_run: bool,
     pub grace: Option<i64>,
-    pub propagation: Option<Propagation>,
+    pub propagation: Option<DeletionPropagation>,
     pub uid: Option<String>,
     pub resource_version: Option<String>,
 }
@@ -106,16 +106,16 @@ fn check_dry_run(values: &[&str], errors: &mut Vec<Error>) {
 
 impl WriteOptions {
     /// Reads and checks the options of a write. Without a manager the user agent gives its name.
-    pub(crate) fn read(query: &Query, writing: Writing, agent: &str) -> Result<Self, Status> {
+    pub(crate) fn read(query: &Query, writing: WriteVerb, agent: &str) -> Result<Self, Status> {
         let mut errors = Vec::new();
         let manager = query.text("fieldManager");
-        if writing == Writing::Apply && manager.is_empty() {
+        if writing == WriteVerb::Apply && manager.is_empty() {
             errors.push(Error::required(
                 &Path::new("fieldManager"),
                 "is required for apply patch",
             ));
         }
-        if writing == Writing::Patch && query.has("force") {
+        if writing == WriteVerb::Patch && query.has("force") {
             errors.push(Error::forbidden(
                 &Path::new("force"),
                 "may not be specified for non-apply patch",
@@ -140,9 +140,9 @@ impl WriteOptions {
             "" | "Warn" => FieldValidation::Warn,
             "Strict" => FieldValidation::Strict,
             other => {
-                let place = Path::new("fieldValidation");
+                let field = Path::new("fieldValidation");
                 errors.push(Error::not_supported(
-                    &place,
+                    &field,
                     other,
                     ["", "Ignore", "Strict", "Warn"],
                 ));
@@ -150,9 +150,9 @@ impl WriteOptions {
             }
         };
         let kind = match writing {
-            Writing::Create => "CreateOptions",
-            Writing::Update => "UpdateOptions",
-            Writing::Patch | Writing::Apply => "PatchOptions",
+            WriteVerb::Create => "CreateOptions",
+            WriteVerb::Update => "UpdateOptions",
+            WriteVerb::Patch | WriteVerb::Apply => "PatchOptions",
         };
         refuse(kind, &errors)?;
         Ok(WriteOptions {
@@ -196,8 +196,8 @@ impl ListOptions {
             bookmarks: query.flag("allowWatchBookmarks").unwrap_or_default(),
             resource_version: query.text("resourceVersion").to_owned(),
             matching: match query.text("resourceVersionMatch") {
-                "Exact" => Some(Match::Exact),
-                "NotOlderThan" => Some(Match::NotOlderThan),
+                "Exact" => Some(ResourceVersionMatch::Exact),
+                "NotOlderThan" => Some(ResourceVersionMatch::NotOlderThan),
                 _ => None,
             },
             timeout: query.int("timeoutSeconds")?,
@@ -205,16 +205,19 @@ impl ListOptions {
             continuation: query.text("continue").to_owned(),
             initial_events: query.flag("sendInitialEvents"),
         };
-        refuse("ListOptions", &options.faults(query.text("resourceVersionMatch")))?;
+        refuse(
+            "ListOptions",
+            &options.validate(query.text("resourceVersionMatch")),
+        )?;
         Ok(options)
     }
 
-    fn faults(&self, matching: &str) -> Vec<Error> {
-        let place = Path::new("resourceVersionMatch");
+    fn validate(&self, matching: &str) -> Vec<Error> {
+        let field = Path::new("resourceVersionMatch");
         let mut errors = Vec::new();
-        let mut forbid = |detail: &str| errors.push(Error::forbidden(&place, detail));
+        let mut forbid = |detail: &str| errors.push(Error::forbidden(&field, detail));
         if self.watch {
-            if self.initial_events.is_some() && self.matching != Some(Match::NotOlderThan) {
+            if self.initial_events.is_some() && self.matching != Some(ResourceVersionMatch::NotOlderThan) {
                 forbid("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
             }
             // A watch from no version begins with what is there, which is the same as asking for initial events.
@@ -228,12 +231,12 @@ impl ListOptions {
                         "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
                     );
                 }
-                if self.matching != Some(Match::NotOlderThan) {
-                    errors.push(Error::not_supported(&place, matching, ["NotOlderThan"]));
+                if self.matching != Some(ResourceVersionMatch::NotOlderThan) {
+                    errors.push(Error::not_supported(&field, matching, ["NotOlderThan"]));
                 }
                 if !self.continuation.is_empty() {
                     let detail = "resourceVersionMatch is forbidden when continue is provided";
-                    errors.push(Error::forbidden(&place, detail));
+                    errors.push(Error::forbidden(&field, detail));
                 }
             }
             return errors;
@@ -247,14 +250,14 @@ impl ListOptions {
             }
             if self.matching.is_none() {
                 errors.push(Error::not_supported(
-                    &place,
+                    &field,
                     matching,
                     ["Exact", "NotOlderThan", ""],
                 ));
             }
-            if self.matching == Some(Match::Exact) && self.resource_version == "0" {
+            if self.matching == Some(ResourceVersionMatch::Exact) && self.resource_version == "0" {
                 let detail = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
-                errors.push(Error::forbidden(&place, detail));
+                errors.push(Error::forbidden(&field, detail));
             }
         }
         if self.initial_events.is_some() {
@@ -293,25 +296,25 @@ impl DeleteOptions {
         };
         let policy = text("propagationPolicy");
         let mut errors = Vec::new();
-        let place = Path::new("propagationPolicy");
+        let field = Path::new("propagationPolicy");
         if let (Some(_), Some(policy)) = (orphan, &policy) {
             let detail = "orphanDependents and deletionPropagation cannot be both set";
-            errors.push(Error::invalid(&place, policy.as_str(), detail));
+            errors.push(Error::invalid(&field, policy.as_str(), detail));
         }
         let propagation = match policy.as_deref() {
             None => orphan.map(|orphan| {
                 if orphan {
-                    Propagation::Orphan
+                    DeletionPropagation::Orphan
                 } else {
-                    Propagation::Background
+                    DeletionPropagation::Background
                 }
             }),
-            Some("Foreground") => Some(Propagation::Foreground),
-            Some("Background") => Some(Propagation::Background),
-            Some("Orphan") => Some(Propagation::Orphan),
+            Some("Foreground") => Some(DeletionPropagation::Foreground),
+            Some("Background") => Some(DeletionPropagation::Background),
+            Some("Orphan") => Some(DeletionPropagation::Orphan),
             Some(other) => {
                 errors.push(Error::not_supported(
-                    &place,
+                    &field,
                     other,
                     ["Foreground", "Background", "Orphan", "nil"],
                 ));
@@ -341,16 +344,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_manager_is_printable_and_each_letter_that_is_not_is_told() {
-        let told = |query: &str| {
-            let read = WriteOptions::read(&Query::parse(query), Writing::Create, "agent/1");
+    fn rejects_unprintable_field_manager() {
+        let manager_of = |query: &str| {
+            let read = WriteOptions::read(&Query::parse(query), WriteVerb::Create, "agent/1");
             read.map(|options| options.manager)
                 .map_err(|status| status.message)
         };
-        assert_eq!(told("").as_deref(), Ok("agent"));
-        assert_eq!(told("fieldManager=me").as_deref(), Ok("me"));
+        assert_eq!(manager_of("").as_deref(), Ok("agent"));
+        assert_eq!(manager_of("fieldManager=me").as_deref(), Ok("me"));
         assert_eq!(
-            told("fieldManager=a%0Ab%C2%A0").unwrap_err(),
+            manager_of("fieldManager=a%0Ab%C2%A0").unwrap_err(),
             "CreateOptions.meta.k8s.io \"\" is invalid: [fieldManager: Invalid value: \"a\\nb\\u00a0\": invalid \
              character U+000A (at position 1), fieldManager: Invalid value: \"a\\nb\\u00a0\": invalid character U+00A0 \
              (at position 3)]"

@@ -3,7 +3,7 @@
 use k3_api::kinds::{KindRef, Subresource, builtin};
 
 use super::query;
-use crate::custom::Definitions;
+use crate::custom::DefinitionRegistry;
 
 /// What a path leads to.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub(crate) struct Target {
 }
 
 /// Finds out what a path leads to.
-pub(crate) fn route(path: &str, definitions: &Definitions) -> Route {
+pub(crate) fn route(path: &str, definitions: &DefinitionRegistry) -> Route {
     let mut parts = path.trim_matches('/').split('/');
     let (group, version) = match (parts.next(), parts.next()) {
         (Some("api"), Some(version)) => (String::new(), version),
@@ -52,7 +52,7 @@ pub(crate) fn route(path: &str, definitions: &Definitions) -> Route {
     }
 }
 
-fn resource(group: &str, version: &str, parts: &[String], definitions: &Definitions) -> Option<Route> {
+fn resource(group: &str, version: &str, parts: &[String], definitions: &DefinitionRegistry) -> Option<Route> {
     let (watch, parts) = match parts {
         [first, rest @ ..] if first == "watch" => (true, rest),
         parts => (false, parts),
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     fn found(path: &str) -> (String, String, String, &'static str) {
-        match route(path, &Definitions::default()) {
+        match route(path, &DefinitionRegistry::default()) {
             Route::Resource(target) => (
                 target.kind.plural.to_string(),
                 target.namespace.clone(),
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_names_a_resource_and_its_parts() {
+    fn routes_resource_paths() {
         assert_eq!(found("/api/v1/pods"), is("pods", "", "", ""));
         assert_eq!(found("/api/v1/namespaces/a/pods/b"), is("pods", "a", "b", ""));
         assert_eq!(
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn other_paths_lead_elsewhere() {
+    fn routes_other_paths() {
         for path in [
             "/",
             "/api",
@@ -184,7 +184,7 @@ mod tests {
             "/version",
         ] {
             assert!(
-                matches!(route(path, &Definitions::default()), Route::Other),
+                matches!(route(path, &DefinitionRegistry::default()), Route::Other),
                 "{path}"
             );
         }
@@ -198,9 +198,9 @@ mod tests {
             "/api/v1/pods/b",
         ] {
             assert!(
-                matches!(route(path, &Definitions::default()), Route::Nowhere),
+                matches!(route(path, &DefinitionRegistry::default()), Route::Nowhere),
                 "{path}: {:?}",
-                route(path, &Definitions::default())
+                route(path, &DefinitionRegistry::default())
             );
         }
     }

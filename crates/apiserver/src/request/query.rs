@@ -82,7 +82,7 @@ impl Query {
     }
 }
 
-/// What Go says of a number that one of its functions cannot read.
+/// Go's error text for an invalid number.
 fn unread(function: &str, value: &str, error: &ParseIntError) -> String {
     use std::num::IntErrorKind::{NegOverflow, PosOverflow};
     let why = match error.kind() {
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn query_round_trips() {
         let mut pairs = [("command", "a b/&=%+\u{e9}".to_owned()), ("b", String::new())];
         let text = encode(&mut pairs);
         assert_eq!(text, "b=&command=a+b%2F%26%3D%25%2B%C3%A9");
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_are_decoded() {
+    fn decodes_parameters() {
         let query = Query::parse("a=1&b=x%20y+z&c&a=2&bad=%zz");
         assert_eq!(
             (query.text("a"), query.text("b"), query.text("bad")),
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_flags_are_read_as_go_does() {
+    fn parses_numbers_and_flags_like_go() {
         let query = Query::parse("n=12&m=abc&t=true&u=0&v=False&w");
         assert_eq!(query.int("n").unwrap(), Some(12));
         assert_eq!(
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_and_times_are_read_as_go_does() {
+    fn parses_ports_and_times_like_go() {
         let query = Query::parse("p=1,2&p=3&q=70000&t=1970-01-01T00:00:01Z&u=null&v=soon");
         assert_eq!(query.ports("p").unwrap(), [1, 2, 3]);
         assert_eq!(

@@ -17,10 +17,10 @@ use tokio::{
     time,
 };
 
-use crate::http::{NotSent, Sent};
+use crate::http::{RequestBody, RequestBodyError};
 
 /// The longest body.
-const MOST_BYTES: usize = 3 * 1024 * 1024;
+const MAX_REQUEST_BODY_BYTES: usize = 3 * 1024 * 1024;
 /// How much of a body that is not wanted is received, and for how long.
 const MOST_DISCARDED: usize = 16 * 1024 * 1024;
 const DISCARD: Duration = Duration::from_secs(1);
@@ -33,23 +33,23 @@ const ORDINARY_UNITS: usize = MOST_UNITS / 4 * 3;
 /// The memory that bodies of requests take.
 pub(super) struct BodyMemory(Arc<Semaphore>);
 
-/// What is left of a body when nobody reads it any more.
+/// The unread remainder of a body.
 #[derive(Clone, Default)]
-pub(super) struct Unread(Arc<Mutex<Option<Rest>>>);
+pub(super) struct UnreadBody(Arc<Mutex<Option<BodyRemainder>>>);
 
 /// The rest of a body.
-struct Rest {
-    body: Sent,
+struct BodyRemainder {
+    body: RequestBody,
     /// Whether some of it was asked for. Until then a client may wait for leave to send.
     was_read: bool,
 }
 
 /// A body that is returned when it is dropped before its end.
-struct Returned {
+struct ReturningBody {
     /// `Some` until it is dropped.
-    body: Option<Sent>,
+    body: Option<RequestBody>,
     was_read: bool,
-    unread: Unread,
+    unread: UnreadBody,
 }
 
 // --- BodyMemory ---
@@ -62,7 +62,7 @@ impl BodyMemory {
     /// Reads a body, up to the limit. One that is compressed is not read: what it would become is not known before it is too late.
     pub(super) async fn read(
         &self,
-        mut body: Sent,
+        mut body: RequestBody,
         headers: &HeaderMap,
         is_exempt: bool,
     ) -> Result<(Bytes, Option<OwnedSemaphorePermit>), Status> {
@@ -77,7 +77,7 @@ impl BodyMemory {
                 "the body of the request is compressed, which is not accepted; send it as it is, without a Content-Encoding",
             ));
         }
-        if body.size_hint().lower() > MOST_BYTES as u64 {
+        if body.size_hint().lower() > MAX_REQUEST_BODY_BYTES as u64 {
             return Err(too_large());
         }
         let mut memory: Option<OwnedSemaphorePermit> = None;
@@ -90,7 +90,7 @@ impl BodyMemory {
                 continue;
             };
             length += data.len();
-            if length > MOST_BYTES {
+            if length > MAX_REQUEST_BODY_BYTES {
                 return Err(too_large());
             }
             // As it arrives: a body that is announced and not sent takes no memory.
@@ -110,8 +110,8 @@ impl BodyMemory {
 
     fn take(&self, units: usize, is_exempt: bool) -> Result<OwnedSemaphorePermit, Status> {
         let reserved = if is_exempt { 0 } else { MOST_UNITS - ORDINARY_UNITS };
-        let has_room = self.0.available_permits() >= reserved + units;
-        has_room
+        let is_available = self.0.available_permits() >= reserved + units;
+        is_available
             .then(|| {
                 let units = u32::try_from(units).expect("a body has some units at most");
                 Arc::clone(&self.0).try_acquire_many_owned(units).ok()
@@ -125,7 +125,7 @@ impl BodyMemory {
 }
 
 fn too_large() -> Status {
-    Status::request_entity_too_large(format!("limit is {MOST_BYTES}"))
+    Status::request_entity_too_large(format!("limit is {MAX_REQUEST_BODY_BYTES}"))
 }
 
 fn join(mut frames: Vec<Bytes>, length: usize) -> Bytes {
@@ -139,15 +139,15 @@ fn join(mut frames: Vec<Bytes>, length: usize) -> Bytes {
     whole.freeze()
 }
 
-// --- Unread ---
+// --- UnreadBody ---
 
-impl Unread {
+impl UnreadBody {
     /// A body of which the rest is kept here when it is dropped before its end.
-    pub(super) fn keep(&self, body: Sent) -> Sent {
+    pub(super) fn keep(&self, body: RequestBody) -> RequestBody {
         if body.is_end_stream() {
             return body;
         }
-        let returned = Returned {
+        let returned = ReturningBody {
             body: Some(body),
             was_read: false,
             unread: self.clone(),
@@ -160,7 +160,7 @@ impl Unread {
     /// gets the answer instead of the leave.
     pub(super) async fn discard(self, headers: &HeaderMap) {
         let rest = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let waits_for_leave = |rest: &Rest| headers.contains_key(header::EXPECT) && !rest.was_read;
+        let waits_for_leave = |rest: &BodyRemainder| headers.contains_key(header::EXPECT) && !rest.was_read;
         let Some(rest) = rest.filter(|rest| !waits_for_leave(rest)) else {
             return;
         };
@@ -169,7 +169,7 @@ impl Unread {
     }
 }
 
-async fn discard(mut body: Sent) {
+async fn discard(mut body: RequestBody) {
     let mut discarded = 0;
     while discarded < MOST_DISCARDED
         && let Some(Ok(frame)) = body.frame().await
@@ -178,22 +178,22 @@ async fn discard(mut body: Sent) {
     }
 }
 
-// --- Returned ---
+// --- ReturningBody ---
 
-impl Returned {
-    fn body(&mut self) -> Pin<&mut Sent> {
+impl ReturningBody {
+    fn body(&mut self) -> Pin<&mut RequestBody> {
         Pin::new(self.body.as_mut().expect("a body is there until it is dropped"))
     }
 }
 
-impl Body for Returned {
+impl Body for ReturningBody {
     type Data = Bytes;
-    type Error = NotSent;
+    type Error = RequestBodyError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, NotSent>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, RequestBodyError>>> {
         self.was_read = true;
         self.body().poll_frame(context)
     }
@@ -207,10 +207,10 @@ impl Body for Returned {
     }
 }
 
-impl Drop for Returned {
+impl Drop for ReturningBody {
     fn drop(&mut self) {
         if let Some(body) = self.body.take().filter(|body| !body.is_end_stream()) {
-            let rest = Rest {
+            let rest = BodyRemainder {
                 body,
                 was_read: self.was_read,
             };
@@ -227,23 +227,28 @@ mod tests {
     use super::*;
     use crate::http::sent;
 
-    fn whole(length: usize) -> Sent {
+    fn whole(length: usize) -> RequestBody {
         sent(Full::new(Bytes::from(vec![b' '; length])))
     }
 
-    fn chunks(count: usize) -> Sent {
+    fn chunks(count: usize) -> RequestBody {
         let chunk = || Ok::<_, std::convert::Infallible>(Frame::data(Bytes::from(vec![b'x'; UNIT])));
         sent(StreamBody::new(stream::iter((0..count).map(move |_| chunk()))))
     }
 
     #[tokio::test]
-    async fn memory_of_bodies_is_bounded_and_given_back() {
+    async fn body_memory_is_bounded_and_released() {
         let memory = BodyMemory::new();
         let headers = HeaderMap::new();
         let mut held = Vec::new();
         // 48 units each.
         for _ in 0..ORDINARY_UNITS / 48 {
-            held.push(memory.read(whole(MOST_BYTES), &headers, false).await.unwrap());
+            held.push(
+                memory
+                    .read(whole(MAX_REQUEST_BODY_BYTES), &headers, false)
+                    .await
+                    .unwrap(),
+            );
         }
         let refused = memory.read(chunks(48), &headers, false).await.unwrap_err();
         assert_eq!(refused.code, 429);
@@ -258,17 +263,20 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_that_is_too_large_is_413_however_it_is_announced() {
+    async fn too_large_body_is_413() {
         let memory = BodyMemory::new();
-        for body in [whole(MOST_BYTES + 1), chunks(MOST_BYTES / UNIT + 1)] {
+        for body in [
+            whole(MAX_REQUEST_BODY_BYTES + 1),
+            chunks(MAX_REQUEST_BODY_BYTES / UNIT + 1),
+        ] {
             let refused = memory.read(body, &HeaderMap::new(), false).await.unwrap_err();
             assert_eq!(refused.code, 413);
         }
     }
 
     #[tokio::test]
-    async fn what_is_not_read_of_a_body_is_kept_to_be_discarded() {
-        let unread = Unread::default();
+    async fn unread_body_is_kept_for_discard() {
+        let unread = UnreadBody::default();
         let mut body = unread.keep(chunks(3));
         assert!(body.frame().await.is_some());
         drop(body);

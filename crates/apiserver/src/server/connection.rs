@@ -25,10 +25,10 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 use super::{
     handler::Handler,
-    pulse::{Felt, Pulse},
+    idle_timeout::{IdleTimeout, IdleTimeoutStream},
 };
 use crate::{
-    authn::{Peer, ShownCertificate},
+    authn::{ClientCertificate, Peer},
     http::sent,
     outgoing::{Stream, Tunnel},
 };
@@ -38,9 +38,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How long requests under way may take when the server stops, and when their connection has been idle for too long.
 const DRAIN: Duration = Duration::from_secs(5);
 const GOODBYE: Duration = Duration::from_secs(1);
-/// How long to wait when the machine has no room for another connection, and how often that is told.
+/// How long to wait when no connection can be accepted, and how often that is logged.
 const PAUSE: Duration = Duration::from_millis(50);
-const TELL_EVERY: Duration = Duration::from_secs(10);
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
 /// Limits of HTTP.
 const HEADER_BYTES: u32 = 1024 * 1024;
 const STREAMS: u32 = 100;
@@ -98,16 +98,16 @@ async fn take(
         ends,
         running: JoinSet::new(),
     };
-    let mut told: Option<Instant> = None;
+    let mut last_logged: Option<Instant> = None;
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, address)) => connections.begin(stream, address),
                 // The one that comes next may find room again.
                 Err(error) => {
-                    if told.is_none_or(|told| told.elapsed() > TELL_EVERY) {
+                    if last_logged.is_none_or(|last_logged| last_logged.elapsed() > LOG_INTERVAL) {
                         tracing::warn!(%error, "a connection could not be taken");
-                        told = Some(Instant::now());
+                        last_logged = Some(Instant::now());
                     }
                     time::sleep(PAUSE).await;
                 }
@@ -151,7 +151,15 @@ impl Connections {
             // Small answers must not wait for more to come.
             let _ = stream.set_nodelay(true);
             let Some(acceptor) = acceptor else {
-                return run(Box::new(stream), Pulse::new(true), peer, handler, &server, ends).await;
+                return run(
+                    Box::new(stream),
+                    IdleTimeout::new(true),
+                    peer,
+                    handler,
+                    &server,
+                    ends,
+                )
+                .await;
             };
             let mut stopping = ends.clone();
             let stopped = async move {
@@ -164,9 +172,9 @@ impl Connections {
             };
             if let Some(stream) = stream {
                 let session = stream.get_ref().1;
-                let pulse = Pulse::new(session.alpn_protocol() != Some(b"h2"));
-                peer.certificate = session.peer_certificates().and_then(ShownCertificate::new);
-                run(Box::new(stream), pulse, peer, handler, &server, ends).await;
+                let idle_timeout = IdleTimeout::new(session.alpn_protocol() != Some(b"h2"));
+                peer.certificate = session.peer_certificates().and_then(ClientCertificate::new);
+                run(Box::new(stream), idle_timeout, peer, handler, &server, ends).await;
             }
         });
     }
@@ -177,7 +185,7 @@ fn builder() -> auto::Builder<TokioExecutor> {
     builder
         .http1()
         .timer(TokioTimer::new())
-        // The pulse of the connection sees to that, and tells idle ones from slow ones.
+        // [`IdleTimeout`] handles this, and distinguishes idle from slow connections.
         .header_read_timeout(None)
         .max_buf_size(HEADER_BYTES as usize)
         .http2()
@@ -239,7 +247,7 @@ fn has_ended(ends: &watch::Receiver<()>) -> bool {
 
 async fn run(
     stream: Box<dyn Stream>,
-    pulse: Arc<Pulse>,
+    idle_timeout: Arc<IdleTimeout>,
     peer: Peer,
     handler: Arc<Handler>,
     server: &auto::Builder<TokioExecutor>,
@@ -247,23 +255,22 @@ async fn run(
 ) {
     let peer = Arc::new(peer);
     let end = Arc::new(Notify::new());
-    let io = TokioIo::new(Felt::new(stream, &pulse));
-    let (told, felt) = (Arc::clone(&end), Arc::clone(&pulse));
+    let io = TokioIo::new(IdleTimeoutStream::new(stream, &idle_timeout));
+    let last_logged = Arc::clone(&end);
+    let upgraded_timeout = Arc::clone(&idle_timeout);
     let next: Arc<Mutex<Option<Tunnel>>> = Arc::default();
     let following = Arc::clone(&next);
     let ending = ends.clone();
     let service = service_fn(move |request: Request<Incoming>| {
-        let (handler, peer, end, pulse, next) = (
-            Arc::clone(&handler),
-            Arc::clone(&peer),
-            Arc::clone(&told),
-            Arc::clone(&felt),
-            Arc::clone(&following),
-        );
+        let handler = Arc::clone(&handler);
+        let peer = Arc::clone(&peer);
+        let end = Arc::clone(&last_logged);
+        let idle_timeout = Arc::clone(&upgraded_timeout);
+        let next = Arc::clone(&following);
         let ending = ending.clone();
-        pulse.begin();
+        idle_timeout.begin();
         // Made at once: also a request that is given up before it is looked at has ended.
-        let busy = pulse.answer(crate::http::Body::Empty);
+        let busy = idle_timeout.answer(crate::http::ResponseBody::Empty);
         async move {
             let is_http2 = request.version() == Version::HTTP_2;
             let mut answer = handler.handle(request.map(sent), &peer, &end).await;
@@ -279,7 +286,7 @@ async fn run(
         }
     });
     let mut connection = pin!(server.serve_connection_with_upgrades(io, service));
-    let mut look = pin!(time::sleep(pulse.left().unwrap_or_default()));
+    let mut look = pin!(time::sleep(idle_timeout.left().unwrap_or_default()));
     let mut quiet = pin!(time::sleep(QUIET));
     let mut stops = false;
     let mut is_quiet = false;
@@ -291,7 +298,7 @@ async fn run(
                 stops = true;
                 // HTTP/2 announces the end and answers what was sent before the client knew of it. HTTP/1.1, and a connection without
                 // a request yet, would just be closed: what is under way gets a moment to arrive.
-                is_quiet = !pulse.can_announce_end();
+                is_quiet = !idle_timeout.can_announce_end();
                 if is_quiet {
                     quiet.as_mut().reset(Instant::now() + QUIET);
                 } else {
@@ -304,7 +311,7 @@ async fn run(
             }
             () = end.notified() => connection.as_mut().graceful_shutdown(),
             () = look.as_mut() => {
-                let Some(left) = pulse.left() else {
+                let Some(left) = idle_timeout.left() else {
                     connection.as_mut().graceful_shutdown();
                     match time::timeout(GOODBYE, connection).await {
                         Ok(ended) => break ended,

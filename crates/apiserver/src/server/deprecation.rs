@@ -1,11 +1,12 @@
-//! Kinds that are on their way out. Whoever uses them is told, whatever is done.
+//! Warnings about deprecated API versions.
 
 use k3_api::kinds::Kind;
 
-use crate::custom::Definitions;
+use crate::custom::DefinitionRegistry;
 
-/// What is told about a kind, if anything.
-pub(super) fn of(kind: &Kind, definitions: &Definitions) -> Option<String> {
+/// The warning about a kind, if it is deprecated.
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/filters/warning.go AddWarning
+pub(super) fn of(kind: &Kind, definitions: &DefinitionRegistry) -> Option<String> {
     if kind.strategy.is_some() {
         let served = definitions.find(&kind.group, &kind.plural)?;
         return served.definition.version(&kind.version)?.deprecation.clone();

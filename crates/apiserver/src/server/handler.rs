@@ -1,4 +1,4 @@
-//! What each request goes through.
+//! The handler chain of a request.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -19,34 +19,34 @@ use k3_api::{
 use tokio::{sync::Notify, time};
 
 use super::{
-    annex::{Annex, Setting},
-    asked,
-    body::{BodyMemory, Unread},
+    audit_attributes,
+    body::{BodyMemory, UnreadBody},
     deprecation,
-    exchange::{Exchange, is_connection},
+    extra_endpoints::{ExtraEndpoints, Setting},
     health,
-    inflight::{self, Permit, Pools},
+    inflight::{self, InflightLimits, InflightPermit},
     issuer,
     request_id::RequestIds,
+    request_observer::{RequestObserver, is_connection},
     time_limit,
     verb::{self, Verb},
-    watchers::Watchers,
+    watch_limits::WatchLimits,
     work_pool::{self, WorkPermit, WorkPool},
-    writers::Writers,
+    write_tasks::WriteTasks,
 };
 use crate::{
     Config, NodeClient,
     audit::Auditor,
-    authn::{BadSigningKey, Credentials, Peer, PublicKey, is_kubectl_refusal},
-    authz::Identity,
+    authn::{BadSigningKey, Credentials, Peer, PublicKey, is_kubectl_rejection},
+    authz::RequestIdentity,
     custom::PREFIX,
     discovery::{self, Discovery, Group},
-    http::{self as web, Accepted, Answer, Format, Offer, Sent},
+    http::{self as web, Format, HttpResponse, MediaTypeOffer, NegotiatedMediaType, RequestBody},
     openapi::OpenApi,
-    outgoing::Passed,
-    registry::{Ask, Cancellation, Registry, warn},
-    request::{Info, ListOptions, Query, Route, Target, route},
-    usage::{Asked, Usage},
+    outgoing::ProxyRequest,
+    registry::{Cancellation, Registry, RequestContext, warn},
+    request::{ListOptions, Query, RequestInfo, Route, Target, route},
+    usage::{Usage, UsageRequest},
 };
 
 /// Paths that are neither resources nor discovery.
@@ -68,21 +68,21 @@ pub(super) struct Handler {
     discovery: Mutex<(u64, Arc<Discovery>)>,
     openapi: Mutex<(u64, Arc<OpenApi>)>,
     ids: RequestIds,
-    pools: Pools,
+    inflight: InflightLimits,
     body_memory: BodyMemory,
     work_pool: WorkPool,
-    watchers: Arc<Watchers>,
-    writers: Writers,
+    watch_limits: Arc<WatchLimits>,
+    write_tasks: WriteTasks,
     auditor: Option<Arc<Auditor>>,
-    pub(super) annex: Annex,
+    pub(super) extra_endpoints: ExtraEndpoints,
     /// `None` if what nodes and pods use is not shown.
     usage: Option<Usage>,
 }
 
-/// What a request says of itself, beside its body.
-pub(super) struct Head {
+/// A request without its body.
+pub(super) struct RequestHead {
     /// What it wants, as authorization sees it.
-    pub info: Info,
+    pub info: RequestInfo,
     pub method: Method,
     pub path: String,
     /// Path and query, as they were sent.
@@ -95,7 +95,7 @@ pub(super) struct Head {
     pretty: bool,
     /// Where it came from.
     peer: Option<IpAddr>,
-    /// The connection, if it can become something else than HTTP, until somebody takes it.
+    /// The connection, if it can be upgraded, until it is taken.
     upgrade: Mutex<Option<OnUpgrade>>,
 }
 
@@ -113,19 +113,19 @@ impl Handler {
             discovery,
             openapi: Mutex::new((0, Arc::new(OpenApi::new()))),
             ids: RequestIds::new(),
-            pools: Pools::new(limits.reads, limits.writes, Arc::clone(&registry.metrics)),
+            inflight: InflightLimits::new(limits.reads, limits.writes, Arc::clone(&registry.metrics)),
             body_memory: BodyMemory::new(),
             work_pool: WorkPool::new(),
-            watchers: Watchers::new(limits.watches_per_user),
-            writers: Writers::default(),
+            watch_limits: WatchLimits::new(limits.watches_per_user),
+            write_tasks: WriteTasks::default(),
             auditor,
-            annex: Annex::default(),
+            extra_endpoints: ExtraEndpoints::default(),
             usage,
             registry,
         }
     }
 
-    /// Ends all watches: their clients will begin them anew, elsewhere or later.
+    /// Ends all watches: clients restart them elsewhere or later.
     pub(super) fn end_watches(&self) {
         self.registry.caches.close();
     }
@@ -145,7 +145,7 @@ impl Handler {
 
     /// Waits for the writes that are under way.
     pub(super) async fn end_writes(&self, patience: Duration) {
-        self.writers.end(patience).await;
+        self.write_tasks.end(patience).await;
     }
 
     /// A client did not get as far as a request.
@@ -153,61 +153,64 @@ impl Handler {
         self.registry.metrics.tls_errors.count();
     }
 
-    /// Answers a request, whatever it is. When its connection is not to be used again, that is told to `end`.
+    /// Handles a request. `end` is notified when the connection must not be reused.
     pub(super) async fn handle(
         self: &Arc<Self>,
-        request: Request<Sent>,
+        request: Request<RequestBody>,
         peer: &Peer,
         end: &Notify,
-    ) -> Answer {
+    ) -> HttpResponse {
         let (mut parts, body) = request.into_parts();
-        let mut head = Head::read(&parts);
+        let mut head = RequestHead::read(&parts);
         head.peer = peer.address.map(|address| address.ip());
         head.upgrade = Mutex::new(parts.extensions.remove());
         // First of all: what a path leads to depends on what is stored.
         let recent = self.registry.ensure_recent(&head.path).await;
-        let place = route(&head.path, self.registry.caches.definitions());
-        let mut exchange = Exchange::begin(self.ids.of(&head.headers), &head, &place, &self.registry.metrics);
-        let unread = Unread::default();
+        let route = route(&head.path, self.registry.caches.definitions());
+        let mut observer =
+            RequestObserver::begin(self.ids.of(&head.headers), &head, &route, &self.registry.metrics);
+        let unread = UnreadBody::default();
         let body = unread.keep(body);
         let answered = match recent {
-            Ok(()) => self.limited(&head, place, body, peer, &mut exchange).await,
+            Ok(()) => self.limited(&head, route, body, peer, &mut observer).await,
             Err(status) => Err(status),
         };
         let mut answer = match answered {
             Ok(answer) => answer,
             // As text: kubectl shows the message of a Status only for resources, and it asks for discovery first.
-            Err(status) if is_kubectl_refusal(&status) => web::text(status.code, status.message.clone()),
+            Err(status) if is_kubectl_rejection(&status) => web::text(status.code, status.message.clone()),
             Err(status) => web::status(&status, head.error_format(), head.pretty),
         };
         unread.discard(&head.headers).await;
-        if let Some(warning) = exchange.warning.take() {
+        if let Some(warning) = observer.warning.take() {
             warn(&mut answer, &[warning]);
         }
         // A connection that many requests can share at no cost to the client is only for those who are known.
-        if head.version == Version::HTTP_2 && !exchange.is_known {
+        if head.version == Version::HTTP_2 && !observer.is_authenticated {
             end.notify_one();
         }
-        finish(exchange.answered(answer), &head)
+        finish(observer.answered(answer), &head)
     }
 
     /// Answers a request in the time that it has, and if need be that it failed.
     async fn limited(
         self: &Arc<Self>,
-        head: &Head,
-        place: Route,
-        body: Sent,
+        head: &RequestHead,
+        route: Route,
+        body: RequestBody,
         peer: &Peer,
-        exchange: &mut Exchange,
-    ) -> Result<Answer, Status> {
-        let end = if exchange.is_long {
+        observer: &mut RequestObserver,
+    ) -> Result<HttpResponse, Status> {
+        let end = if observer.is_long {
             None
         } else {
             let limit = time_limit::of(head.query.text("timeout"), self.config.limits.request_time)
-                .inspect_err(|status| self.refused(head, peer, exchange, status.code, &status.message))?;
-            Some(exchange.began + limit)
+                .inspect_err(|status| {
+                    self.audit_rejection(head, peer, observer, status.code, &status.message)
+                })?;
+            Some(observer.began + limit)
         };
-        let answered = AssertUnwindSafe(self.answer(head, place, body, peer, exchange)).catch_unwind();
+        let answered = AssertUnwindSafe(self.answer(head, route, body, peer, observer)).catch_unwind();
         let answered = match end {
             None => Ok(answered.await),
             Some(end) => time::timeout_at(end, answered).await,
@@ -216,13 +219,13 @@ impl Handler {
             Ok(Ok(answer)) => answer,
             Ok(Err(panic)) => {
                 let why = web::panic_text(&*panic);
-                tracing::error!(method = %head.method, path = head.path, id = ?exchange.id, why, "a request panicked");
-                exchange.panicked(why);
-                let told = "This request caused apiserver to panic. Look in the logs for details.";
-                Err(Status::internal_error(told))
+                tracing::error!(method = %head.method, path = head.path, id = ?observer.id, why, "a request panicked");
+                observer.panicked(why);
+                let message = "This request caused apiserver to panic. Look in the logs for details.";
+                Err(Status::internal_error(message))
             }
             Err(_) => {
-                exchange.timed_out();
+                observer.timed_out();
                 Err(time_limit::over())
             }
         }
@@ -230,12 +233,12 @@ impl Handler {
 
     async fn answer(
         self: &Arc<Self>,
-        head: &Head,
-        place: Route,
-        body: Sent,
+        head: &RequestHead,
+        route: Route,
+        body: RequestBody,
         peer: &Peer,
-        exchange: &mut Exchange,
-    ) -> Result<Answer, Status> {
+        observer: &mut RequestObserver,
+    ) -> Result<HttpResponse, Status> {
         let credentials = Credentials {
             headers: &head.headers,
             path: &head.path,
@@ -245,11 +248,17 @@ impl Handler {
         };
         let known = self.registry.authenticator.authenticate(&credentials).await;
         let known = known.inspect_err(|status| {
-            exchange.asked_by_nobody();
-            self.refused(head, peer, exchange, status.code, &asked::attempts(head, peer));
+            observer.authentication_failed();
+            self.audit_rejection(
+                head,
+                peer,
+                observer,
+                status.code,
+                &audit_attributes::attempts(head, peer),
+            );
         })?;
         let mut answer = self
-            .answer_to(head, place, body, (peer, known.user), exchange)
+            .answer_to(head, route, body, (peer, known.user), observer)
             .await?;
         if let Some(warning) = known.warning {
             warn(&mut answer, &[warning.to_owned()]);
@@ -259,38 +268,38 @@ impl Handler {
 
     async fn answer_to(
         self: &Arc<Self>,
-        head: &Head,
-        place: Route,
-        body: Sent,
+        head: &RequestHead,
+        route: Route,
+        body: RequestBody,
         (peer, user): (&Peer, User),
-        exchange: &mut Exchange,
-    ) -> Result<Answer, Status> {
-        exchange.asked_by(&user);
-        self.write_down(head, peer, &user, exchange);
-        if !exchange.is_long && !health::is_asked_for(&head.path) {
+        observer: &mut RequestObserver,
+    ) -> Result<HttpResponse, Status> {
+        observer.set_user(&user);
+        self.begin_audit(head, peer, &user, observer);
+        if !observer.is_long && !health::is_asked_for(&head.path) {
             let writes = !matches!(head.method, Method::GET | Method::HEAD);
-            match self.pools.enter(writes, &user) {
-                Some(permit) => exchange.permit = Some(permit),
-                None => return Ok(too_many(exchange)),
+            match self.inflight.enter(writes, &user) {
+                Some(permit) => observer.permit = Some(permit),
+                None => return Ok(too_many(observer)),
             }
         }
         let authorizer = &self.registry.authorizer;
         let identity = authorizer.impersonate(user, &head.headers, &head.info)?;
-        exchange.acts_as(&identity);
+        observer.acts_as(&identity);
         let decision = authorizer.require(&head.info.action(&identity.user));
-        exchange.decided(&decision);
+        observer.decided(&decision);
         decision?;
-        match place {
-            Route::Resource(target) => self.resource(head, target, identity, body, exchange).await,
+        match route {
+            Route::Resource(target) => self.resource(head, target, identity, body, observer).await,
             Route::Missing(kind, name) => {
                 let resource = GroupResource::new(&kind.group, &kind.plural);
                 Err(Status::not_found(resource, &name))
             }
-            Route::Nowhere => match (&self.usage, Asked::read(&head.path)) {
+            Route::Nowhere => match (&self.usage, UsageRequest::read(&head.path)) {
                 (Some(usage), Some(asked)) => self.usage(head, usage, &asked).await,
-                _ => self.nowhere(head),
+                _ => self.not_found_response(head),
             },
-            Route::Other => match self.annex.setting(&head.path) {
+            Route::Other => match self.extra_endpoints.setting(&head.path) {
                 Some(setting) if !setting.is_open_to(&identity.user) => Err(Status::forbidden(
                     GroupResource::new("", ""),
                     "",
@@ -303,7 +312,12 @@ impl Handler {
     }
 
     /// Shows a setting of the process, or changes it.
-    async fn setting(&self, head: &Head, setting: &Setting, body: Sent) -> Result<Answer, Status> {
+    async fn setting(
+        &self,
+        head: &RequestHead,
+        setting: &Setting,
+        body: RequestBody,
+    ) -> Result<HttpResponse, Status> {
         match head.method {
             Method::GET | Method::HEAD => Ok(web::text(200, format!("{}\n", (setting.get)()))),
             Method::PUT => {
@@ -322,7 +336,12 @@ impl Handler {
     }
 
     /// What nodes and pods use.
-    async fn usage(&self, head: &Head, usage: &Usage, asked: &Asked<'_>) -> Result<Answer, Status> {
+    async fn usage(
+        &self,
+        head: &RequestHead,
+        usage: &Usage,
+        asked: &UsageRequest<'_>,
+    ) -> Result<HttpResponse, Status> {
         let watches = head.query.flag("watch").unwrap_or_default();
         if !matches!(head.method, Method::GET | Method::HEAD) || watches {
             return Err(verb::not_allowed());
@@ -336,34 +355,47 @@ impl Handler {
     }
 
     /// Begins to write a request down, if it is to be.
-    fn write_down(&self, head: &Head, peer: &Peer, user: &User, exchange: &mut Exchange) {
+    fn begin_audit(&self, head: &RequestHead, peer: &Peer, user: &User, observer: &mut RequestObserver) {
         if let Some(auditor) = &self.auditor {
-            let id = exchange.id.to_str().unwrap_or_default();
+            let id = observer.id.to_str().unwrap_or_default();
             let now = self.registry.now();
-            exchange.record = auditor.begin(asked::asked(head, peer, id, Some(user), now));
+            observer.record = auditor.begin(audit_attributes::audit_attributes(
+                head,
+                peer,
+                id,
+                Some(user),
+                now,
+            ));
         }
-        if let Some(record) = &mut exchange.record {
-            record.note(&exchange.notes);
+        if let Some(record) = &mut observer.record {
+            record.note(&observer.notes);
         }
     }
 
     /// Writes down a request that got no further than the door.
-    fn refused(&self, head: &Head, peer: &Peer, exchange: &Exchange, code: u16, why: &str) {
+    fn audit_rejection(
+        &self,
+        head: &RequestHead,
+        peer: &Peer,
+        observer: &RequestObserver,
+        code: u16,
+        why: &str,
+    ) {
         if let Some(auditor) = &self.auditor {
-            let id = exchange.id.to_str().unwrap_or_default();
-            let asked = asked::asked(head, peer, id, None, self.registry.now());
+            let id = observer.id.to_str().unwrap_or_default();
+            let asked = audit_attributes::audit_attributes(head, peer, id, None, self.registry.now());
             auditor.refused(asked, code, why.to_owned());
         }
     }
 
     async fn resource(
         self: &Arc<Self>,
-        head: &Head,
+        head: &RequestHead,
         target: Target,
-        identity: Identity,
-        body: Sent,
-        exchange: &mut Exchange,
-    ) -> Result<Answer, Status> {
+        identity: RequestIdentity,
+        body: RequestBody,
+        observer: &mut RequestObserver,
+    ) -> Result<HttpResponse, Status> {
         let is_custom = target.kind.strategy.is_some();
         let everywhere = target.kind.is_namespaced() && target.namespace.is_empty();
         if is_custom && everywhere && !matches!(head.method, Method::GET | Method::HEAD) {
@@ -371,24 +403,24 @@ impl Handler {
         }
         let watches = head.query.flag("watch").unwrap_or_default();
         let verb = Verb::of(&head.method, &target, watches)?;
-        // Two readers of one path that differ would let somebody do what they were not asked about.
+        // If router and `RequestInfo` differed, a request could be authorized as something else.
         if !head.info.means(&target, verb.word()) {
             return Err(verb::not_allowed());
         }
         let offer = match verb {
-            Verb::List | Verb::Watch if is_custom => Offer::CustomCollection,
-            Verb::List | Verb::Watch => Offer::Collection,
+            Verb::List | Verb::Watch if is_custom => MediaTypeOffer::CustomCollection,
+            Verb::List | Verb::Watch => MediaTypeOffer::Collection,
             // A scale is no custom object.
-            _ if is_custom && target.part() != "scale" => Offer::CustomObject,
-            _ => Offer::Object,
+            _ if is_custom && target.part() != "scale" => MediaTypeOffer::CustomObject,
+            _ => MediaTypeOffer::Object,
         };
         let accepted = match head.accepted(offer) {
             // What is passed on looks as others like.
-            Err(_) if is_connection(target.part()) => Accepted::default(),
+            Err(_) if is_connection(target.part()) => NegotiatedMediaType::default(),
             accepted => accepted?,
         };
         if verb == Verb::Watch {
-            exchange.seat = Some(self.watchers.sit(&identity.user)?);
+            observer.watch_permit = Some(self.watch_limits.acquire(&identity.user)?);
         }
         let media = head.text(&header::CONTENT_TYPE).to_owned();
         let is_exempt = inflight::is_exempt(&identity.user);
@@ -398,10 +430,10 @@ impl Handler {
             let (body, memory) = self.body_memory.read(body, &head.headers, is_exempt).await?;
             (body, memory, None)
         };
-        if let Some(record) = &mut exchange.record {
+        if let Some(record) = &mut observer.record {
             record.sent(&body, &media);
         }
-        let ask = Ask {
+        let ctx = RequestContext {
             target,
             query: head.query.clone(),
             user: identity.user,
@@ -410,50 +442,50 @@ impl Handler {
             body,
             accepted,
             now: self.registry.now(),
-            notes: exchange.notes.clone(),
+            notes: observer.notes.clone(),
             cancellation: Cancellation::default(),
             body_memory,
         };
-        exchange.warning = deprecation::of(&ask.target.kind, self.registry.caches.definitions());
+        observer.warning = deprecation::of(&ctx.target.kind, self.registry.caches.definitions());
         if let Some(passed) = passed {
-            return self.registry.connect(&ask, verb, passed).await;
+            return self.registry.connect(&ctx, verb, passed).await;
         }
-        let cost = self.registry.cost(&ask, verb);
-        if let Some(permit) = &mut exchange.permit
+        let cost = self.registry.cost(&ctx, verb);
+        if let Some(permit) = &mut observer.permit
             && !self
-                .pools
-                .widen(permit, inflight::seats(cost.objects, cost.bytes), &ask.user)
+                .inflight
+                .widen(permit, inflight::seats(cost.objects, cost.bytes), &ctx.user)
         {
-            return Ok(too_many(exchange));
+            return Ok(too_many(observer));
         }
         let work = if cost.bytes < work_pool::LARGE {
             None
         } else {
             Some(self.work_pool.enter(cost.bytes, is_exempt).await?)
         };
-        let _cancel = ask.cancellation.on_drop();
+        let _cancel = ctx.cancellation.on_drop();
         match work {
-            _ if verb.is_write() => self.write(ask, verb, work, exchange.permit.take()).await,
+            _ if verb.is_write() => self.write(ctx, verb, work, observer.permit.take()).await,
             Some(work) => {
                 let handler = Arc::clone(self);
-                work.run(async move { handler.run(&ask, verb).await }).await?
+                work.run(async move { handler.run(&ctx, verb).await }).await?
             }
-            None => self.run(&ask, verb).await,
+            None => self.run(&ctx, verb).await,
         }
     }
 
-    /// Carries out a write. It goes on when its client leaves or its time is over: it stops between two stages, or is stored, but is
-    /// never cut off half way. It keeps its seats.
+    /// Runs a write. It continues when its client disconnects or times out: it stops between two stages or is stored, but is
+    /// never interrupted half way. It keeps its seats.
     async fn write(
         self: &Arc<Self>,
-        ask: Ask,
+        ctx: RequestContext,
         verb: Verb,
         work: Option<WorkPermit>,
-        permit: Option<Permit>,
-    ) -> Result<Answer, Status> {
+        permit: Option<InflightPermit>,
+    ) -> Result<HttpResponse, Status> {
         let handler = Arc::clone(self);
-        let write = Box::pin(async move { handler.run(&ask, verb).await });
-        let done = self.writers.begin(async move {
+        let write = Box::pin(async move { handler.run(&ctx, verb).await });
+        let done = self.write_tasks.begin(async move {
             let write = async move {
                 match work {
                     Some(work) => work.run(write).await?,
@@ -473,25 +505,25 @@ impl Handler {
         }
     }
 
-    async fn run(&self, ask: &Ask, verb: Verb) -> Result<Answer, Status> {
-        if let Some(answer) = self.registry.special(ask, verb).await {
+    async fn run(&self, ctx: &RequestContext, verb: Verb) -> Result<HttpResponse, Status> {
+        if let Some(answer) = self.registry.special(ctx, verb).await {
             return answer;
         }
         match verb {
-            Verb::Get => self.registry.get(ask).await,
+            Verb::Get => self.registry.get(ctx).await,
             Verb::List => {
-                let options = ListOptions::read(&ask.query, false)?;
-                self.registry.list(ask, &options).await
+                let options = ListOptions::read(&ctx.query, false)?;
+                self.registry.list(ctx, &options).await
             }
             Verb::Watch => {
-                let options = ListOptions::read(&ask.query, true)?;
-                self.registry.watch(ask, &options).await
+                let options = ListOptions::read(&ctx.query, true)?;
+                self.registry.watch(ctx, &options).await
             }
-            Verb::Create => self.registry.create(ask).await,
-            Verb::Update => self.registry.update(ask).await,
-            Verb::Patch => self.registry.patch(ask).await,
-            Verb::Delete => self.registry.delete(ask).await,
-            Verb::DeleteCollection => self.registry.delete_collection(ask).await,
+            Verb::Create => self.registry.create(ctx).await,
+            Verb::Update => self.registry.update(ctx).await,
+            Verb::Patch => self.registry.patch(ctx).await,
+            Verb::Delete => self.registry.delete(ctx).await,
+            Verb::DeleteCollection => self.registry.delete_collection(ctx).await,
         }
     }
 
@@ -522,21 +554,21 @@ impl Handler {
         Some(cache.get(&format!("{PREFIX}{name}"))?.tree())
     }
 
-    /// What the server says of itself.
-    async fn document(&self, head: &Head) -> Result<Answer, Status> {
+    /// Documents of the server itself.
+    async fn document(&self, head: &RequestHead) -> Result<HttpResponse, Status> {
         let caches = &self.registry.caches;
         let metrics = &self.registry.metrics;
         if let Some(answer) = health::answer(&head.path, &head.query, caches, metrics).await {
             return Ok(answer);
         }
-        let figures = match head.path.as_str() {
-            "/metrics" => Some(self.annex.figures(metrics.text(&self.registry.caches))),
+        let metrics = match head.path.as_str() {
+            "/metrics" => Some(self.extra_endpoints.metrics(metrics.text(&self.registry.caches))),
             "/metrics/slis" => Some(metrics.slis()),
             _ => None,
         };
-        if let Some(figures) = figures {
+        if let Some(metrics) = metrics {
             let media = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores";
-            return Ok(web::answer(200, media, figures));
+            return Ok(web::answer(200, media, metrics));
         }
         let accept = head.text(&header::ACCEPT);
         let known = head.text(&header::IF_NONE_MATCH);
@@ -559,9 +591,9 @@ impl Handler {
         let document = match head.path.as_str() {
             "/" => discovery.index(&PATHS),
             "/version" | "/version/" => discovery::version(),
-            path => match self.annex.document(path) {
+            path => match self.extra_endpoints.document(path) {
                 Some(document) => document.await,
-                None => return self.nowhere(head),
+                None => return self.not_found_response(head),
             },
         };
         Ok(web::json(
@@ -574,7 +606,7 @@ impl Handler {
 
     /// The answer to a path that leads to nothing: within a group that is there a `Status`, else a text. A group that has
     /// nothing but custom kinds is not there for paths that lead to none of them.
-    fn nowhere(&self, head: &Head) -> Result<Answer, Status> {
+    fn not_found_response(&self, head: &RequestHead) -> Result<HttpResponse, Status> {
         let path: Vec<_> = head.path.split('/').take(3).collect();
         let is_served = head.path.starts_with("/api/") || self.discovery().legacy(&path.join("/")).is_some();
         if is_served && !self.is_custom(path.last().unwrap_or(&"")) {
@@ -593,13 +625,13 @@ impl Handler {
 }
 
 /// The answer to a path that leads to nothing the server knows of.
-fn no_page() -> Answer {
+fn no_page() -> HttpResponse {
     web::text(404, "404 page not found\n")
 }
 
 /// The answer when too many requests are being served.
-fn too_many(exchange: &Exchange) -> Answer {
-    exchange.refused();
+fn too_many(observer: &RequestObserver) -> HttpResponse {
+    observer.refused();
     let mut answer = web::text(429, "Too many requests, please try again later.\n");
     web::set(&mut answer, header::RETRY_AFTER, HeaderValue::from_static("1"));
     answer
@@ -617,7 +649,7 @@ fn discover(config: &Config, registry: &Registry) -> Discovery {
 }
 
 /// What every answer carries.
-fn finish(mut answer: Answer, head: &Head) -> Answer {
+fn finish(mut answer: HttpResponse, head: &RequestHead) -> HttpResponse {
     let headers = answer.headers_mut();
     if !headers.contains_key(header::CACHE_CONTROL) {
         headers.insert(
@@ -626,14 +658,14 @@ fn finish(mut answer: Answer, head: &Head) -> Answer {
         );
     }
     if head.method == Method::HEAD {
-        *answer.body_mut() = web::Body::Empty;
+        *answer.body_mut() = web::ResponseBody::Empty;
     }
     web::compress(answer, &head.headers)
 }
 
-// --- Head ---
+// --- RequestHead ---
 
-impl Head {
+impl RequestHead {
     fn read(parts: &http::request::Parts) -> Self {
         let query = Query::parse(parts.uri.query().unwrap_or_default());
         let text = |name| {
@@ -648,8 +680,8 @@ impl Head {
             "" => is_read_by_people,
             said => matches!(said, "1" | "t" | "T" | "true" | "TRUE" | "True"),
         };
-        Head {
-            info: Info::read(&parts.method, parts.uri.path(), &query),
+        RequestHead {
+            info: RequestInfo::read(&parts.method, parts.uri.path(), &query),
             method: parts.method.clone(),
             path: parts.uri.path().to_owned(),
             host: parts.uri.authority().map_or_else(
@@ -671,8 +703,8 @@ impl Head {
     }
 
     /// All of it, to be passed on.
-    fn passed(&self, body: Sent) -> Passed {
-        Passed {
+    fn passed(&self, body: RequestBody) -> ProxyRequest {
+        ProxyRequest {
             method: self.method.clone(),
             headers: self.headers.clone(),
             path: self.path.clone(),
@@ -696,13 +728,13 @@ impl Head {
             .unwrap_or_default()
     }
 
-    fn accepted(&self, offer: Offer) -> Result<Accepted, Status> {
+    fn accepted(&self, offer: MediaTypeOffer) -> Result<NegotiatedMediaType, Status> {
         web::negotiate(self.text(&header::ACCEPT), offer, self.pretty)
     }
 
-    /// The format of an answer that something went wrong: the one that was asked for, if that can be told.
+    /// The format of an error response: the negotiated one, if possible.
     fn error_format(&self) -> Format {
-        self.accepted(Offer::Object)
+        self.accepted(MediaTypeOffer::Object)
             .map_or(Format::Json, |accepted| accepted.format)
     }
 }

@@ -3,18 +3,18 @@
 use http::{HeaderValue, header::CACHE_CONTROL};
 
 use crate::{
-    cache::Caches,
-    http::{self as web, Answer},
+    cache::WatchCaches,
+    http::{self as web, HttpResponse},
     metrics::Metrics,
     request::Query,
 };
 
-/// A check, and what it says when it fails.
+/// A check, and its error.
 type Check = (&'static str, Result<(), String>);
 
 const ENDPOINTS: [&str; 3] = ["healthz", "livez", "readyz"];
 
-/// Whether a path asks for the health of the server. That must be told however much there is to do.
+/// Whether a path is a health endpoint. These are served regardless of load.
 pub(super) fn is_asked_for(path: &str) -> bool {
     path.split('/')
         .nth(1)
@@ -22,7 +22,12 @@ pub(super) fn is_asked_for(path: &str) -> bool {
 }
 
 /// Answers `/healthz`, `/livez`, `/readyz`, and `/<of them>/<check>`; `None` for other paths.
-pub(super) async fn answer(path: &str, query: &Query, caches: &Caches, metrics: &Metrics) -> Option<Answer> {
+pub(super) async fn answer(
+    path: &str,
+    query: &Query,
+    caches: &WatchCaches,
+    metrics: &Metrics,
+) -> Option<HttpResponse> {
     let mut parts = path.trim_start_matches('/').splitn(2, '/');
     let endpoint = parts.next()?;
     if !ENDPOINTS.contains(&endpoint) {
@@ -48,7 +53,7 @@ pub(super) async fn answer(path: &str, query: &Query, caches: &Caches, metrics: 
     Some(answer)
 }
 
-async fn checks(endpoint: &str, caches: &Caches) -> Vec<Check> {
+async fn checks(endpoint: &str, caches: &WatchCaches) -> Vec<Check> {
     let mut checks = vec![("ping", Ok(())), ("log", Ok(()))];
     let health = caches.store().health().await;
     checks.push(("storage", health.map(drop).map_err(|error| error.to_string())));
@@ -65,7 +70,7 @@ async fn checks(endpoint: &str, caches: &Caches) -> Vec<Check> {
     checks
 }
 
-fn all(endpoint: &str, checks: &[Check], query: &Query) -> Answer {
+fn all(endpoint: &str, checks: &[Check], query: &Query) -> HttpResponse {
     let excluded: Vec<_> = query.all("exclude").collect();
     let mut lines = Vec::new();
     let mut failed = false;

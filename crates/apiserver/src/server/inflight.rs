@@ -25,7 +25,8 @@ const BYTES_PER_SEAT: usize = 256 * 1024;
 const MOST_SEATS: usize = 10;
 
 /// The two pools.
-pub(super) struct Pools {
+// upstream: staging/src/k8s.io/apiserver/pkg/server/filters/maxinflight.go WithMaxInFlightLimit
+pub(super) struct InflightLimits {
     /// Reads, then writes; 0 is no limit.
     limits: [usize; 2],
     /// The seats that are taken, of reads, then of writes.
@@ -34,7 +35,7 @@ pub(super) struct Pools {
 }
 
 /// The seats of a request in a pool. Dropping it frees them.
-pub(super) struct Permit {
+pub(super) struct InflightPermit {
     metrics: Arc<Metrics>,
     taken: Arc<[AtomicUsize; 2]>,
     pool: usize,
@@ -49,11 +50,11 @@ pub(super) fn seats(objects: usize, bytes: usize) -> usize {
     seats.clamp(1, MOST_SEATS)
 }
 
-// --- Pools ---
+// --- InflightLimits ---
 
-impl Pools {
+impl InflightLimits {
     pub(super) fn new(reads: usize, writes: usize, metrics: Arc<Metrics>) -> Self {
-        Pools {
+        InflightLimits {
             limits: [reads, writes],
             seats: Arc::default(),
             metrics,
@@ -61,9 +62,9 @@ impl Pools {
     }
 
     /// A place for a request; `None` if there is none.
-    pub(super) fn enter(&self, writes: bool, user: &User) -> Option<Permit> {
+    pub(super) fn enter(&self, writes: bool, user: &User) -> Option<InflightPermit> {
         let pool = usize::from(writes);
-        let permit = Permit {
+        let permit = InflightPermit {
             metrics: Arc::clone(&self.metrics),
             taken: Arc::clone(&self.seats),
             pool,
@@ -81,7 +82,7 @@ impl Pools {
 
     /// Takes as many seats as a request needs of which more is known now; `false` if there are not as many. A request that has
     /// the pool for itself gets as many as there are.
-    pub(super) fn widen(&self, permit: &mut Permit, seats: usize, user: &User) -> bool {
+    pub(super) fn widen(&self, permit: &mut InflightPermit, seats: usize, user: &User) -> bool {
         let more = seats.saturating_sub(permit.seats);
         let before = self.seats[permit.pool].fetch_add(more, Relaxed);
         let limit = self.limits[permit.pool];
@@ -104,9 +105,9 @@ pub(super) fn is_exempt(user: &User) -> bool {
             .any(|group| EXEMPT_GROUPS.contains(&group.as_str()))
 }
 
-// --- Permit ---
+// --- InflightPermit ---
 
-impl Drop for Permit {
+impl Drop for InflightPermit {
     fn drop(&mut self) {
         self.metrics.in_flight[self.pool].add(-1);
         self.taken[self.pool].fetch_sub(self.seats, Relaxed);
@@ -126,8 +127,8 @@ mod tests {
     }
 
     #[test]
-    fn a_full_pool_refuses_and_the_other_does_not() {
-        let pools = Pools::new(2, 1, Arc::default());
+    fn full_pool_rejects_only_its_requests() {
+        let pools = InflightLimits::new(2, 1, Arc::default());
         let alice = user("alice", &["system:authenticated"]);
         let first = pools.enter(false, &alice);
         let second = pools.enter(false, &alice);
@@ -145,8 +146,8 @@ mod tests {
     }
 
     #[test]
-    fn those_who_look_after_the_cluster_always_get_in() {
-        let pools = Pools::new(1, 1, Arc::default());
+    fn exempt_users_are_never_rejected() {
+        let pools = InflightLimits::new(1, 1, Arc::default());
         let _full = pools.enter(false, &user("alice", &[]));
         for exempt in [
             user("admin", &["system:masters"]),
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_take_seats_by_what_they_cost() {
+    fn seats_follow_cost() {
         for (objects, bytes, expected) in [
             (0, 0, 1),
             (1, 100, 1),
@@ -180,7 +181,7 @@ mod tests {
                 "{objects} objects, {bytes} bytes"
             );
         }
-        let pools = Pools::new(0, 12, Arc::default());
+        let pools = InflightLimits::new(0, 12, Arc::default());
         let alice = user("alice", &[]);
         let mut large = pools.enter(true, &alice).unwrap();
         assert!(pools.widen(&mut large, 10, &alice));
@@ -191,7 +192,7 @@ mod tests {
         assert!(pools.widen(&mut exempt, 10, &admin));
         drop((large, second, exempt));
         assert_eq!(pools.seats[1].load(Relaxed), 0);
-        let narrow = Pools::new(0, 2, Arc::default());
+        let narrow = InflightLimits::new(0, 2, Arc::default());
         let mut alone = narrow.enter(true, &alice).unwrap();
         assert!(
             narrow.widen(&mut alone, 10, &alice),
@@ -200,8 +201,8 @@ mod tests {
     }
 
     #[test]
-    fn zero_is_no_limit() {
-        let pools = Pools::new(0, 0, Arc::default());
+    fn zero_means_unlimited() {
+        let pools = InflightLimits::new(0, 0, Arc::default());
         let alice = user("alice", &[]);
         let permits: Vec<_> = (0..1000).map(|_| pools.enter(false, &alice)).collect();
         assert!(permits.iter().all(Option::is_some));

@@ -7,10 +7,10 @@ use k3_api::status::Status;
 
 use crate::{
     authn::Authenticator,
-    http::{self as web, Answer},
+    http::{self as web, HttpResponse},
 };
 
-/// How long others may go on with what they were told: a key that is new must be here that long before it signs.
+/// How long clients may cache the keys: a new key must be published that long before it signs.
 const CACHED: &str = "public, max-age=3600";
 const JSON: &str = "application/json";
 const KEYS: &str = "application/jwk-set+json";
@@ -21,7 +21,7 @@ pub(super) fn answer(
     accept: &str,
     authenticator: &Authenticator,
     address: SocketAddr,
-) -> Option<Result<Answer, Status>> {
+) -> Option<Result<HttpResponse, Status>> {
     let (media, text) = match path.trim_end_matches('/') {
         "/.well-known/openid-configuration" => {
             (JSON, authenticator.issuer_configuration(&address.to_string()))

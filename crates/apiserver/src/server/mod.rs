@@ -1,44 +1,44 @@
-//! The server: connections, and what each request goes through.
+//! The server: connections, and the handler chain of a request.
 //!
 //! ```text
-//! connection   TLS, HTTP/1.1 or HTTP/2, and an orderly end
-//! pulse        what a connection does, so that one that does nothing is ended
-//! handler      authentication, authorization, routing; nothing a request does ends the server
-//! exchange     one request and its answer, as figures and logs see it
-//! request_id   the name of a request
-//! asked        what the audit log is told of a request
-//! inside       requests from the same process
-//! annex        what other parts of the process say of themselves
-//! inflight     how many requests are served at once
-//! watchers     how many watches each user has
-//! writers      writes, which go on when their client is gone
-//! time_limit   how long a request may take
-//! body         the body of a request, up to a limit
-//! work_pool    threads for large requests
-//! verb         which verb of the registry a method and a path mean
-//! health       whether the server is alive and ready
-//! issuer       what others need to verify the tokens that are issued here
-//! deprecation  what users of old kinds are told
+//! connection        TLS, HTTP/1.1 or HTTP/2, and graceful shutdown
+//! idle_timeout      closes idle connections
+//! handler           authentication, authorization, routing; no request can stop the server
+//! request_observer  metrics and logs of one request
+//! request_id        audit IDs
+//! audit_attributes  the attributes of a request for the audit log
+//! in_process        the in-process transport
+//! extra_endpoints   metrics, documents and settings of other parts of the process
+//! inflight          limits on concurrent requests
+//! watch_limits      limits on watches per user
+//! write_tasks       writes, which continue when their client disconnects
+//! time_limit        request timeouts
+//! body              request bodies, up to a limit
+//! work_pool         threads for large requests
+//! verb              the verb of a method and a path
+//! health            health endpoints
+//! issuer            the OIDC discovery documents of the service-account issuer
+//! deprecation       warnings about deprecated API versions
 //! ```
 
-mod annex;
-mod asked;
+mod audit_attributes;
 mod body;
 mod connection;
 mod deprecation;
-mod exchange;
+mod extra_endpoints;
 mod handler;
 mod health;
+mod idle_timeout;
+mod in_process;
 mod inflight;
-mod inside;
 mod issuer;
-mod pulse;
 mod request_id;
+mod request_observer;
 mod time_limit;
 mod verb;
-mod watchers;
+mod watch_limits;
 mod work_pool;
-mod writers;
+mod write_tasks;
 
 use std::{future::Future, io, net::SocketAddr, sync::Arc};
 
@@ -46,21 +46,21 @@ use futures_util::future::BoxFuture;
 use k3_storage::{Clock, ReadError, Store, SystemClock};
 use tokio::net::TcpListener;
 
-pub use self::inside::{Inside, InsideBody};
+pub use self::in_process::{InProcessBody, InProcessTransport};
 pub(crate) use self::verb::Verb;
-use self::{annex::Setting, handler::Handler};
+use self::{extra_endpoints::Setting, handler::Handler};
 use crate::{
     Config, NodeClient, PodAccounts,
-    admission::Admission,
-    allocation::{Allocation, Keeper},
+    admission::AdmissionChain,
+    allocation::{RepairTask, ServiceAllocator},
     audit::Auditor,
     authn::{Authenticator, BadSigningKey, PublicKey, Signer},
     authz::Authorizer,
-    cache::{Caches, Feed},
-    custom::{self, Converter},
+    cache::{StoreReflector, WatchCaches},
+    custom::{self, CustomResourceConverter},
+    endpoint_reconciler,
     metrics::Metrics,
-    outgoing::{Dialer, Nodes, Outgoing},
-    presence,
+    outgoing::{Dialer, NodeConnectionInfoGetter, WebhookClientManager},
     registry::{self, Registry},
     service_range::kubernetes_address,
 };
@@ -71,10 +71,10 @@ pub struct Server {
     /// Must not be made to dial this server.
     dialer: Arc<Dialer>,
     /// Ends with the server.
-    _feed: Feed,
-    _keeper: Keeper,
-    _definitions: custom::Keeper,
-    presence: presence::Keeper,
+    _reflector: StoreReflector,
+    _repair: RepairTask,
+    _crd_controller: custom::CustomResourceDefinitionController,
+    endpoint_reconciler: endpoint_reconciler::EndpointReconciler,
 }
 
 /// Why a server did not start.
@@ -98,7 +98,7 @@ pub enum StartError {
     Bootstrap {
         /// Which object.
         what: String,
-        /// What went wrong.
+        /// The cause.
         why: String,
     },
 }
@@ -123,9 +123,10 @@ impl Server {
             ),
             None => None,
         };
-        let (caches, feed) = Caches::fill(store, registry::selectable).await?;
-        let allocation = Allocation::new(Arc::clone(&caches), Arc::clone(&clock), &config.service_range);
-        let keeper = allocation.keep_true().await.map_err(ReadError::from)?;
+        let (caches, feed) = WatchCaches::fill(store, registry::selectable).await?;
+        let allocation =
+            ServiceAllocator::new(Arc::clone(&caches), Arc::clone(&clock), &config.service_range);
+        let repair = allocation.start_repair().await.map_err(ReadError::from)?;
         let authorizer = Arc::new(Authorizer::new(Arc::clone(&caches)));
         let (ip, port) = config.advertise;
         let dialer = Arc::new(Dialer::new(
@@ -133,17 +134,21 @@ impl Server {
             kubernetes_address(&config.service_range),
             config.service_range,
         ));
-        let outgoing = Arc::new(Outgoing::new(Arc::clone(&caches), Arc::clone(&dialer)));
-        let mut admission = Admission::new(&authorizer, &outgoing);
+        let outgoing = Arc::new(WebhookClientManager::new(
+            Arc::clone(&caches),
+            Arc::clone(&dialer),
+        ));
+        let mut admission = AdmissionChain::new(&authorizer, &outgoing);
         if config.guard_owners {
-            admission.guard_owners(&authorizer);
+            admission.enforce_owner_reference_permissions(&authorizer);
         }
         if config.pod_accounts == PodAccounts::Free {
-            admission.leave_out("ServiceAccount");
+            admission.remove_plugin("ServiceAccount");
         }
-        let nodes = Nodes::new(Arc::clone(&caches), config.nodes.as_ref(), Arc::clone(&dialer))
-            .map_err(StartError::NodeClient)?;
-        let converter = Arc::new(Converter::new(outgoing));
+        let nodes =
+            NodeConnectionInfoGetter::new(Arc::clone(&caches), config.nodes.as_ref(), Arc::clone(&dialer))
+                .map_err(StartError::NodeClient)?;
+        let converter = Arc::new(CustomResourceConverter::new(outgoing));
         let signer = Signer::new(config.issuer.clone(), &config.signing_key)?;
         let authentication = std::mem::take(&mut config.authentication);
         let authenticator = Authenticator::new(authentication, signer, Arc::clone(&caches));
@@ -162,24 +167,27 @@ impl Server {
         let registry = Arc::new(registry);
         crate::bootstrap::run(&registry, &config).await?;
         Ok(Server {
-            presence: presence::Keeper::start(Arc::clone(&registry), &config).await,
-            _definitions: custom::Keeper::start(Arc::clone(&registry)),
+            endpoint_reconciler: endpoint_reconciler::EndpointReconciler::start(
+                Arc::clone(&registry),
+                &config,
+            )
+            .await,
+            _crd_controller: custom::CustomResourceDefinitionController::start(Arc::clone(&registry)),
             handler: Arc::new(Handler::new(config, registry, auditor)),
             dialer,
-            _feed: feed,
-            _keeper: keeper,
+            _reflector: feed,
+            _repair: repair,
         })
     }
 
     /// Has those who look for a server find another one, if there are several. To be called before connections end.
     pub async fn withdraw(&self) {
-        self.presence.withdraw().await;
+        self.endpoint_reconciler.withdraw().await;
     }
 
-    /// Shows further figures with its own at `/metrics`, in the text that Prometheus reads. They are asked for when somebody
-    /// looks.
-    pub fn add_figures(&self, figures: impl Fn() -> String + Send + Sync + 'static) {
-        self.handler.annex.add_figures(figures);
+    /// Adds metrics to `/metrics`, in Prometheus text format. They are collected on request.
+    pub fn add_metrics(&self, metrics: impl Fn() -> String + Send + Sync + 'static) {
+        self.handler.extra_endpoints.add_metrics(metrics);
     }
 
     /// Shows a document at a path that leads to nothing else, to those who may `get` it.
@@ -188,7 +196,7 @@ impl Server {
         path: &'static str,
         document: impl Fn() -> serde_json::Value + Send + Sync + 'static,
     ) {
-        self.handler.annex.add_document(path, move || {
+        self.handler.extra_endpoints.add_document(path, move || {
             let document = document();
             Box::pin(async move { document })
         });
@@ -200,11 +208,11 @@ impl Server {
         path: &'static str,
         document: impl Fn() -> BoxFuture<'static, serde_json::Value> + Send + Sync + 'static,
     ) {
-        self.handler.annex.add_document(path, document);
+        self.handler.extra_endpoints.add_document(path, document);
     }
 
-    /// Shows a setting at a path that leads to nothing else, to those who may `get` it, and has it changed by those who may
-    /// `put` it. Changing says what was done, or why it was not.
+    /// Adds a setting at an unused path, for users who may `get` it, and changed by those who may `put` it. Changing returns a
+    /// message or an error.
     pub fn add_setting(
         &self,
         path: &'static str,
@@ -216,11 +224,11 @@ impl Server {
             set: Arc::new(set),
             only_masters: false,
         };
-        self.handler.annex.add_setting(path, setting);
+        self.handler.extra_endpoints.add_setting(path, setting);
     }
 
-    /// Does something when a member of system:masters asks for it with PUT. No role grants the path to others. It says what
-    /// was done, or why it was not.
+    /// Adds an action for members of system:masters, invoked with PUT. No role grants the path to others. It returns a message
+    /// or an error.
     pub fn add_masters_action(
         &self,
         path: &'static str,
@@ -231,11 +239,11 @@ impl Server {
             set: Arc::new(action),
             only_masters: true,
         };
-        self.handler.annex.add_setting(path, setting);
+        self.handler.extra_endpoints.add_setting(path, setting);
     }
 
-    /// Signs tokens of service accounts with another key from now on (ECDSA P-256, PKCS#8 DER). Those that were signed with
-    /// one of `more` are believed too; those of the key until now only if it is among them.
+    /// Replaces the signing key of service-account tokens (ECDSA P-256, PKCS#8 DER). Tokens signed with one of `more` are
+    /// trusted too; those of the previous key only if it is among them.
     pub fn replace_keys(&self, signing_key: &[u8], more: &[PublicKey]) -> Result<(), BadSigningKey> {
         self.handler.replace_keys(signing_key, more)
     }
@@ -259,8 +267,8 @@ impl Server {
         connection::serve(&self.handler, listener, Some(tls), Box::pin(stop)).await;
     }
 
-    /// The same without TLS: whoever is on the way reads and changes everything. For a listener that only this machine can
-    /// reach.
+    /// The same without TLS: anyone on the network path can read and change everything. For a listener that only this machine
+    /// can reach.
     pub async fn serve_plain(&self, listener: TcpListener, stop: impl Future<Output = ()> + Send) {
         self.add_own_address(&listener);
         connection::serve(&self.handler, listener, None, Box::pin(stop)).await;

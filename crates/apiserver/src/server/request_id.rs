@@ -12,7 +12,7 @@ use crate::registry::random_bytes;
 /// The header that carries it, both ways.
 pub(super) const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
-/// Gives out names. They tell requests apart and are no secret: a number that is counted up, mixed with one that is this server's.
+/// Generates audit IDs. They are unique and not secret: a counter mixed with a per-server seed.
 pub(super) struct RequestIds {
     seeds: [u64; 2],
     next: AtomicU64,
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_request_has_a_name_of_its_own_or_the_one_it_came_with() {
+    fn generates_unique_audit_id_or_keeps_header() {
         let ids = RequestIds::new();
         let made: HashSet<_> = (0..1000).map(|_| ids.of(&HeaderMap::new())).collect();
         assert_eq!(made.len(), 1000);

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use k3_api::{status::Status, time};
 
-/// The time a request has: what its `?timeout=` says, but no more than the server allows.
+/// The timeout of a request: its `?timeout=`, up to the server's limit.
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/filters/request_deadline.go WithRequestDeadline, parseTimeout
 pub(super) fn of(said: &str, most: Duration) -> Result<Duration, Status> {
     if said.is_empty() {
         return Ok(most);
@@ -30,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_may_ask_for_less_time_but_not_for_more() {
+    fn timeout_parameter_may_only_shorten() {
         let most = Duration::from_mins(1);
         for (said, given) in [
             ("", 60_000),
@@ -51,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_when_time_is_over_is_upstreams() {
+    fn timeout_status_matches_upstream() {
         let status = over();
         assert_eq!(status.code, 504);
         assert_eq!(

@@ -63,7 +63,7 @@ impl Verb {
         }
         let everywhere = kind.is_namespaced() && target.namespace.is_empty();
         let is_custom = kind.strategy.is_some();
-        // Nobody looks at the name in the path of a new custom object.
+        // The name in the path of a new custom object is ignored.
         let allowed = kind.allows(self.word())
             && (self != Verb::Create || !is_one || is_custom)
             && (!everywhere || matches!(self, Verb::List | Verb::Watch) || self.is_question(target));

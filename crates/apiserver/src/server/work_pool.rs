@@ -89,8 +89,8 @@ impl WorkPool {
     /// Too many wait already, or this one has waited too long: 429.
     pub(super) async fn enter(&self, cost: usize, is_exempt: bool) -> Result<WorkPermit, Status> {
         let reserved = MOST_REQUESTS - MOST_ORDINARY;
-        let has_room = is_exempt || self.requests.available_permits() > reserved;
-        let request = has_room
+        let is_available = is_exempt || self.requests.available_permits() > reserved;
+        let request = is_available
             .then(|| Arc::clone(&self.requests).try_acquire_owned().ok())
             .flatten()
             .ok_or_else(too_many)?;
@@ -120,7 +120,8 @@ fn too_many() -> Status {
 // --- WorkPermit ---
 
 impl WorkPermit {
-    /// Runs work on the threads of the pool. When the future is dropped, work that computes goes on to its next wait and ends there.
+    /// Runs work on the threads of the pool. When the future is dropped, computing work continues to its next await and ends
+    /// there.
     ///
     /// # Errors
     /// The runtime is shutting down.
@@ -177,7 +178,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn computation_does_not_keep_the_thread_of_connections() {
+    async fn computation_runs_off_connection_threads() {
         let pool = WorkPool::with_threads(1);
         let permit = pool.enter(1, false).await.unwrap();
         let (release, released) = mpsc::channel::<()>();
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_that_waits_leaves_its_thread_to_others() {
+    async fn waiting_work_releases_thread() {
         let pool = WorkPool::with_threads(1);
         let (release, released) = oneshot::channel::<u8>();
         let first = pool.enter(1, false).await.unwrap();
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_beyond_the_queue_is_refused_with_429() {
+    async fn full_queue_rejects_with_429() {
         let pool = WorkPool::with_threads(1);
         let mut permits = Vec::new();
         for _ in 0..MOST_ORDINARY {
@@ -223,7 +224,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn input_that_is_worked_on_at_once_is_bounded() {
+    async fn concurrent_input_is_bounded() {
         let pool = WorkPool::with_threads(8);
         let all = fill(&pool).await;
         assert!(pool.enter(1, false).now_or_never().is_none());
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_request_that_waits_too_long_is_refused_with_429_and_exempt_users_do_not_wait() {
+    async fn queue_timeout_is_429_and_exempt_users_do_not_wait() {
         let pool = WorkPool::with_threads(1);
         let _all = fill(&pool).await;
         let exempt = pool.enter(usize::MAX, true).now_or_never();
@@ -258,7 +259,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn dropping_a_request_ends_it_at_its_next_wait() {
+    async fn dropped_request_stops_at_next_await() {
         let pool = WorkPool::with_threads(1);
         let mut permits = fill(&pool).await;
         let permit = permits.pop().unwrap();
@@ -279,7 +280,7 @@ mod tests {
 
     #[tokio::test]
     #[should_panic(expected = "as it should")]
-    async fn a_panic_reaches_who_waits() {
+    async fn panic_propagates() {
         let pool = WorkPool::with_threads(1);
         let permit = pool.enter(1, false).await.unwrap();
         let _ = permit.run(async { panic!("as it should") }).await;

@@ -1,16 +1,16 @@
-//! What nodes and pods use, as `metrics.k8s.io` shows it.
+//! Resource metrics of nodes and pods (`metrics.k8s.io`).
 //!
 //! ```text
-//! path      what is asked for
-//! summary   what a node tells of itself and its pods
-//! shown     the objects that are answered with
+//! path          parses request paths
+//! summary       a node's summary of itself and its pods
+//! node_metrics  NodeMetrics and PodMetrics objects
 //! ```
 //!
-//! Promises: nodes are asked when somebody wants to know, and not again for some seconds; a node that does not answer delays
-//! nobody for long, and is left out, with its pods.
+//! Promises: kubelets are called on request, and not again for some seconds; a kubelet that does not respond delays requests only
+//! briefly, and is omitted with its pods.
 
+mod node_metrics;
 mod path;
-mod shown;
 mod summary;
 
 use std::{
@@ -30,11 +30,11 @@ use k3_api::{
 use serde_json::{Value, json};
 use tokio::time::{self, Instant};
 
-pub(crate) use self::path::{Asked, GROUP, VERSION};
+pub(crate) use self::path::{GROUP, UsageRequest, VERSION};
 use self::summary::Summary;
-use crate::{cache::Caches, outgoing::Nodes, registry::Resource, request::Query};
+use crate::{cache::WatchCaches, outgoing::NodeConnectionInfoGetter, registry::Resource, request::Query};
 
-/// For so long what a node told is good enough.
+/// How long a node's summary is cached.
 const FRESH: Duration = Duration::from_secs(15);
 /// How long a node may take to answer, and how much it may say.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -42,16 +42,16 @@ const LONGEST: usize = 16 << 20;
 
 /// Asks nodes what they use, and remembers it for a while.
 pub(crate) struct Usage {
-    caches: Arc<Caches>,
-    nodes: Arc<Nodes>,
-    /// What each node told last. Who asks for one that is being asked waits for that answer.
-    told: Mutex<HashMap<String, Arc<Told>>>,
+    caches: Arc<WatchCaches>,
+    nodes: Arc<NodeConnectionInfoGetter>,
+    /// The last summary of each node. Concurrent requests for the same node share a call.
+    summaries: Mutex<HashMap<String, Arc<NodeSummarySlot>>>,
 }
 
-type Told = tokio::sync::Mutex<Option<(Instant, Option<Arc<Summary>>)>>;
+type NodeSummarySlot = tokio::sync::Mutex<Option<(Instant, Option<Arc<Summary>>)>>;
 
 /// Which objects are wanted.
-struct Wanted {
+struct UsageSelector {
     labels: label::Selector,
     fields: field::Selector,
 }
@@ -59,46 +59,52 @@ struct Wanted {
 // --- Usage ---
 
 impl Usage {
-    pub(crate) fn new(caches: Arc<Caches>, nodes: Arc<Nodes>) -> Self {
+    pub(crate) fn new(caches: Arc<WatchCaches>, nodes: Arc<NodeConnectionInfoGetter>) -> Self {
         Usage {
             caches,
             nodes,
-            told: Mutex::default(),
+            summaries: Mutex::default(),
         }
     }
 
     /// Answers with an object or a list.
-    pub(crate) async fn answer(&self, asked: &Asked<'_>, query: &Query, now: Time) -> Result<Value, Status> {
-        let wanted = Wanted::read(query)?;
+    pub(crate) async fn answer(
+        &self,
+        asked: &UsageRequest<'_>,
+        query: &Query,
+        now: Time,
+    ) -> Result<Value, Status> {
+        let wanted = UsageSelector::read(query)?;
         match asked {
-            Asked::Nodes => {
+            UsageRequest::Nodes => {
                 let nodes = self.find("Node", "", &wanted);
-                let told = self.ask(names(&nodes)).await;
-                let items = nodes
-                    .iter()
-                    .filter_map(|node| shown::node(node, told.get(node.at("metadata").text("name"))?, now));
+                let summaries = self.ask(names(&nodes)).await;
+                let items = nodes.iter().filter_map(|node| {
+                    node_metrics::node(node, summaries.get(node.at("metadata").text("name"))?, now)
+                });
                 Ok(list("NodeMetricsList", items))
             }
-            Asked::Node(name) => {
+            UsageRequest::Node(name) => {
                 let absent = || Status::not_found(GroupResource::new(GROUP, "nodes"), name);
                 let node = self.get("Node", "", name).ok_or_else(absent)?;
-                let told = self.ask([(*name).to_owned()].into()).await;
-                told.get(*name)
-                    .and_then(|told| shown::node(&node, told, now))
+                let summaries = self.ask([(*name).to_owned()].into()).await;
+                summaries
+                    .get(*name)
+                    .and_then(|summaries| node_metrics::node(&node, summaries, now))
                     .ok_or_else(absent)
             }
-            Asked::Pods(namespace) => {
+            UsageRequest::Pods(namespace) => {
                 let pods = self.find("Pod", namespace, &wanted);
-                let told = self.ask(nodes_of(&pods)).await;
-                let items = pods.iter().filter_map(|pod| shown_pod(pod, &told, now));
+                let summaries = self.ask(nodes_of(&pods)).await;
+                let items = pods.iter().filter_map(|pod| shown_pod(pod, &summaries, now));
                 Ok(list("PodMetricsList", items))
             }
-            Asked::Pod(namespace, name) => {
+            UsageRequest::Pod(namespace, name) => {
                 let absent =
                     || Status::not_found(GroupResource::new(GROUP, "pods"), &format!("{namespace}/{name}"));
                 let pod = self.get("Pod", namespace, name).ok_or_else(absent)?;
-                let told = self.ask(nodes_of(std::slice::from_ref(&pod))).await;
-                shown_pod(&pod, &told, now).ok_or_else(absent)
+                let summaries = self.ask(nodes_of(std::slice::from_ref(&pod))).await;
+                shown_pod(&pod, &summaries, now).ok_or_else(absent)
             }
         }
     }
@@ -110,7 +116,7 @@ impl Usage {
         )
     }
 
-    fn find(&self, kind: &str, namespace: &str, wanted: &Wanted) -> Vec<Value> {
+    fn find(&self, kind: &str, namespace: &str, wanted: &UsageSelector) -> Vec<Value> {
         let resource = self.resource(kind);
         let snapshot = resource.cache.snapshot(0);
         let prefix = resource.under(namespace);
@@ -124,7 +130,7 @@ impl Usage {
         Some(resource.cache.get(&key)?.tree())
     }
 
-    /// What these nodes tell. Those that tell nothing are left out.
+    /// The summaries of these nodes. Nodes without one are omitted.
     async fn ask(&self, names: BTreeSet<String>) -> HashMap<String, Arc<Summary>> {
         let asked = names.into_iter().map(|name| async move {
             let summary = self.ask_one(&name).await?;
@@ -134,12 +140,12 @@ impl Usage {
     }
 
     async fn ask_one(&self, name: &str) -> Option<Arc<Summary>> {
-        let told = {
-            let mut all = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let summaries = {
+            let mut all = self.summaries.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(all.entry(name.to_owned()).or_default())
         };
-        let mut told = told.lock().await;
-        if let Some((at, summary)) = &*told
+        let mut summaries = summaries.lock().await;
+        if let Some((at, summary)) = &*summaries
             && at.elapsed() < FRESH
         {
             return summary.clone();
@@ -154,10 +160,10 @@ impl Usage {
         };
         // A node that is gone is not kept for ever.
         if summary.is_none() && self.get("Node", "", name).is_none() {
-            let mut all = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut all = self.summaries.lock().unwrap_or_else(PoisonError::into_inner);
             all.remove(name);
         }
-        *told = Some((Instant::now(), summary.clone()));
+        *summaries = Some((Instant::now(), summary.clone()));
         summary
     }
 
@@ -181,8 +187,8 @@ impl Usage {
     }
 }
 
-fn shown_pod(pod: &Value, told: &HashMap<String, Arc<Summary>>, now: Time) -> Option<Value> {
-    shown::pod(pod, told.get(pod.at("spec").text("nodeName"))?, now)
+fn shown_pod(pod: &Value, summaries: &HashMap<String, Arc<Summary>>, now: Time) -> Option<Value> {
+    node_metrics::pod(pod, summaries.get(pod.at("spec").text("nodeName"))?, now)
 }
 
 fn names(objects: &[Value]) -> BTreeSet<String> {
@@ -207,12 +213,12 @@ fn list(kind: &str, items: impl Iterator<Item = Value>) -> Value {
     })
 }
 
-// --- Wanted ---
+// --- UsageSelector ---
 
-impl Wanted {
+impl UsageSelector {
     fn read(query: &Query) -> Result<Self, Status> {
         let bad = |error: String| Status::bad_request(error);
-        Ok(Wanted {
+        Ok(UsageSelector {
             labels: label::Selector::parse(query.text("labelSelector"))
                 .map_err(|error| bad(error.to_string()))?,
             fields: field::Selector::parse(query.text("fieldSelector"))

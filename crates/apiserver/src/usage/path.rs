@@ -6,7 +6,7 @@ pub(crate) const VERSION: &str = "v1beta1";
 
 /// What a path leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asked<'p> {
+pub(crate) enum UsageRequest<'p> {
     Nodes,
     Node(&'p str),
     /// Of a namespace; empty for all.
@@ -15,19 +15,19 @@ pub(crate) enum Asked<'p> {
     Pod(&'p str, &'p str),
 }
 
-// --- Asked ---
+// --- UsageRequest ---
 
-impl<'p> Asked<'p> {
+impl<'p> UsageRequest<'p> {
     /// Reads a path; `None` if it leads elsewhere.
     pub(crate) fn read(path: &'p str) -> Option<Self> {
         let rest = path.strip_prefix("/apis/metrics.k8s.io/v1beta1/")?;
         let parts: Vec<&str> = rest.trim_end_matches('/').split('/').collect();
         let found = match *parts.as_slice() {
-            ["nodes"] => Asked::Nodes,
-            ["nodes", name] => Asked::Node(name),
-            ["pods"] => Asked::Pods(""),
-            ["namespaces", namespace, "pods"] => Asked::Pods(namespace),
-            ["namespaces", namespace, "pods", name] => Asked::Pod(namespace, name),
+            ["nodes"] => UsageRequest::Nodes,
+            ["nodes", name] => UsageRequest::Node(name),
+            ["pods"] => UsageRequest::Pods(""),
+            ["namespaces", namespace, "pods"] => UsageRequest::Pods(namespace),
+            ["namespaces", namespace, "pods", name] => UsageRequest::Pod(namespace, name),
             _ => return None,
         };
         parts.iter().all(|part| !part.is_empty()).then_some(found)
@@ -39,18 +39,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_lead_to_nodes_and_pods() {
+    fn parses_node_and_pod_paths() {
         for (path, asked) in [
-            ("/apis/metrics.k8s.io/v1beta1/nodes", Some(Asked::Nodes)),
-            ("/apis/metrics.k8s.io/v1beta1/nodes/a", Some(Asked::Node("a"))),
-            ("/apis/metrics.k8s.io/v1beta1/pods", Some(Asked::Pods(""))),
+            ("/apis/metrics.k8s.io/v1beta1/nodes", Some(UsageRequest::Nodes)),
+            (
+                "/apis/metrics.k8s.io/v1beta1/nodes/a",
+                Some(UsageRequest::Node("a")),
+            ),
+            ("/apis/metrics.k8s.io/v1beta1/pods", Some(UsageRequest::Pods(""))),
             (
                 "/apis/metrics.k8s.io/v1beta1/namespaces/n/pods",
-                Some(Asked::Pods("n")),
+                Some(UsageRequest::Pods("n")),
             ),
             (
                 "/apis/metrics.k8s.io/v1beta1/namespaces/n/pods/p",
-                Some(Asked::Pod("n", "p")),
+                Some(UsageRequest::Pod("n", "p")),
             ),
             ("/apis/metrics.k8s.io/v1beta1/pods/p", None),
             ("/apis/metrics.k8s.io/v1beta1/nodes/a/b", None),
@@ -58,7 +61,7 @@ mod tests {
             ("/apis/metrics.k8s.io/v1beta1", None),
             ("/apis/metrics.k8s.io/v1/nodes", None),
         ] {
-            assert_eq!(Asked::read(path), asked, "{path}");
+            assert_eq!(UsageRequest::read(path), asked, "{path}");
         }
     }
 }

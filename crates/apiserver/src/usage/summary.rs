@@ -1,23 +1,23 @@
-//! What a node tells of itself and its pods: as much of `/stats/summary` as is shown.
+//! A node's summary of itself and its pods: the used part of `/stats/summary`.
 
 use serde::Deserialize;
 
-/// What a node tells.
+/// A node's summary.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Summary {
     #[serde(default)]
-    pub node: Used,
+    pub node: ResourceStats,
     #[serde(default)]
-    pub pods: Vec<PodUsed>,
+    pub pods: Vec<PodStats>,
 }
 
 /// What a pod uses.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct PodUsed {
+pub(super) struct PodStats {
     pub pod_ref: PodRef,
     #[serde(default)]
-    pub containers: Vec<ContainerUsed>,
+    pub containers: Vec<ContainerStats>,
 }
 
 /// Which pod it is.
@@ -33,25 +33,25 @@ pub(super) struct PodRef {
 
 /// What a container uses.
 #[derive(Debug, Deserialize)]
-pub(super) struct ContainerUsed {
+pub(super) struct ContainerStats {
     pub name: String,
     #[serde(flatten)]
-    pub used: Used,
+    pub used: ResourceStats,
 }
 
 /// What something uses.
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Used {
+pub(super) struct ResourceStats {
     #[serde(default)]
-    pub cpu: Cpu,
+    pub cpu: CpuStats,
     #[serde(default)]
-    pub memory: Memory,
+    pub memory: MemoryStats,
 }
 
 /// Of processors.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Cpu {
+pub(super) struct CpuStats {
     #[serde(default)]
     pub time: String,
     /// Nanoseconds per second; not known of what has only begun.
@@ -61,6 +61,6 @@ pub(super) struct Cpu {
 /// Of memory.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Memory {
+pub(super) struct MemoryStats {
     pub working_set_bytes: Option<u64>,
 }

@@ -6,7 +6,8 @@ use bytes::BytesMut;
 use http::{HeaderMap, Method, Request, header};
 use http_body_util::{BodyExt, Full};
 use k3_apiserver::{
-    Authentication, Config, Inside, InsideBody, Limits, PodAccounts, Presence, Server, User, service_range,
+    Authentication, Config, EndpointReconcilerType, InProcessBody, InProcessTransport, Limits, PodAccounts,
+    Server, User, service_range,
 };
 use k3_storage::Store;
 use serde_json::Value;
@@ -18,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A server and its administrator.
 pub(crate) struct Client {
     server: Arc<Server>,
-    inside: Inside,
+    transport: InProcessTransport,
 }
 
 /// The answer to a request.
@@ -32,7 +33,7 @@ pub(crate) struct Reply {
 
 /// A running watch.
 pub(crate) struct Watch {
-    body: InsideBody,
+    body: InProcessBody,
     text: BytesMut,
 }
 
@@ -53,7 +54,7 @@ impl Client {
             signing_key: signing.as_ref().to_vec(),
             unrestricted_update: false,
             advertise: (Ipv4Addr::new(192, 0, 2, 1).into(), 6443),
-            presence: Presence::Hidden,
+            endpoint_reconciler: EndpointReconcilerType::Hidden,
             guard_owners: false,
             pod_accounts: PodAccounts::Free,
             limits: Limits::default(),
@@ -62,20 +63,20 @@ impl Client {
             usage: false,
         };
         let server = Arc::new(Server::start(config, store).await.unwrap());
-        let inside = server.inside(user("admin", "system:masters"));
-        Client { server, inside }
+        let transport = server.in_process(user("admin", "system:masters"));
+        Client { server, transport }
     }
 
     /// The same server, for another user.
     pub(crate) fn with_user(&self, name: &str, group: &str) -> Self {
         Client {
             server: Arc::clone(&self.server),
-            inside: self.server.inside(user(name, group)),
+            transport: self.server.in_process(user(name, group)),
         }
     }
 
     pub(crate) async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Reply {
-        let answer = self.inside.ask(request(method, path, body)).await;
+        let answer = self.transport.ask(request(method, path, body)).await;
         let (head, body) = answer.into_parts();
         let bytes = timeout(PATIENCE, body.collect())
             .await
@@ -142,7 +143,7 @@ impl Client {
     pub(crate) async fn watch(&self, path: &str) -> Watch {
         let begun = timeout(PATIENCE, async {
             loop {
-                let answer = self.inside.ask(request(Method::GET, path, None)).await;
+                let answer = self.transport.ask(request(Method::GET, path, None)).await;
                 let (head, body) = answer.into_parts();
                 if head.status == 200 {
                     return body;

@@ -173,7 +173,7 @@ async fn forbid(client: &Client, label: &str) {
     client.create(path, &binding).await;
 }
 
-/// A webhook that nobody answers for, about config maps with a label.
+/// A webhook without a server, for config maps with a label.
 async fn hook(client: &Client, label: &str) {
     let hook = json!({
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",

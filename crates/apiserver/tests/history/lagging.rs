@@ -11,9 +11,9 @@ use crate::{
     kinds::{StoredResource, define, for_all, version},
 };
 
-on_every_backend!(a_server_that_lags_does_not_take_clients_back_in_time);
+on_every_backend!(lagging_server_does_not_serve_older_state);
 
-async fn a_server_that_lags_does_not_take_clients_back_in_time(backend: &Backend) {
+async fn lagging_server_does_not_serve_older_state(backend: &Backend) {
     let store = backend.open().await;
     let store = store.as_ref();
     let gap = GapStore::new(backend.open().await);

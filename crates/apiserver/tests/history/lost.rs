@@ -17,19 +17,13 @@ use crate::{
     proxy::Proxy,
 };
 
-on_every_backend!(a_server_that_lost_history_serves_the_new_state_and_no_other);
+on_every_backend!(server_that_lost_history_serves_only_new_state);
 
 mod cut_off {
-    on_backend!(
-        etcd,
-        [a_server_that_was_cut_off_serves_the_new_state_and_no_other]
-    );
-    on_backend!(
-        mysql,
-        [a_server_that_was_cut_off_serves_the_new_state_and_no_other]
-    );
+    on_backend!(etcd, [partitioned_server_serves_only_new_state]);
+    on_backend!(mysql, [partitioned_server_serves_only_new_state]);
 
-    use super::a_server_that_was_cut_off_serves_the_new_state_and_no_other;
+    use super::partitioned_server_serves_only_new_state;
 }
 
 /// Why a server misses events.
@@ -40,19 +34,19 @@ enum Gap {
     CutOff(Proxy),
 }
 
-async fn a_server_that_lost_history_serves_the_new_state_and_no_other(backend: &Backend) {
+async fn server_that_lost_history_serves_only_new_state(backend: &Backend) {
     let store = GapStore::new(backend.open().await);
     let gap = Gap::Stalled(Arc::clone(&store));
-    serves_the_new_state_and_no_other(backend, store, &gap).await;
+    serves_only_new_state(backend, store, &gap).await;
 }
 
-async fn a_server_that_was_cut_off_serves_the_new_state_and_no_other(backend: &Backend) {
+async fn partitioned_server_serves_only_new_state(backend: &Backend) {
     let proxy = Proxy::start(backend.address()).await;
     let store = backend.open_through(proxy.address).await;
-    serves_the_new_state_and_no_other(backend, store, &Gap::CutOff(proxy)).await;
+    serves_only_new_state(backend, store, &Gap::CutOff(proxy)).await;
 }
 
-async fn serves_the_new_state_and_no_other(backend: &Backend, own: Arc<dyn Store>, gap: &Gap) {
+async fn serves_only_new_state(backend: &Backend, own: Arc<dyn Store>, gap: &Gap) {
     let store = backend.open().await;
     let store = store.as_ref();
     let behind = Arc::new(Client::start(own).await);

@@ -1,5 +1,5 @@
-//! What clients are told when a server has missed events of the store for good, and when it lags behind another server: for every
-//! kind, on every backend.
+//! Responses when a server has lost events of the store, and when it lags behind another server: for every kind, on every
+//! backend.
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the answer")]
 
 #[macro_use]

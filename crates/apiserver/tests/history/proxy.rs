@@ -33,7 +33,7 @@ impl Proxy {
         }
     }
 
-    /// Ends all connections, and new ones as they come.
+    /// Closes all connections, and new ones as they are accepted.
     pub(crate) fn cut(&self) {
         self.is_cut.send_replace(true);
     }

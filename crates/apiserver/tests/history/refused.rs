@@ -13,9 +13,9 @@ use crate::{
     kinds::{StoredResource, version},
 };
 
-/// A server that loads its cache again refuses requests, and says when to try again.
+/// A server that reloads its cache rejects requests with a retry time.
 #[test]
-fn requests_are_refused_while_the_cache_is_loaded() {
+fn rejects_requests_while_cache_loads() {
     run(async {
         let backend = Backend::memory().await;
         let store = backend.open().await;
@@ -55,7 +55,7 @@ fn requests_are_refused_while_the_cache_is_loaded() {
 
 /// A server that lags does not go on for long with what another server has revoked.
 #[test]
-fn a_revoked_role_does_not_allow_for_long() {
+fn revoked_role_stops_allowing() {
     run(async {
         let backend = Backend::memory().await;
         let gap = GapStore::new(backend.open().await);
@@ -83,9 +83,9 @@ fn a_revoked_role_does_not_allow_for_long() {
     });
 }
 
-/// A version that nobody has written is refused as upstream refuses it, after some patience.
+/// A version that was never written is rejected as upstream does, after a wait.
 #[test]
-fn a_version_of_the_future_is_refused() {
+fn rejects_future_resource_version() {
     run(async {
         let client = Client::start(Backend::memory().await.open().await).await;
         let future = version(&client.get("/api/v1/configmaps").await.body) + 1000;

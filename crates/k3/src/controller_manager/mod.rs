@@ -237,7 +237,7 @@ impl ControllerManager {
     /// Lets a server tell what runs beside it.
     pub(crate) fn publish_status(&self, server: &Server) {
         let context = (*self.manager).clone();
-        server.add_figures(move || metrics::text(&context.registry()));
+        server.add_metrics(move || metrics::text(&context.registry()));
         let context = (*self.manager).clone();
         server.add_document(CONTROLLERS_PATH, move || status::controllers_status(&context));
     }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use http::Uri;
-use k3_apiserver::{Judge, Judged};
+use k3_apiserver::{CertificateVerifier, TlsVerifier};
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore,
     client::{WebPkiServerVerifier, danger::ServerCertVerifier},
@@ -28,7 +28,7 @@ struct AnyServer;
 
 /// The certificate of the authority of a server, if it is the one that is meant. Nothing is told to the server.
 pub(super) async fn find_authority(server: &Uri, pin: Pin) -> Result<CertificateDer<'static>, Failure> {
-    let anybody = Arc::new(Judged::new(AnyServer, &tls::provider()));
+    let anybody = Arc::new(TlsVerifier::new(AnyServer, &tls::provider()));
     let chain = fetch_chain(server, anybody).await.map_err(|error| {
         let advice = "see that the server runs, that it listens for other machines (--bind 0.0.0.0), and that nothing is\n\
             between it and this machine";
@@ -109,7 +109,7 @@ fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
 
 // --- AnyServer ---
 
-impl Judge for AnyServer {
+impl CertificateVerifier for AnyServer {
     fn judge(
         &self,
         _: &CertificateDer<'_>,

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use k3_apiserver::{Config, Presence, Server, kubernetes_address};
+use k3_apiserver::{Config, EndpointReconcilerType, Server, kubernetes_address};
 use k3_controllers::{Authority, Cluster, ServerIdentity, TokenSigner};
 use k3_encryption::Reloader;
 use k3_storage::{Compactor, OpenError, StorageConfig, Store, StoreError, SystemClock};
@@ -303,10 +303,10 @@ fn api_config(settings: &mut Settings, certificates: &Certificates, listeners: &
         unrestricted_update: settings.unrestricted_update,
         signing_key: certificates.signing_key.clone(),
         advertise: (listeners.advertise, listeners.address.port()),
-        presence: match settings.audience {
-            Audience::Process => Presence::Hidden,
-            Audience::Cluster if is_shared(&settings.storage) => Presence::Among,
-            Audience::Cluster => Presence::Alone,
+        endpoint_reconciler: match settings.audience {
+            Audience::Process => EndpointReconcilerType::Hidden,
+            Audience::Cluster if is_shared(&settings.storage) => EndpointReconcilerType::Among,
+            Audience::Cluster => EndpointReconcilerType::Alone,
         },
         nodes: Some(components::node_client(certificates)),
         usage: settings.has_nodes,

@@ -9,9 +9,9 @@
 //! Promises: an expression is compiled once. One that does not compile is an error of every request that needs it, not of the
 //! server. No request costs more than its budget.
 
-mod authority;
-mod conditions;
-mod scene;
+mod activation;
+mod cel_authorizer;
+mod match_conditions;
 
 use std::rc::Rc;
 
@@ -21,8 +21,8 @@ use k3_cel::{
 };
 
 pub(super) use self::{
-    conditions::Conditions,
-    scene::{Scene, Sight},
+    activation::{EvaluationActivation, OptionalVariables},
+    match_conditions::MatchConditions,
 };
 
 /// What is said when all expressions together cost too much.
@@ -37,15 +37,16 @@ pub(super) struct Expression {
 }
 
 /// Named expressions that others may use, each of which may use those before it.
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/cel/composition.go CompositedCompiler, CompileAndStoreVariables
 #[derive(Debug)]
-pub(super) struct Composition {
+pub(super) struct CompositionEnv {
     variables: Vec<(String, Expression)>,
     declared: DeclType,
 }
 
 /// Why an expression has no result.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(super) enum ExpressionError {
     /// It failed; others may still be asked.
     Failed(String),
     /// There is nothing left to spend.
@@ -94,36 +95,36 @@ impl Expression {
         bindings: &Bindings<'a>,
         variables: &Rc<Variables<'a>>,
         budget: &mut u64,
-    ) -> Result<Value<'a>, Fault> {
+    ) -> Result<Value<'a>, ExpressionError> {
         let program = self
             .program
             .as_ref()
-            .map_err(|why| Fault::Failed(format!("compilation error: {why}")))?;
+            .map_err(|why| ExpressionError::Failed(format!("compilation error: {why}")))?;
         let outcome = program.evaluate(bindings, PER_CALL_LIMIT);
         for cost in [variables.take_cost(), outcome.cost] {
-            *budget = budget.checked_sub(cost).ok_or(Fault::Budget)?;
+            *budget = budget.checked_sub(cost).ok_or(ExpressionError::Budget)?;
         }
         outcome.result.map_err(|error| {
-            Fault::Failed(format!("expression '{}' resulted in error: {error}", self.source))
+            ExpressionError::Failed(format!("expression '{}' resulted in error: {error}", self.source))
         })
     }
 }
 
-// --- Fault ---
+// --- ExpressionError ---
 
-impl std::fmt::Display for Fault {
+impl std::fmt::Display for ExpressionError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Fault::Failed(why) => f.write_str(why),
-            Fault::Budget => f.write_str(OUT_OF_BUDGET),
+            ExpressionError::Failed(why) => f.write_str(why),
+            ExpressionError::Budget => f.write_str(OUT_OF_BUDGET),
         }
     }
 }
 
-// --- Composition ---
+// --- CompositionEnv ---
 
-impl Composition {
-    /// Compiles variables, which come as names with expressions.
+impl CompositionEnv {
+    /// Compiles variables, given as names with expressions.
     pub(super) fn compile<'v>(
         reach: OptionalVariableDeclarations,
         variables: impl Iterator<Item = (&'v str, &'v str)>,
@@ -141,7 +142,7 @@ impl Composition {
             fields = fields.plain(name, decl);
             compiled.push((name.to_owned(), expression));
         }
-        Composition {
+        CompositionEnv {
             variables: compiled,
             declared: declare(&fields),
         }

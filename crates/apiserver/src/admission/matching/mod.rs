@@ -1,7 +1,7 @@
-//! Which requests a webhook or a policy is about: by rules, and by the labels of the namespace and the object.
+//! Which requests a webhook or a policy matches: by rules, and by the labels of the namespace and the object.
 //!
-//! A rule that is about another version of the same objects matches too, unless it is to be taken exactly; whoever is asked then
-//! sees the object in the version the rule names. What is wrong with a selector is an error only of requests it would decide.
+//! With `matchPolicy: Equivalent` a rule for another version of the same objects matches too; the webhook or policy then sees
+//! the object in the version of the rule. An invalid selector is an error only for requests that it would decide.
 
 mod rule;
 
@@ -12,19 +12,20 @@ use k3_api::{
 };
 use serde_json::Value;
 
-use self::rule::Rule;
+use self::rule::MatchRule;
 use super::{
     Operation, object,
-    subject::{Form, Subject},
+    versioned_attributes::{VersionedAttributes, VersionedResource},
 };
-use crate::cache::Caches;
+use crate::cache::WatchCaches;
 
 /// What must hold of a request.
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/matching/matching.go Matches, matchesResourceRules
 #[derive(Debug)]
-pub(super) struct Criteria {
+pub(super) struct MatchCriteria {
     /// `None`: all requests.
-    rules: Option<Vec<Rule>>,
-    excluded: Vec<Rule>,
+    rules: Option<Vec<MatchRule>>,
+    excluded: Vec<MatchRule>,
     /// Whether the same objects in other versions are meant, too.
     equivalent: bool,
     namespaces: Result<Selector, String>,
@@ -40,12 +41,12 @@ impl Labels for TreeLabels<'_> {
     }
 }
 
-// --- Criteria ---
+// --- MatchCriteria ---
 
-impl Criteria {
+impl MatchCriteria {
     /// Those of a webhook.
     pub(super) fn of_webhook(webhook: &Value) -> Self {
-        Criteria {
+        MatchCriteria {
             rules: Some(read_rules(webhook, "rules")),
             ..Self::of_resources(webhook)
         }
@@ -58,7 +59,7 @@ impl Criteria {
             selector => Selector::from_object(Some(selector)).map_err(|error| error.to_string()),
         };
         let rules = read_rules(matching, "resourceRules");
-        Criteria {
+        MatchCriteria {
             rules: (!rules.is_empty()).then_some(rules),
             excluded: read_rules(matching, "excludeResourceRules"),
             equivalent: matching.text("matchPolicy") == "Equivalent",
@@ -69,18 +70,23 @@ impl Criteria {
 
     /// The resources that it names; `None` if it may be about any.
     pub(super) fn resources(&self) -> Option<Vec<&str>> {
-        let named: Vec<&str> = self.rules.as_ref()?.iter().flat_map(Rule::resources).collect();
+        let named: Vec<&str> = self
+            .rules
+            .as_ref()?
+            .iter()
+            .flat_map(MatchRule::resources)
+            .collect();
         (!named.contains(&"*")).then_some(named)
     }
 
     /// The form in which a request is meant; `None` if it is not.
     pub(super) fn matches(
         &self,
-        subject: &Subject<'_>,
+        subject: &VersionedAttributes<'_>,
         new: Option<&Value>,
         old: Option<&Value>,
-        caches: &Caches,
-    ) -> Result<Option<Form>, Status> {
+        caches: &WatchCaches,
+    ) -> Result<Option<VersionedResource>, Status> {
         // Rules are cheapest, and which of the three refuses first makes no difference.
         if find(&self.excluded, self.equivalent, subject).is_some() {
             return Ok(None);
@@ -105,9 +111,9 @@ impl Criteria {
 
     fn is_in_namespace(
         &self,
-        subject: &Subject<'_>,
+        subject: &VersionedAttributes<'_>,
         new: Option<&Value>,
-        caches: &Caches,
+        caches: &WatchCaches,
     ) -> Result<bool, Status> {
         let is_namespace = &*subject.form.whole.plural == "namespaces";
         if subject.namespace.is_empty() && !is_namespace {
@@ -142,12 +148,16 @@ impl Criteria {
     }
 }
 
-fn read_rules(tree: &Value, name: &str) -> Vec<Rule> {
-    tree.items(name).iter().map(Rule::read).collect()
+fn read_rules(tree: &Value, name: &str) -> Vec<MatchRule> {
+    tree.items(name).iter().map(MatchRule::read).collect()
 }
 
 /// The form in which the first rule matches.
-fn find(rules: &[Rule], equivalent: bool, subject: &Subject<'_>) -> Option<Form> {
+fn find(
+    rules: &[MatchRule],
+    equivalent: bool,
+    subject: &VersionedAttributes<'_>,
+) -> Option<VersionedResource> {
     if rules.iter().any(|rule| rule.matches(subject, &subject.form)) {
         return Some(subject.form.clone());
     }

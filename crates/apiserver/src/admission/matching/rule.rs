@@ -3,23 +3,23 @@
 use k3_api::strategy::Tree;
 use serde_json::Value;
 
-use super::super::subject::{Form, Subject};
+use super::super::versioned_attributes::{VersionedAttributes, VersionedResource};
 
 /// A rule: all of it must hold.
 #[derive(Clone, Debug)]
-pub(super) struct Rule {
+pub(super) struct MatchRule {
     operations: Vec<String>,
     groups: Vec<String>,
     versions: Vec<String>,
     /// Resources, each with a part; either may be a star.
     resources: Vec<(String, String)>,
-    scope: Scope,
+    scope: MatchScope,
     /// Empty for all.
     names: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Scope {
+enum MatchScope {
     All,
     Namespaced,
     Cluster,
@@ -33,12 +33,12 @@ fn has(items: &[String], wanted: &str) -> bool {
     items.iter().any(|item| item == STAR || item == wanted)
 }
 
-// --- Rule ---
+// --- MatchRule ---
 
-impl Rule {
+impl MatchRule {
     pub(super) fn read(rule: &Value) -> Self {
         let texts = |name: &str| rule.texts(name).map(str::to_owned).collect();
-        Rule {
+        MatchRule {
             operations: texts("operations"),
             groups: texts("apiGroups"),
             versions: texts("apiVersions"),
@@ -50,17 +50,18 @@ impl Rule {
                 })
                 .collect(),
             scope: match rule.text("scope") {
-                "" | "*" => Scope::All,
-                "Namespaced" => Scope::Namespaced,
-                "Cluster" => Scope::Cluster,
-                _ => Scope::None,
+                "" | "*" => MatchScope::All,
+                "Namespaced" => MatchScope::Namespaced,
+                "Cluster" => MatchScope::Cluster,
+                _ => MatchScope::None,
             },
             names: texts("resourceNames"),
         }
     }
 
     /// Whether it is about a request, if that were for this form.
-    pub(super) fn matches(&self, subject: &Subject<'_>, form: &Form) -> bool {
+    // upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules/rules.go Matches
+    pub(super) fn matches(&self, subject: &VersionedAttributes<'_>, form: &VersionedResource) -> bool {
         let kind = &form.whole;
         self.is_in_scope(subject, form)
             && has(&self.operations, subject.operation.word())
@@ -73,15 +74,15 @@ impl Rule {
             && (self.names.is_empty() || self.names.contains(&subject.name))
     }
 
-    fn is_in_scope(&self, subject: &Subject<'_>, form: &Form) -> bool {
+    fn is_in_scope(&self, subject: &VersionedAttributes<'_>, form: &VersionedResource) -> bool {
         // A request for a namespace has its name as its namespace, and is cluster-wide all the same.
         let is_namespace = form.whole.group.is_empty() && &*form.whole.plural == "namespaces";
         let is_cluster_wide = is_namespace || subject.namespace.is_empty();
         match self.scope {
-            Scope::All => true,
-            Scope::Namespaced => !is_cluster_wide,
-            Scope::Cluster => is_cluster_wide,
-            Scope::None => false,
+            MatchScope::All => true,
+            MatchScope::Namespaced => !is_cluster_wide,
+            MatchScope::Cluster => is_cluster_wide,
+            MatchScope::None => false,
         }
     }
 

@@ -3,11 +3,11 @@
 use k3_api::{go, kinds::parse_certificate_request, status::Status, strategy::Tree};
 use serde_json::Value;
 
-use super::{Asked, MIRROR, not_found};
+use super::{MIRROR, NodeRequest, not_found};
 use crate::{
     admission::{Operation, object},
     authz::Authorizer,
-    cache::Caches,
+    cache::WatchCaches,
 };
 
 /// Who signs for nodes.
@@ -17,7 +17,8 @@ const OF_NODES: [&str; 2] = [
 ];
 
 /// A node asks for a certificate of itself alone.
-pub(super) fn of_node(asked: &Asked<'_>) -> Result<(), Status> {
+// upstream: plugin/pkg/admission/noderestriction/admission.go admitCSR
+pub(super) fn of_node(asked: &NodeRequest<'_>) -> Result<(), Status> {
     let spec = asked.object().at("spec");
     if asked.attributes.operation != Operation::Create || !OF_NODES.contains(&spec.text("signerName")) {
         return Ok(());
@@ -31,7 +32,12 @@ pub(super) fn of_node(asked: &Asked<'_>) -> Result<(), Status> {
 }
 
 /// A node asks for certificates of the pods it runs, from those who the pods name.
-pub(super) fn of_pod(asked: &Asked<'_>, authorizer: &Authorizer, caches: &Caches) -> Result<(), Status> {
+// upstream: plugin/pkg/admission/noderestriction/admission.go admitPodCertificateRequest
+pub(super) fn of_pod(
+    asked: &NodeRequest<'_>,
+    authorizer: &Authorizer,
+    caches: &WatchCaches,
+) -> Result<(), Status> {
     if asked.attributes.operation != Operation::Create {
         return asked.refuse(format!("unexpected operation {}", asked.operation()));
     }
@@ -41,12 +47,11 @@ pub(super) fn of_pod(asked: &Asked<'_>, authorizer: &Authorizer, caches: &Caches
     let spec = asked.object().at("spec");
     let namespace = asked.attributes.namespace;
     let full = |name: &str| go::quote(&format!("{namespace}/{name}"));
-    let (node, pod_name, account) = (
-        spec.text("nodeName"),
-        spec.text("podName"),
-        spec.text("serviceAccountName"),
-    );
-    let (quoted_node, quoted_pod) = (go::quote(node), full(pod_name));
+    let node = spec.text("nodeName");
+    let pod_name = spec.text("podName");
+    let account = spec.text("serviceAccountName");
+    let quoted_node = go::quote(node);
+    let quoted_pod = full(pod_name);
     if node != asked.node {
         return asked.refuse(format!(
             "PodCertificateRequest.Spec.NodeName={quoted_node}, which is not the requesting node {}",
@@ -73,20 +78,21 @@ pub(super) fn of_pod(asked: &Asked<'_>, authorizer: &Authorizer, caches: &Caches
             "PodCertificateRequest for pod {quoted_pod} {why}"
         )))
     };
-    let (said, known) = (
-        spec.text("nodeUID"),
-        uid(&look("nodes", "node", "", node, &quoted_node)?),
-    );
+    let said = spec.text("nodeUID");
+    let known = uid(&look("nodes", "node", "", node, &quoted_node)?);
     if said != known {
-        let (said, known) = (go::quote(said), go::quote(&known));
+        let said = go::quote(said);
+        let known = go::quote(&known);
         return differs(format!(
             "names node UID {said}, inconsistent with the running node ({known})"
         ));
     }
     let pod = look("pods", "pod", namespace, pod_name, &quoted_pod)?;
-    let (said, known) = (spec.text("podUID"), uid(&pod));
+    let said = spec.text("podUID");
+    let known = uid(&pod);
     if said != known {
-        let (said, known) = (go::quote(said), go::quote(&known));
+        let said = go::quote(said);
+        let known = go::quote(&known);
         return differs(format!(
             "contains pod UID ({said}) which differs from running pod {known}"
         ));
@@ -101,7 +107,8 @@ pub(super) fn of_pod(asked: &Asked<'_>, authorizer: &Authorizer, caches: &Caches
     }
     let running = pod.at("spec").text("serviceAccountName");
     if account != running {
-        let (account, running) = (go::quote(account), go::quote(running));
+        let account = go::quote(account);
+        let running = go::quote(running);
         return asked.refuse(format!(
             "PodCertificateRequest for pod {quoted_pod} contains serviceAccountName ({account}) that differs from running pod \
              ({running})"
@@ -114,9 +121,11 @@ pub(super) fn of_pod(asked: &Asked<'_>, authorizer: &Authorizer, caches: &Caches
         account,
         &full(account),
     )?;
-    let (said, known) = (spec.text("serviceAccountUID"), uid(&known));
+    let said = spec.text("serviceAccountUID");
+    let known = uid(&known);
     if said != known {
-        let (said, known) = (go::quote(said), go::quote(&known));
+        let said = go::quote(said);
+        let known = go::quote(&known);
         return differs(format!(
             "names service account UID {said}, which differs from the running service account ({known})"
         ));
@@ -134,7 +143,7 @@ pub(super) fn of_pod(asked: &Asked<'_>, authorizer: &Authorizer, caches: &Caches
     ))
 }
 
-/// Whether a pod has a volume with a certificate by somebody.
+/// Whether a pod has a projected volume with a certificate of this signer.
 fn names(pod: &Value, signer: &str) -> bool {
     let volumes = pod.at("spec").items("volumes").iter();
     volumes

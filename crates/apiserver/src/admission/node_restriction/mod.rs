@@ -23,10 +23,10 @@ use k3_api::{
 };
 use serde_json::Value;
 
-use super::{Attributes, Operation, Plugin, object};
+use super::{AdmissionAttributes, AdmissionPlugin, Operation, object};
 use crate::{
-    authz::{Action, Authorizer, Object, What, node_name},
-    cache::Caches,
+    authz::{AuthorizationAttributes, AuthorizationTarget, Authorizer, ResourceAttributes, node_name},
+    cache::WatchCaches,
 };
 
 const LEASES: &str = "kube-node-lease";
@@ -37,9 +37,10 @@ const MIRROR: &str = "kubernetes.io/config.mirror";
 /// The plugin.
 pub(super) struct NodeRestriction(pub(super) Arc<Authorizer>);
 
-impl Plugin for NodeRestriction {
-    fn admit(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
-        let user = &attributes.ask.user;
+// upstream: plugin/pkg/admission/noderestriction/admission.go Admit
+impl AdmissionPlugin for NodeRestriction {
+    fn admit(&self, attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
+        let user = &attributes.ctx.user;
         let Some(node) = node_name(user) else {
             return Ok(());
         };
@@ -47,7 +48,7 @@ impl Plugin for NodeRestriction {
             let why = format!("could not determine node from user {}", go::quote(&user.name));
             return Err(attributes.forbidden(why));
         }
-        let asked = Asked { node, attributes };
+        let asked = NodeRequest { node, attributes };
         let kind = &attributes.resource.kind;
         match (&*kind.group, &*kind.plural) {
             ("", "pods") => pod::admit(&asked, caches),
@@ -67,13 +68,14 @@ impl Plugin for NodeRestriction {
 }
 
 /// What a node asks for.
-struct Asked<'a> {
+struct NodeRequest<'a> {
     node: &'a str,
-    attributes: &'a Attributes<'a>,
+    attributes: &'a AdmissionAttributes<'a>,
 }
 
-/// Of a claim, a node tells how large its volume is and how it does.
-fn claim(asked: &Asked<'_>) -> Result<(), Status> {
+/// A node may update only capacity and conditions in a claim's status.
+// upstream: plugin/pkg/admission/noderestriction/admission.go admitPVCStatus
+fn claim(asked: &NodeRequest<'_>) -> Result<(), Status> {
     let Some(old) = asked.attributes.old.filter(|_| asked.part() == "status") else {
         return asked.refuse("may only update PVC status");
     };
@@ -93,7 +95,8 @@ fn claim(asked: &Asked<'_>) -> Result<(), Status> {
         }
         rest
     };
-    let (before, after) = (rest(old), rest(asked.object()));
+    let before = rest(old);
+    let after = rest(asked.object());
     if before == after {
         return Ok(());
     }
@@ -108,7 +111,8 @@ fn claim(asked: &Asked<'_>) -> Result<(), Status> {
     ))
 }
 
-fn lease(asked: &Asked<'_>) -> Result<(), Status> {
+// upstream: plugin/pkg/admission/noderestriction/admission.go admitLease
+fn lease(asked: &NodeRequest<'_>) -> Result<(), Status> {
     if asked.attributes.namespace != LEASES {
         let why = format!(
             "can only access leases in the {} system namespace",
@@ -122,7 +126,8 @@ fn lease(asked: &Asked<'_>) -> Result<(), Status> {
     Ok(())
 }
 
-fn slice(asked: &Asked<'_>) -> Result<(), Status> {
+// upstream: plugin/pkg/admission/noderestriction/admission.go admitResourceSlice
+fn slice(asked: &NodeRequest<'_>) -> Result<(), Status> {
     let word = match asked.attributes.operation {
         Operation::Create => "create",
         Operation::Delete => "delete",
@@ -136,9 +141,9 @@ fn slice(asked: &Asked<'_>) -> Result<(), Status> {
     ))
 }
 
-// --- Asked ---
+// --- NodeRequest ---
 
-impl Asked<'_> {
+impl NodeRequest<'_> {
     fn object(&self) -> &Value {
         self.attributes.object
     }
@@ -171,7 +176,7 @@ impl Asked<'_> {
     }
 
     /// A pod of the namespace of the request.
-    fn pod(&self, name: &str, caches: &Caches) -> Result<Value, Status> {
+    fn pod(&self, name: &str, caches: &WatchCaches) -> Result<Value, Status> {
         let namespace = self.attributes.namespace;
         object("", "pods", namespace, name, caches).ok_or_else(|| not_found("", "pod", name))
     }
@@ -179,16 +184,16 @@ impl Asked<'_> {
     /// Whether the node may do something to a resource that stands for a right.
     fn may(&self, authorizer: &Authorizer, verb: &str, resource: &str, name: &str) -> bool {
         let kind = &self.attributes.resource.kind;
-        let what = What::Object(Object {
+        let what = AuthorizationTarget::Resource(ResourceAttributes {
             group: &kind.group,
             version: &kind.version,
             resource,
             namespace: self.attributes.namespace,
             name,
-            ..Object::default()
+            ..ResourceAttributes::default()
         });
-        let action = Action {
-            user: &self.attributes.ask.user,
+        let action = AuthorizationAttributes {
+            user: &self.attributes.ctx.user,
             verb,
             what,
         };

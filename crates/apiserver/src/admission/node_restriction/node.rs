@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use k3_api::{go, status::Status, strategy::Tree};
 use serde_json::{Map, Value};
 
-use super::Asked;
+use super::NodeRequest;
 use crate::admission::Operation;
 
 /// Labels of Kubernetes that nodes set on themselves.
@@ -25,13 +25,15 @@ const OWN: [&str; 11] = [
 /// Namespaces of labels that nodes set on themselves.
 const OWN_NAMESPACES: [&str; 2] = ["kubelet.kubernetes.io", "node.kubernetes.io"];
 
-pub(super) fn admit(asked: &Asked<'_>) -> Result<(), Status> {
+// upstream: plugin/pkg/admission/noderestriction/admission.go admitNode, getForbiddenLabels
+pub(super) fn admit(asked: &NodeRequest<'_>) -> Result<(), Status> {
     let node = asked.quoted();
     if asked.name() != asked.node {
         let other = go::quote(asked.name());
         return asked.refuse(format!("node {node} is not allowed to modify node {other}"));
     }
-    let (spec, labels) = (asked.object().at("spec"), labels(asked.object()));
+    let spec = asked.object().at("spec");
+    let labels = labels(asked.object());
     if asked.attributes.operation == Operation::Create {
         if spec.has("configSource") {
             return asked.refuse(format!(

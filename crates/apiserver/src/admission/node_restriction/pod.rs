@@ -3,10 +3,10 @@
 use k3_api::{go, status::Status, strategy::Tree};
 use serde_json::Value;
 
-use super::{Asked, MIRROR, not_found};
+use super::{MIRROR, NodeRequest, not_found};
 use crate::{
     admission::{Operation, object},
-    cache::Caches,
+    cache::WatchCaches,
 };
 
 /// Volumes that need nothing of the API.
@@ -64,9 +64,10 @@ const SECRETS: [(&str, &str); 8] = [
     ("csi", "nodePublishSecretRef"),
 ];
 
-pub(super) fn admit(asked: &Asked<'_>, caches: &Caches) -> Result<(), Status> {
+pub(super) fn admit(asked: &NodeRequest<'_>, caches: &WatchCaches) -> Result<(), Status> {
     let operation = asked.operation();
-    let (node, word) = (asked.quoted(), go::quote(operation));
+    let node = asked.quoted();
+    let word = go::quote(operation);
     match (asked.part(), asked.attributes.operation) {
         ("", Operation::Create) => create(asked, caches),
         ("", Operation::Delete) => {
@@ -92,7 +93,8 @@ pub(super) fn admit(asked: &Asked<'_>, caches: &Caches) -> Result<(), Status> {
 }
 
 /// A node makes mirror pods of its own alone, which need nothing of the API.
-fn create(asked: &Asked<'_>, caches: &Caches) -> Result<(), Status> {
+// upstream: plugin/pkg/admission/noderestriction/admission.go admitPodCreate
+fn create(asked: &NodeRequest<'_>, caches: &WatchCaches) -> Result<(), Status> {
     let node = asked.quoted();
     let pod = asked.object();
     if !pod.at("metadata").entries("annotations").contains_key(MIRROR) {
@@ -130,7 +132,8 @@ fn create(asked: &Asked<'_>, caches: &Caches) -> Result<(), Status> {
     let Some(known) = object("", "nodes", "", asked.node, caches) else {
         return Err(not_found("", "node", asked.node));
     };
-    let (said, uid) = (owner.text("uid"), known.at("metadata").text("uid"));
+    let said = owner.text("uid");
+    let uid = known.at("metadata").text("uid");
     if said != uid {
         let name = asked.node;
         return asked.refuse(format!("node {name} UID mismatch: expected {said} got {uid}"));
@@ -181,7 +184,8 @@ fn reference(spec: &Value) -> Result<&'static str, String> {
 
 /// Whether containers or volumes name a secret or config map (`what`).
 fn names_any(spec: &Value, what: &str) -> bool {
-    let (whole, key) = (format!("{what}Ref"), format!("{what}KeyRef"));
+    let whole = format!("{what}Ref");
+    let key = format!("{what}KeyRef");
     let names = |reference: &Value| !reference.text("name").is_empty();
     let of_container = |container: &Value| {
         let from = container.items("envFrom").iter();
@@ -215,12 +219,14 @@ fn names_secret(spec: &Value) -> bool {
         })
 }
 
-/// A node tells how its pods do, and no more.
-fn status(asked: &Asked<'_>) -> Result<(), Status> {
+/// A node updates the status of its own pods only.
+// upstream: plugin/pkg/admission/noderestriction/admission.go admitPodStatus
+fn status(asked: &NodeRequest<'_>) -> Result<(), Status> {
     let Some(old) = asked.attributes.old else {
         return Ok(());
     };
-    let (node, new) = (asked.quoted(), asked.object());
+    let node = asked.quoted();
+    let new = asked.object();
     if old.at("spec").text("nodeName") != asked.node {
         return asked.refuse(format!(
             "node {node} can only update pod status for pods with spec.nodeName set to itself"
@@ -229,7 +235,8 @@ fn status(asked: &Asked<'_>) -> Result<(), Status> {
     if new.at("metadata").entries("labels") != old.at("metadata").entries("labels") {
         return asked.refuse(format!("node {node} cannot update labels through pod status"));
     }
-    let (before, after) = (old.at("status"), new.at("status"));
+    let before = old.at("status");
+    let after = new.at("status");
     for (field, what) in [
         ("resourceClaimStatuses", "resource claim statues"),
         ("extendedResourceClaimStatus", "extended resource claim status"),
@@ -245,7 +252,8 @@ fn status(asked: &Asked<'_>) -> Result<(), Status> {
     Ok(())
 }
 
-fn evict(asked: &Asked<'_>, caches: &Caches) -> Result<(), Status> {
+// upstream: plugin/pkg/admission/noderestriction/admission.go admitPodEviction
+fn evict(asked: &NodeRequest<'_>, caches: &WatchCaches) -> Result<(), Status> {
     if asked.name().is_empty() {
         return asked.refuse("could not determine pod from request data");
     }

@@ -1,15 +1,21 @@
 use k3_api::strategy::{TreeMut, User};
 use serde_json::json;
 
-use super::{super::testing::World, *};
+use super::{super::testing::TestCluster, *};
 
-/// What node `bird` is told.
-fn say(world: &World, operation: Operation, part: &str, object: Value, old: Option<&Value>) -> String {
-    say_to(world, "system:node:bird", operation, part, object, old)
+/// The response to node `bird`.
+fn respond(
+    world: &TestCluster,
+    operation: Operation,
+    part: &str,
+    object: Value,
+    old: Option<&Value>,
+) -> String {
+    respond_to(world, "system:node:bird", operation, part, object, old)
 }
 
-fn say_to(
-    world: &World,
+fn respond_to(
+    world: &TestCluster,
     name: &str,
     operation: Operation,
     part: &str,
@@ -18,7 +24,7 @@ fn say_to(
 ) -> String {
     let plugin = NodeRestriction(world.authorizer());
     let mut question = world.question(operation, part, object);
-    question.ask.user = User {
+    question.ctx.user = User {
         name: name.to_owned(),
         groups: vec!["system:nodes".to_owned()],
         ..User::default()
@@ -59,8 +65,8 @@ fn mirror() -> Value {
     pod
 }
 
-async fn world() -> World {
-    let world = World::new().await;
+async fn world() -> TestCluster {
+    let world = TestCluster::new().await;
     world.put(named("Node", "", "bird")).await;
     world.put(on("bird", "mine")).await;
     world.put(on("fish", "other")).await;
@@ -68,18 +74,21 @@ async fn world() -> World {
 }
 
 #[tokio::test]
-async fn only_nodes_are_restricted_and_every_node_has_a_name() {
+async fn restricts_only_nodes_and_rejects_unnamed_node() {
     let world = world().await;
     let node = || named("Node", "", "fish");
     assert_eq!(
-        say_to(&world, "system:node:", Operation::Create, "", node(), None),
+        respond_to(&world, "system:node:", Operation::Create, "", node(), None),
         "could not determine node from user \"system:node:\""
     );
-    assert_eq!(say_to(&world, "bird", Operation::Create, "", node(), None), "");
+    assert_eq!(
+        respond_to(&world, "bird", Operation::Create, "", node(), None),
+        ""
+    );
 }
 
 #[tokio::test]
-async fn a_node_changes_itself_but_for_what_draws_pods_to_it() {
+async fn node_may_not_change_restricted_labels_or_taints() {
     let world = world().await;
     let with = |change: fn(&mut Value)| {
         let mut node = named("Node", "", "bird");
@@ -88,7 +97,7 @@ async fn a_node_changes_itself_but_for_what_draws_pods_to_it() {
     };
     let plain = with(|_| {});
     assert_eq!(
-        say(
+        respond(
             &world,
             Operation::Update,
             "status",
@@ -106,33 +115,33 @@ async fn a_node_changes_itself_but_for_what_draws_pods_to_it() {
     let forbidden =
         "a.node-restriction.kubernetes.io/x, b.kubernetes.io/x, k8s.io/x, node-restriction.kubernetes.io/x";
     assert_eq!(
-        say(&world, Operation::Create, "", label.clone(), None),
+        respond(&world, Operation::Create, "", label.clone(), None),
         format!("node \"bird\" is not allowed to set the following labels: {forbidden}")
     );
     for (new, old) in [(&label, &plain), (&plain, &label)] {
         assert_eq!(
-            say(&world, Operation::Update, "", new.clone(), Some(old)),
+            respond(&world, Operation::Update, "", new.clone(), Some(old)),
             format!("is not allowed to modify labels: {forbidden}")
         );
     }
     let tainted = with(|node| node["spec"] = json!({"taints": [{"key": "x"}]}));
-    assert_eq!(say(&world, Operation::Create, "", tainted.clone(), None), "");
+    assert_eq!(respond(&world, Operation::Create, "", tainted.clone(), None), "");
     assert_eq!(
-        say(&world, Operation::Update, "status", tainted, Some(&plain)),
+        respond(&world, Operation::Update, "status", tainted, Some(&plain)),
         "node \"bird\" is not allowed to modify taints"
     );
     let owned = with(|node| node["metadata"]["ownerReferences"] = json!([{"name": "x"}]));
     assert_eq!(
-        say(&world, Operation::Update, "", owned, Some(&plain)),
+        respond(&world, Operation::Update, "", owned, Some(&plain)),
         "node \"bird\" is not allowed to modify ownerReferences"
     );
     let configured = with(|node| node["spec"] = json!({"configSource": {"configMap": {}}}));
     assert_eq!(
-        say(&world, Operation::Create, "", configured.clone(), None),
+        respond(&world, Operation::Create, "", configured.clone(), None),
         "node \"bird\" is not allowed to create pods with a non-nil configSource"
     );
     assert_eq!(
-        say(
+        respond(
             &world,
             Operation::Update,
             "",
@@ -141,16 +150,16 @@ async fn a_node_changes_itself_but_for_what_draws_pods_to_it() {
         ),
         ""
     );
-    assert_eq!(say(&world, Operation::Delete, "", plain, None), "");
+    assert_eq!(respond(&world, Operation::Delete, "", plain, None), "");
 }
 
 #[tokio::test]
-async fn a_node_makes_mirror_pods_of_its_own() {
+async fn node_creates_only_its_own_mirror_pods() {
     let world = world().await;
-    assert_eq!(say(&world, Operation::Create, "", mirror(), None), "");
+    assert_eq!(respond(&world, Operation::Create, "", mirror(), None), "");
     let set = |way: &str, value: Value| {
         let mut pod = mirror();
-        let mut place = &mut pod;
+        let mut target = &mut pod;
         let (last, first) = way
             .split('.')
             .rev()
@@ -159,10 +168,10 @@ async fn a_node_makes_mirror_pods_of_its_own() {
             .map(|(l, r)| (*l, r.to_vec()))
             .unwrap();
         for part in first.into_iter().rev() {
-            place = place.ensure_object(part);
+            target = target.ensure_object(part);
         }
-        place.set(last, value);
-        say(&world, Operation::Create, "", pod, None)
+        target.set(last, value);
+        respond(&world, Operation::Create, "", pod, None)
     };
     let owner = |change: Value| {
         let mut owner = mirror()["metadata"]["ownerReferences"][0].clone();
@@ -233,21 +242,22 @@ async fn a_node_makes_mirror_pods_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_node_tells_about_its_own_pods_and_ends_them() {
+async fn node_updates_status_and_deletes_only_its_pods() {
     let world = world().await;
-    let (mine, other) = (on("bird", "mine"), on("fish", "other"));
+    let mine = on("bird", "mine");
+    let other = on("fish", "other");
     let only = |what: &str| format!("node \"bird\" can only {what} spec.nodeName set to itself");
-    assert_eq!(say(&world, Operation::Delete, "", mine.clone(), None), "");
+    assert_eq!(respond(&world, Operation::Delete, "", mine.clone(), None), "");
     assert_eq!(
-        say(&world, Operation::Delete, "", other.clone(), None),
+        respond(&world, Operation::Delete, "", other.clone(), None),
         only("delete pods with")
     );
     assert_eq!(
-        say(&world, Operation::Update, "", mine.clone(), Some(&mine)),
+        respond(&world, Operation::Update, "", mine.clone(), Some(&mine)),
         "unexpected operation \"UPDATE\", node \"bird\" can only create and delete mirror pods"
     );
     assert_eq!(
-        say(&world, Operation::Create, "binding", mine.clone(), None),
+        respond(&world, Operation::Create, "binding", mine.clone(), None),
         "unexpected pod subresource \"binding\", only 'status' and 'eviction' are allowed"
     );
     let update = |change: Value| {
@@ -255,7 +265,7 @@ async fn a_node_tells_about_its_own_pods_and_ends_them() {
         new.as_object_mut()
             .unwrap()
             .extend(change.as_object().unwrap().clone());
-        say(&world, Operation::Update, "status", new, Some(&mine))
+        respond(&world, Operation::Update, "status", new, Some(&mine))
     };
     assert_eq!(update(json!({"status": {"phase": "Running"}})), "");
     assert_eq!(
@@ -267,25 +277,25 @@ async fn a_node_tells_about_its_own_pods_and_ends_them() {
         "node \"bird\" cannot update resource claim statues"
     );
     assert_eq!(
-        say(&world, Operation::Update, "status", other.clone(), Some(&other)),
+        respond(&world, Operation::Update, "status", other.clone(), Some(&other)),
         only("update pod status for pods with")
     );
-    assert_eq!(say(&world, Operation::Create, "eviction", mine, None), "");
+    assert_eq!(respond(&world, Operation::Create, "eviction", mine, None), "");
     assert_eq!(
-        say(&world, Operation::Create, "eviction", other, None),
+        respond(&world, Operation::Create, "eviction", other, None),
         "node bird can only evict pods with spec.nodeName set to itself"
     );
     assert_eq!(
-        say(&world, Operation::Create, "eviction", on("bird", "gone"), None),
+        respond(&world, Operation::Create, "eviction", on("bird", "gone"), None),
         "pod \"gone\" not found"
     );
 }
 
 #[tokio::test]
-async fn a_node_has_one_lease_one_csinode_and_slices_of_its_own() {
+async fn node_writes_only_its_lease_csinode_and_resource_slices() {
     let world = world().await;
     let lease = |namespace: &str, name: &str| {
-        say(
+        respond(
             &world,
             Operation::Create,
             "",
@@ -303,17 +313,17 @@ async fn a_node_has_one_lease_one_csinode_and_slices_of_its_own() {
         "can only access leases in the \"kube-node-lease\" system namespace"
     );
     assert_eq!(
-        say(&world, Operation::Delete, "", named("CSINode", "", "bird"), None),
+        respond(&world, Operation::Delete, "", named("CSINode", "", "bird"), None),
         ""
     );
     assert_eq!(
-        say(&world, Operation::Delete, "", named("CSINode", "", "fish"), None),
+        respond(&world, Operation::Delete, "", named("CSINode", "", "fish"), None),
         "can only access CSINode with the same name as the requesting node"
     );
     let slice = |operation, node: &str| {
         let mut slice = named("ResourceSlice", "", "s");
         slice["spec"] = json!({"nodeName": node});
-        say(&world, operation, "", slice, None)
+        respond(&world, operation, "", slice, None)
     };
     assert_eq!(slice(Operation::Create, "bird"), "");
     assert_eq!(
@@ -323,7 +333,7 @@ async fn a_node_has_one_lease_one_csinode_and_slices_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_node_tells_of_a_claim_only_what_its_volume_is() {
+async fn node_updates_only_claim_volume_status() {
     let world = world().await;
     let old = named("PersistentVolumeClaim", "n", "c");
     let update = |part: &str, change: Value| {
@@ -331,7 +341,7 @@ async fn a_node_tells_of_a_claim_only_what_its_volume_is() {
         new.as_object_mut()
             .unwrap()
             .extend(change.as_object().unwrap().clone());
-        say(&world, Operation::Update, part, new, Some(&old))
+        respond(&world, Operation::Update, part, new, Some(&old))
     };
     assert_eq!(
         update(
@@ -349,7 +359,7 @@ async fn a_node_tells_of_a_claim_only_what_its_volume_is() {
 }
 
 #[tokio::test]
-async fn a_node_gets_tokens_for_those_its_pods_speak_to() {
+async fn node_gets_tokens_only_for_audiences_of_its_pods() {
     let world = world().await;
     let mut pod = on("bird", "speaking");
     pod["spec"]["volumes"] = json!([
@@ -363,48 +373,52 @@ async fn a_node_gets_tokens_for_those_its_pods_speak_to() {
     let mut volume = named("PersistentVolume", "", "v");
     volume["spec"] = json!({"azureDisk": {}});
     world.put(volume).await;
-    let ask = |name: &str, uid: &str, audiences: &[&str]| {
+    let respond_with = |name: &str, uid: &str, audiences: &[&str]| {
         let mut request = named("ServiceAccount", "n", "default");
         request["spec"] = json!({
             "audiences": audiences, "boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid},
         });
-        say(&world, Operation::Create, "token", request, None)
+        respond(&world, Operation::Create, "token", request, None)
     };
     let uid = "uid of speaking";
-    assert_eq!(ask("speaking", uid, &["vault"]), "");
+    assert_eq!(respond_with("speaking", uid, &["vault"]), "");
     let why = "error validating audience \"disk\": csidriver.storage.k8s.io \"disk.csi.azure.com\" not found";
-    assert_eq!(ask("speaking", uid, &["disk"]), why);
+    assert_eq!(respond_with("speaking", uid, &["disk"]), why);
     world
         .put(json!({
             "apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": "disk.csi.azure.com"},
             "spec": {"tokenRequests": [{"audience": "disk"}]},
         }))
         .await;
-    assert_eq!(ask("speaking", uid, &["disk"]), "");
+    assert_eq!(respond_with("speaking", uid, &["disk"]), "");
     assert_eq!(
-        ask("speaking", uid, &["other"]),
+        respond_with("speaking", uid, &["other"]),
         "system:node:bird is not authorized to request tokens for audience \"other\""
     );
     assert_eq!(
-        ask("speaking", uid, &["a", "b"]),
+        respond_with("speaking", uid, &["a", "b"]),
         "node may only request 0 or 1 audiences"
     );
-    assert_eq!(ask("", "x", &[]), "node requested token not bound to a pod");
     assert_eq!(
-        ask("speaking", "", &[]),
+        respond_with("", "x", &[]),
+        "node requested token not bound to a pod"
+    );
+    assert_eq!(
+        respond_with("speaking", "", &[]),
         "node requested token with a pod binding without a uid"
     );
     assert!(
-        ask("speaking", "x", &[]).starts_with("the UID in the bound object reference (x) does not match")
+        respond_with("speaking", "x", &[])
+            .starts_with("the UID in the bound object reference (x) does not match")
     );
     assert_eq!(
-        ask("other", "uid of other", &[]),
+        respond_with("other", "uid of other", &[]),
         "node requested token bound to a pod scheduled on a different node"
     );
 }
 
 #[tokio::test]
-async fn a_node_gets_certificates_for_its_pods_and_for_itself() {
+async fn node_requests_certificates_only_for_itself_and_its_pods() {
     let world = world().await;
     let mut pod = on("bird", "certified");
     pod["spec"]["serviceAccountName"] = json!("a");
@@ -412,7 +426,7 @@ async fn a_node_gets_certificates_for_its_pods_and_for_itself() {
         json!([{"projected": {"sources": [{"podCertificate": {"signerName": "x.io/y"}}]}}]);
     world.put(pod).await;
     world.put(named("ServiceAccount", "n", "a")).await;
-    let ask = |change: Value| {
+    let respond_with = |change: Value| {
         let mut spec = json!({
             "nodeName": "bird", "nodeUID": "uid of bird", "podName": "certified", "podUID": "uid of certified",
             "serviceAccountName": "a", "serviceAccountUID": "uid of a", "signerName": "x.io/y",
@@ -424,7 +438,7 @@ async fn a_node_gets_certificates_for_its_pods_and_for_itself() {
             "apiVersion": "certificates.k8s.io/v1", "kind": "PodCertificateRequest",
             "metadata": {"name": "r", "namespace": "n"}, "spec": spec,
         });
-        say(&world, Operation::Create, "", request, None)
+        respond(&world, Operation::Create, "", request, None)
     };
     for (change, why) in [
         (json!({}), ""),
@@ -453,14 +467,14 @@ async fn a_node_gets_certificates_for_its_pods_and_for_itself() {
             "pod \"n/certified\" does not mount a podCertificate projected volume for signer \"z.io/y\"",
         ),
     ] {
-        assert_eq!(ask(change), why);
+        assert_eq!(respond_with(change), why);
     }
     let request = json!({
         "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": "r"},
         "spec": {"signerName": "kubernetes.io/kubelet-serving", "request": "eA=="},
     });
     assert_eq!(
-        say(&world, Operation::Create, "", request, None),
+        respond(&world, Operation::Create, "", request, None),
         "unable to parse csr: PEM block type must be CERTIFICATE REQUEST"
     );
 }

@@ -3,11 +3,11 @@
 use k3_api::{go, status::Status, strategy::Tree};
 use serde_json::Value;
 
-use super::{Asked, not_found};
+use super::{NodeRequest, not_found};
 use crate::{
     admission::{Operation, object},
     authz::Authorizer,
-    cache::Caches,
+    cache::WatchCaches,
 };
 
 /// Volumes from before there were drivers, and the drivers that serve them now.
@@ -21,13 +21,19 @@ const DRIVERS: [(&str, &str); 7] = [
     ("portworxVolume", "pxd.portworx.com"),
 ];
 
-pub(super) fn admit(asked: &Asked<'_>, authorizer: &Authorizer, caches: &Caches) -> Result<(), Status> {
+// upstream: plugin/pkg/admission/noderestriction/admission.go admitServiceAccount
+pub(super) fn admit(
+    asked: &NodeRequest<'_>,
+    authorizer: &Authorizer,
+    caches: &WatchCaches,
+) -> Result<(), Status> {
     if asked.attributes.operation != Operation::Create || asked.part() != "token" {
         return Ok(());
     }
     let spec = asked.object().at("spec");
     let bound = spec.at("boundObjectRef");
-    let (name, uid) = (bound.text("name"), bound.text("uid"));
+    let name = bound.text("name");
+    let uid = bound.text("uid");
     if bound.text("apiVersion") != "v1" || bound.text("kind") != "Pod" || name.is_empty() {
         return asked.refuse("node requested token not bound to a pod");
     }
@@ -60,14 +66,14 @@ pub(super) fn admit(asked: &Asked<'_>, authorizer: &Authorizer, caches: &Caches)
     if asked.may(authorizer, verb, audience, asked.name()) {
         return Ok(());
     }
-    let user = &asked.attributes.ask.user.name;
+    let user = &asked.attributes.ctx.user.name;
     asked.refuse(format!(
         "{user} is not authorized to request tokens for audience {quoted}"
     ))
 }
 
-/// Whether a pod has a volume with a token for somebody, or one whose driver needs such a token.
-fn speaks_to(pod: &Value, audience: &str, caches: &Caches) -> Result<bool, String> {
+/// Whether a pod has a projected token volume for this audience, or a CSI volume whose driver requests such a token.
+fn speaks_to(pod: &Value, audience: &str, caches: &WatchCaches) -> Result<bool, String> {
     let mut faults = Vec::new();
     for volume in pod.at("spec").items("volumes") {
         let mut sources = volume.at("projected").items("sources").iter();
@@ -85,13 +91,13 @@ fn speaks_to(pod: &Value, audience: &str, caches: &Caches) -> Result<bool, Strin
     }
     match faults.as_slice() {
         [] => Ok(false),
-        [fault] => Err(fault.clone()),
+        [error] => Err(error.clone()),
         _ => Err(format!("[{}]", faults.join(", "))),
     }
 }
 
 /// The driver of a volume; empty if it has none.
-fn driver(pod: &Value, volume: &Value, caches: &Caches) -> Result<String, Status> {
+fn driver(pod: &Value, volume: &Value, caches: &WatchCaches) -> Result<String, Status> {
     let namespace = pod.at("metadata").text("namespace");
     if volume.at("ephemeral").has("volumeClaimTemplate") {
         let name = format!("{}-{}", pod.at("metadata").text("name"), volume.text("name"));
@@ -105,7 +111,7 @@ fn driver(pod: &Value, volume: &Value, caches: &Caches) -> Result<String, Status
 }
 
 /// The driver of the volume that a claim has.
-fn claim_driver(namespace: &str, name: &str, caches: &Caches) -> Result<String, Status> {
+fn claim_driver(namespace: &str, name: &str, caches: &WatchCaches) -> Result<String, Status> {
     let claim = object("", "persistentvolumeclaims", namespace, name, caches)
         .ok_or_else(|| not_found("", "persistentvolumeclaim", name))?;
     let name = claim.at("spec").text("volumeName");
@@ -124,8 +130,9 @@ fn source_driver(source: &Value) -> &str {
     }
 }
 
-/// Whether a driver needs tokens for somebody.
-fn needs(driver: &str, audience: &str, caches: &Caches) -> Result<bool, Status> {
+/// Whether a CSI driver requests tokens for this audience.
+// upstream: plugin/pkg/admission/noderestriction/admission.go csiDriverHasAudience
+fn needs(driver: &str, audience: &str, caches: &WatchCaches) -> Result<bool, Status> {
     if driver.is_empty() {
         return Ok(false);
     }

@@ -14,14 +14,15 @@ use super::{
     policy::Standard,
     violation::{self, Pod},
 };
-use crate::{admission::resource, cache::Caches};
+use crate::{admission::resource, cache::WatchCaches};
 
 /// How many pods are looked at, and for how long.
 const MOST: usize = 3000;
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What to tell about the pods that would be refused by a standard.
-pub(super) fn warnings(namespace: &str, standard: Standard, caches: &Caches) -> Vec<String> {
+/// Warnings about existing pods that violate a standard.
+// upstream: staging/src/k8s.io/pod-security-admission/admission/admission.go EvaluatePodsInNamespace, prioritizePods, decoratePodWarnings
+pub(super) fn warnings(namespace: &str, standard: Standard, caches: &WatchCaches) -> Vec<String> {
     let end = Instant::now() + PATIENCE;
     let pods = resource("", "pods", caches);
     let snapshot = pods.cache.snapshot(0);
@@ -67,10 +68,10 @@ pub(super) fn warnings(namespace: &str, standard: Standard, caches: &Caches) -> 
         check(&pod.tree());
         checked += 1;
     }
-    tell(namespace, standard, &found, checked, total)
+    format_warnings(namespace, standard, &found, checked, total)
 }
 
-fn tell(
+fn format_warnings(
     namespace: &str,
     standard: Standard,
     found: &BTreeMap<String, (String, usize)>,

@@ -29,8 +29,8 @@ use self::{
     policy::{Level, Policy, Standard},
     violation::{Pod, Violation},
 };
-use super::{Attributes, Operation, Plugin, resource};
-use crate::cache::Caches;
+use super::{AdmissionAttributes, AdmissionPlugin, Operation, resource};
+use crate::cache::WatchCaches;
 
 /// What notes begin with.
 const PREFIX: &str = "pod-security.kubernetes.io/";
@@ -62,8 +62,8 @@ const TEMPLATES: [(&str, &str, &str); 8] = [
 /// The plugin.
 pub(super) struct PodSecurity;
 
-impl Plugin for PodSecurity {
-    fn validate(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+impl AdmissionPlugin for PodSecurity {
+    fn validate(&self, attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
         if attributes.operation == Operation::Delete {
             return Ok(());
         }
@@ -83,8 +83,9 @@ impl Plugin for PodSecurity {
     }
 }
 
-/// Refuses labels that nobody understands, and warns of the pods that would be refused from now on.
-fn namespace(attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+/// Rejects invalid labels, and warns about existing pods that violate the new enforce policy.
+// upstream: staging/src/k8s.io/pod-security-admission/admission/admission.go ValidateNamespace
+fn namespace(attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
     let of = |namespace: &Value| {
         let labels = namespace.at("metadata").entries("labels");
         Policy::read(|label| labels.get(label).and_then(Value::as_str))
@@ -110,13 +111,14 @@ fn namespace(attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Sta
 }
 
 /// Refuses a pod that breaks what its namespace enforces.
-fn pod(attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+// upstream: staging/src/k8s.io/pod-security-admission/admission/admission.go ValidatePod
+fn pod(attributes: &mut AdmissionAttributes<'_>, caches: &WatchCaches) -> Result<(), Status> {
     let Some((policy, errors)) = of_namespace(attributes.namespace, caches) else {
         let why = format!("failed to lookup namespace {}", go::quote(attributes.namespace));
         return Err(Status::internal_error(why));
     };
     if errors.is_empty() && policy.is_privileged() {
-        note(attributes, "enforce-policy", "privileged:latest");
+        add_audit_annotation(attributes, "enforce-policy", "privileged:latest");
         return Ok(());
     }
     if let Some(old) = attributes.old
@@ -126,9 +128,9 @@ fn pod(attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
     }
     let pod = Pod::of(attributes.object);
     let enforced = checks::violations(policy.enforce, &pod);
-    let said = judge(&policy, &pod, Some(&enforced));
-    note(attributes, "enforce-policy", policy.enforce.to_string());
-    tell(attributes, &errors, said);
+    let said = evaluate(&policy, &pod, Some(&enforced));
+    add_audit_annotation(attributes, "enforce-policy", policy.enforce.to_string());
+    record_messages(attributes, &errors, said);
     if enforced.is_empty() {
         return Ok(());
     }
@@ -140,13 +142,14 @@ fn pod(attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
 }
 
 /// Warns of a template that makes pods which break what the namespace warns of.
-fn template(attributes: &mut Attributes<'_>, way: &str, caches: &Caches) {
+// upstream: staging/src/k8s.io/pod-security-admission/admission/admission.go ValidatePodController
+fn template(attributes: &mut AdmissionAttributes<'_>, way: &str, caches: &WatchCaches) {
     let Some((policy, errors)) = of_namespace(attributes.namespace, caches) else {
         let why = format!(
             "failed to lookup namespace {0}: namespaces {0} not found",
             go::quote(attributes.namespace)
         );
-        return note(attributes, "error", why);
+        return add_audit_annotation(attributes, "error", why);
     };
     if errors.is_empty() && policy.warn.level == Level::Privileged && policy.audit.level == Level::Privileged
     {
@@ -156,19 +159,19 @@ fn template(attributes: &mut Attributes<'_>, way: &str, caches: &Caches) {
     if template.is_null() {
         return;
     }
-    let said = judge(&policy, &Pod::of(template), None);
-    tell(attributes, &errors, said);
+    let said = evaluate(&policy, &Pod::of(template), None);
+    record_messages(attributes, &errors, said);
 }
 
 /// What is noted for the audit log, and what the client is warned of.
 #[derive(Default)]
-struct Said {
+struct EvaluationMessages {
     audit: Option<String>,
     warning: Option<String>,
 }
 
 /// What a pod does wrong by the standards that refuse nothing. `enforced` is what it does wrong by the one that does.
-fn judge(policy: &Policy, pod: &Pod<'_>, enforced: Option<&Vec<Violation>>) -> Said {
+fn evaluate(policy: &Policy, pod: &Pod<'_>, enforced: Option<&Vec<Violation>>) -> EvaluationMessages {
     let say = |standard: Standard| {
         let found = match enforced {
             Some(enforced) if standard == policy.enforce => violation::details(enforced),
@@ -176,7 +179,7 @@ fn judge(policy: &Policy, pod: &Pod<'_>, enforced: Option<&Vec<Violation>>) -> S
         };
         (!found.is_empty()).then(|| format!("would violate PodSecurity \"{standard}\": {found}"))
     };
-    Said {
+    EvaluationMessages {
         audit: say(policy.audit),
         // Who is refused need not be warned.
         warning: match enforced {
@@ -186,23 +189,27 @@ fn judge(policy: &Policy, pod: &Pod<'_>, enforced: Option<&Vec<Violation>>) -> S
     }
 }
 
-fn tell(attributes: &mut Attributes<'_>, errors: &[field::Error], said: Said) {
+fn record_messages(
+    attributes: &mut AdmissionAttributes<'_>,
+    errors: &[field::Error],
+    said: EvaluationMessages,
+) {
     if let Some(errors) = field::aggregate(errors) {
-        note(attributes, "error", format!("Failed to parse policy: {errors}"));
+        add_audit_annotation(attributes, "error", format!("Failed to parse policy: {errors}"));
     }
     if let Some(violations) = said.audit {
-        note(attributes, "audit-violations", violations);
+        add_audit_annotation(attributes, "audit-violations", violations);
     }
     attributes.warnings.extend(said.warning);
 }
 
-fn note(attributes: &Attributes<'_>, key: &str, text: impl Into<String>) {
-    attributes.ask.notes.add(&format!("{PREFIX}{key}"), text);
+fn add_audit_annotation(attributes: &AdmissionAttributes<'_>, key: &str, text: impl Into<String>) {
+    attributes.ctx.notes.add(&format!("{PREFIX}{key}"), text);
 }
 
 /// What a namespace asks for, and which of its labels are wrong; `None` if it is not there. Labels are read once for each state
 /// of a namespace.
-fn of_namespace(name: &str, caches: &Caches) -> Option<(Policy, Vec<field::Error>)> {
+fn of_namespace(name: &str, caches: &WatchCaches) -> Option<(Policy, Vec<field::Error>)> {
     let namespaces = resource("", "namespaces", caches);
     let namespace = namespaces.cache.get(&namespaces.key("", name).ok()?)?;
     let labels = namespace.labels();
@@ -210,9 +217,11 @@ fn of_namespace(name: &str, caches: &Caches) -> Option<(Policy, Vec<field::Error
 }
 
 /// Whether other images run than before, or more containers.
+// upstream: staging/src/k8s.io/pod-security-admission/admission/admission.go isSignificantPodUpdate
 fn changes_images(new: &Value, old: &Value) -> bool {
     let differ = |list: &str| {
-        let (new, old) = (new.items(list), old.items(list));
+        let new = new.items(list);
+        let old = old.items(list);
         new.len() != old.len()
             || new
                 .iter()

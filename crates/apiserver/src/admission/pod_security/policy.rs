@@ -56,20 +56,21 @@ pub(super) struct Policy {
 }
 
 /// What labels say of one standard.
-struct Said {
+struct StandardLabels {
     level: Option<Result<Level, ()>>,
     version: Option<Version>,
 }
 
 // --- Policy ---
 
+// upstream: staging/src/k8s.io/pod-security-admission/api/helpers.go PolicyToEvaluate, ParseLevel, ParseVersion
 impl Policy {
     /// Reads the labels of a namespace. What cannot be understood is named, and taken for the strictest where it is enforced.
     pub(super) fn read<'l>(label: impl Fn(&str) -> Option<&'l str>) -> (Self, Vec<Error>) {
         const LEVELS: &str = "must be one of privileged, baseline, restricted";
         const VERSIONS: &str = "must be \"latest\" or \"v1.x\"";
         let mut errors = Vec::new();
-        let [enforce, audit, warn] = LABELS.map(|[level, version]| Said {
+        let [enforce, audit, warn] = LABELS.map(|[level, version]| StandardLabels {
             level: read(level, &label, Level::parse, LEVELS, &mut errors),
             version: read(version, &label, Version::parse, VERSIONS, &mut errors)
                 .map(|version| version.unwrap_or(Version::Latest)),
@@ -96,7 +97,7 @@ impl Policy {
     }
 }
 
-/// What a label says, if it is there. What it cannot be understood for is put to the errors.
+/// The parsed value of a label, if set. Invalid values are added to the errors.
 fn read<'l, T>(
     name: &str,
     label: &impl Fn(&str) -> Option<&'l str>,
@@ -114,9 +115,9 @@ fn read<'l, T>(
     Some(value.ok_or(()))
 }
 
-// --- Said ---
+// --- StandardLabels ---
 
-impl Said {
+impl StandardLabels {
     /// The standard, with a level for the case that the label is wrong.
     fn standard(&self, wrong: Level) -> Standard {
         Standard {

@@ -1,7 +1,7 @@
 use k3_api::strategy::TreeMut;
 use serde_json::json;
 
-use super::{super::testing::World, policy::Version, *};
+use super::{super::testing::TestCluster, policy::Version, *};
 
 /// A pod that keeps to the strictest standard.
 fn good() -> Value {
@@ -76,13 +76,13 @@ fn wrong(level: Level, version: Version, change: &Value) -> String {
 }
 
 /// A check: from which version on, on which level, what breaks it, and what is said. The newest idea counts.
-type Broken = (Level, i64, Value, &'static str);
+type FailingPod = (Level, i64, Value, &'static str);
 
-fn broken() -> Vec<Broken> {
+fn broken() -> Vec<FailingPod> {
     [broken_baseline(), broken_restricted()].concat()
 }
 
-fn broken_baseline() -> Vec<Broken> {
+fn broken_baseline() -> Vec<FailingPod> {
     use Level::Baseline;
     vec![
         (
@@ -156,7 +156,7 @@ fn broken_baseline() -> Vec<Broken> {
     ]
 }
 
-fn broken_restricted() -> Vec<Broken> {
+fn broken_restricted() -> Vec<FailingPod> {
     use Level::Restricted;
     vec![
         (
@@ -207,7 +207,7 @@ fn broken_restricted() -> Vec<Broken> {
 }
 
 #[test]
-fn each_check_speaks_from_its_version_on_and_on_its_level() {
+fn each_check_applies_from_its_version_and_level() {
     for version in (0..=37)
         .map(Version::Minor)
         .chain([Version::Minor(99), Version::Latest])
@@ -235,7 +235,7 @@ fn each_check_speaks_from_its_version_on_and_on_its_level() {
 }
 
 #[test]
-fn what_changed_over_the_versions() {
+fn checks_follow_policy_version() {
     let at = |level: Level, minor: i64, change: &Value| wrong(level, Version::Minor(minor), change);
     let engine = contexts(&json!({"seLinuxOptions": {"type": "container_engine_t"}}));
     assert!(at(Level::Baseline, 30, &engine).contains("type \"container_engine_t\""));
@@ -276,7 +276,7 @@ fn what_changed_over_the_versions() {
 }
 
 #[test]
-fn a_narrower_check_takes_the_place_of_a_wider_one() {
+fn restricted_check_overrides_baseline_check() {
     let volume = json!({"spec": {"volumes": [{"name": "a", "hostPath": {}}]}});
     assert_eq!(
         wrong(Level::Baseline, Version::Latest, &volume),
@@ -301,7 +301,7 @@ fn labels(pairs: &[(&str, &str)]) -> Value {
 }
 
 #[test]
-fn labels_say_what_is_asked_for() {
+fn parses_namespace_labels() {
     let read = |pairs: &[(&str, &str)]| {
         let labels = labels(pairs);
         let (policy, errors) = Policy::read(|label| labels.get(label).and_then(Value::as_str));
@@ -351,25 +351,26 @@ fn labels_say_what_is_asked_for() {
 }
 
 /// What is said to a pod in a namespace: the refusal, the warnings, and the notes.
-async fn judged(pairs: &[(&str, &str)], object: Value) -> (String, Vec<String>, Vec<String>) {
-    let world = World::new().await;
+async fn evaluate_in_namespace(pairs: &[(&str, &str)], object: Value) -> (String, Vec<String>, Vec<String>) {
+    let world = TestCluster::new().await;
     world.put(namespace(&labels(pairs))).await;
     let mut question = world.question(Operation::Create, "", object);
     let refused = world.put_to(&PodSecurity, &mut question, None).err();
-    let notes = question.ask.notes.all().into_iter();
+    let notes = question.ctx.notes.all().into_iter();
     (
         refused.map(|status| status.message).unwrap_or_default(),
         question.warnings,
         notes
-            .map(|(key, note)| format!("{}={note}", key.replace(PREFIX, "")))
+            .map(|(key, add_audit_annotation)| format!("{}={add_audit_annotation}", key.replace(PREFIX, "")))
             .collect(),
     )
 }
 
 #[tokio::test]
-async fn a_pod_is_refused_noted_and_warned_of() {
+async fn enforces_audits_and_warns() {
     let host = || with(&json!({"spec": {"hostNetwork": true}}));
-    let (refused, warnings, notes) = judged(&[("enforce", "baseline"), ("audit", "baseline")], host()).await;
+    let (refused, warnings, notes) =
+        evaluate_in_namespace(&[("enforce", "baseline"), ("audit", "baseline")], host()).await;
     assert_eq!(
         refused,
         "pods \"p\" is forbidden: violates PodSecurity \"baseline:latest\": host namespaces (hostNetwork=true)"
@@ -383,21 +384,21 @@ async fn a_pod_is_refused_noted_and_warned_of() {
             "enforce-policy=baseline:latest".to_owned()
         ]
     );
-    let (refused, warnings, _) = judged(&[("warn", "baseline")], host()).await;
+    let (refused, warnings, _) = evaluate_in_namespace(&[("warn", "baseline")], host()).await;
     assert_eq!((refused.as_str(), warnings), ("", vec![would.to_owned()]));
-    let (refused, warnings, notes) = judged(&[], host()).await;
+    let (refused, warnings, notes) = evaluate_in_namespace(&[], host()).await;
     assert_eq!((refused.as_str(), warnings.len()), ("", 0));
     assert_eq!(notes, ["enforce-policy=privileged:latest"]);
 }
 
 #[tokio::test]
-async fn templates_are_warned_of_and_never_refused() {
+async fn pod_templates_only_warn() {
     let template = with(&json!({"spec": {"hostPID": true}}));
     let deployment = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": "n"},
         "spec": {"template": {"metadata": {}, "spec": template.at("spec")}},
     });
-    let (refused, warnings, notes) = judged(&[("enforce", "baseline")], deployment).await;
+    let (refused, warnings, notes) = evaluate_in_namespace(&[("enforce", "baseline")], deployment).await;
     let would = "would violate PodSecurity \"baseline:latest\": host namespaces (hostPID=true)";
     assert_eq!(
         (refused.as_str(), warnings, notes.len()),
@@ -406,8 +407,8 @@ async fn templates_are_warned_of_and_never_refused() {
 }
 
 #[tokio::test]
-async fn a_change_is_judged_when_images_or_containers_change() {
-    let world = World::new().await;
+async fn update_is_evaluated_when_images_or_containers_change() {
+    let world = TestCluster::new().await;
     world.put(namespace(&labels(&[("enforce", "baseline")]))).await;
     let old = with(&json!({"spec": {"hostPID": true}}));
     let update = |part: &str, change: &Value| {
@@ -428,8 +429,8 @@ async fn a_change_is_judged_when_images_or_containers_change() {
 }
 
 #[tokio::test]
-async fn a_namespace_is_told_of_wrong_labels_and_of_pods_that_would_be_refused() {
-    let world = World::new().await;
+async fn namespace_update_reports_invalid_labels_and_violating_pods() {
+    let world = TestCluster::new().await;
     for (name, owner) in [("b", "1"), ("a", "1"), ("c", "")] {
         let mut pod = with(&json!({"spec": {"hostPID": true}}));
         pod["metadata"] =
@@ -440,10 +441,8 @@ async fn a_namespace_is_told_of_wrong_labels_and_of_pods_that_would_be_refused()
     let mut pod = with(&json!({"spec": {"hostPID": true, "hostNetwork": true}}));
     pod["metadata"] = bare;
     world.put(pod).await;
-    let (old, new) = (
-        namespace(&json!({})),
-        namespace(&labels(&[("enforce", "baseline"), ("enforce-version", "v1.20")])),
-    );
+    let old = namespace(&json!({}));
+    let new = namespace(&labels(&[("enforce", "baseline"), ("enforce-version", "v1.20")]));
     let update = |new: &Value, old: &Value| {
         let mut question = world.question(Operation::Update, "", new.clone());
         let refused = world.put_to(&PodSecurity, &mut question, Some(old)).err();

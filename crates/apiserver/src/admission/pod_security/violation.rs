@@ -22,7 +22,7 @@ pub(super) struct Violation {
 
 /// Who in a pod does something: the pod itself, containers, or both.
 #[derive(Default)]
-pub(super) struct Doers<'p> {
+pub(super) struct Offenders<'p> {
     pub pod: bool,
     pub containers: Vec<&'p str>,
 }
@@ -55,8 +55,8 @@ impl<'p> Pod<'p> {
     }
 
     /// Who sets something in its security context.
-    pub(super) fn doers(&self, mut does: impl FnMut(&'p Value) -> bool) -> Doers<'p> {
-        Doers {
+    pub(super) fn offenders(&self, mut does: impl FnMut(&'p Value) -> bool) -> Offenders<'p> {
+        Offenders {
             pod: does(self.spec.at("securityContext")),
             containers: self.containers_that(|container| does(container.at("securityContext"))),
         }
@@ -84,6 +84,7 @@ impl Violation {
 }
 
 /// What is wrong, in short.
+// upstream: staging/src/k8s.io/pod-security-admission/policy/checks.go ForbiddenReason
 pub(super) fn reasons(violations: &[Violation]) -> String {
     let reasons: Vec<_> = violations
         .iter()
@@ -93,6 +94,7 @@ pub(super) fn reasons(violations: &[Violation]) -> String {
 }
 
 /// What is wrong, in full; nothing if nothing is.
+// upstream: staging/src/k8s.io/pod-security-admission/policy/checks.go ForbiddenDetail
 pub(super) fn details(violations: &[Violation]) -> String {
     let details: Vec<_> = violations
         .iter()
@@ -101,15 +103,15 @@ pub(super) fn details(violations: &[Violation]) -> String {
     details.join(", ")
 }
 
-// --- Doers ---
+// --- Offenders ---
 
-impl Doers<'_> {
+impl Offenders<'_> {
     pub(super) fn is_empty(&self) -> bool {
         !self.pod && self.containers.is_empty()
     }
 }
 
-impl fmt::Display for Doers<'_> {
+impl fmt::Display for Offenders<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.pod {
             f.write_str("pod")?;

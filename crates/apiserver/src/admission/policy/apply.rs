@@ -1,4 +1,4 @@
-//! Applying what an expression says an object is to have.
+//! Merges the apply configuration that an expression returned.
 
 use k3_api::{
     apply::typed::{Duplicates, merge, validate},
@@ -7,10 +7,11 @@ use k3_api::{
 use k3_cel::Value as Made;
 use serde_json::Value;
 
-use super::super::subject::Form;
+use super::super::versioned_attributes::VersionedResource;
 
 /// The object with what an expression gave, merged as an apply would.
-pub(super) fn apply(object: &Value, made: &Made<'_>, form: &Form) -> Result<Value, String> {
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch/smd.go ApplyStructuredMergeDiff
+pub(super) fn apply(object: &Value, made: &Made<'_>, form: &VersionedResource) -> Result<Value, String> {
     check_names(made).map_err(|why| format!("type mismatch: {why}"))?;
     let mut patch = made.to_json().map_err(|error| error.to_string())?;
     for name in ["apiVersion", "kind"] {
@@ -34,6 +35,7 @@ pub(super) fn apply(object: &Value, made: &Made<'_>, form: &Form) -> Result<Valu
 }
 
 /// Parts that would be replaced as a whole: who sets one field of them would lose the others.
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch/smd.go findAtomics
 fn find_atomics(value: &Value, typed: &dyn TypeSchema, path: &str, found: &mut Vec<String>) {
     match (typed.shape(), value) {
         (Shape::Struct(fields), Value::Object(entries)) => {
@@ -59,7 +61,7 @@ fn find_atomics(value: &Value, typed: &dyn TypeSchema, path: &str, found: &mut V
     }
 }
 
-/// The names of the types in an expression must be those of the places they stand at: `Object.spec` in `spec`.
+/// The names of the types in an expression must be those of the places they stand at: `CachedObject.spec` in `spec`.
 pub(super) fn check_names(made: &Made<'_>) -> Result<(), String> {
     let mut errors = Vec::new();
     match made {

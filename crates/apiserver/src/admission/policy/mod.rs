@@ -1,25 +1,24 @@
-//! Policies: expressions that change or judge what is written.
+//! Admission policies (KEP-3488, KEP-3962): CEL expressions that mutate or validate writes.
 //!
 //! ```text
-//! source      policies with their bindings, as they are configured
-//! params      the parameters of a policy, as a binding names them
-//! validating  one policy that judges, and what it says of a request
-//! mutating    one policy that changes objects
-//! verdict     what all policies together say
+//! policy_source  policies with their bindings, as configured
+//! params         the params of a policy, as a binding names them
+//! validating     evaluation of one ValidatingAdmissionPolicy
+//! mutating       evaluation of one MutatingAdmissionPolicy
+//! decision       the combined result of all policies
 //! ```
 //!
-//! Promises: a policy acts from the moment its binding is stored. Its expressions are compiled once. What cannot be found out
-//! fails the request, or is passed over, as the policy says. Without policies for a resource, requests for it pay nothing but a
-//! look into an index.
+//! Promises: a policy is active from the moment its binding is stored. Its expressions are compiled once. Errors fail the request
+//! or are ignored, by `failurePolicy`. Without policies for a resource, requests for it cost one index lookup.
 
 mod apply;
+mod decision;
 mod mutating;
 mod params;
-mod source;
+mod policy_source;
 #[cfg(test)]
 mod tests;
 mod validating;
-mod verdict;
 
 use std::sync::Arc;
 
@@ -30,109 +29,120 @@ use k3_api::{
 use serde_json::Value;
 
 use self::{
-    source::{Binding, Policy, Source},
-    validating::{Annotation, Compiled},
-    verdict::Verdict,
+    decision::DecisionCollector,
+    policy_source::{Policy, PolicyBinding, PolicySource},
+    validating::{CompiledValidatingPolicy, PolicyAuditAnnotation},
 };
 use super::{
-    Attributes, Operation,
-    expression::Scene,
+    AdmissionAttributes, Operation,
+    expression::EvaluationActivation,
     object,
-    reinvocation::Round,
-    subject::{Form, Subject, keep_record},
+    reinvocation::ReinvocationContext,
+    versioned_attributes::{VersionedAttributes, VersionedResource, keep_record},
 };
-use crate::{authz::Authorizer, cache::Caches, custom::Converter};
+use crate::{authz::Authorizer, cache::WatchCaches, custom::CustomResourceConverter};
 
 /// All policies.
-pub(super) struct Policies {
+pub(super) struct PolicyDispatcher {
     authorizer: Arc<Authorizer>,
-    converter: Arc<Converter>,
-    validating: Source<Compiled>,
-    mutating: Source<mutating::Compiled>,
+    converter: Arc<CustomResourceConverter>,
+    validating: PolicySource<CompiledValidatingPolicy>,
+    mutating: PolicySource<mutating::CompiledMutatingPolicy>,
 }
 
 /// One run of a policy.
-struct Run<'p, E> {
+struct PolicyInvocation<'p, E> {
     policy: &'p Policy<E>,
-    binding: &'p Binding,
-    form: Form,
+    binding: &'p PolicyBinding,
+    form: VersionedResource,
     params: Option<Value>,
 }
 
 /// Why a policy cannot be run.
-struct Misconfigured<'p> {
+struct PolicyConfigurationError<'p> {
     /// `None` if it is the policy's fault.
-    binding: Option<&'p Binding>,
+    binding: Option<&'p PolicyBinding>,
     why: String,
 }
 
-// --- Policies ---
+// --- PolicyDispatcher ---
 
-impl Policies {
-    pub(super) fn new(authorizer: &Arc<Authorizer>, converter: &Arc<Converter>) -> Self {
-        Policies {
+impl PolicyDispatcher {
+    pub(super) fn new(authorizer: &Arc<Authorizer>, converter: &Arc<CustomResourceConverter>) -> Self {
+        PolicyDispatcher {
             authorizer: Arc::clone(authorizer),
             converter: Arc::clone(converter),
-            validating: Source::new("validatingadmissionpolicies", "validatingadmissionpolicybindings"),
-            mutating: Source::new("mutatingadmissionpolicies", "mutatingadmissionpolicybindings"),
+            validating: PolicySource::new("validatingadmissionpolicies", "validatingadmissionpolicybindings"),
+            mutating: PolicySource::new("mutatingadmissionpolicies", "mutatingadmissionpolicybindings"),
         }
     }
 
     /// Lets policies refuse the object.
-    pub(super) fn validate(&self, attributes: &mut Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+    // upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/validating/dispatcher.go Dispatch
+    pub(super) fn validate(
+        &self,
+        attributes: &mut AdmissionAttributes<'_>,
+        caches: &WatchCaches,
+    ) -> Result<(), Status> {
         let policies = self.validating.of(&attributes.resource.kind.plural, caches);
         if policies.is_empty() || attributes.is_exempt() {
             return Ok(());
         }
-        let subject = Subject::of(attributes, &self.converter);
+        let subject = VersionedAttributes::of(attributes, &self.converter);
         let namespace = namespace(&subject, caches);
-        let (new, old) = (attributes.new_state(), attributes.old_state());
-        let mut scenes: Vec<(Form, Scene<'_>)> = Vec::new();
-        let mut verdict = Verdict::default();
+        let new = attributes.new_state();
+        let old = attributes.old_state();
+        let mut scenes: Vec<(VersionedResource, EvaluationActivation<'_>)> = Vec::new();
+        let mut decisions = DecisionCollector::default();
         for (policy, bindings) in &policies {
             for run in runs(policy, bindings, &subject, new, old, caches) {
                 let run = match run {
                     Ok(run) => run,
                     Err(problem) => {
-                        verdict.misconfigured(policy, &problem);
+                        decisions.misconfigured(policy, &problem);
                         continue;
                     }
                 };
                 let namespace = namespace.as_ref().map_err(Clone::clone)?.as_ref();
                 let at = match scenes.iter().position(|(form, _)| *form == run.form) {
                     Some(at) => at,
-                    None => match Scene::new(&subject, &run.form, new, old, &self.authorizer) {
-                        Ok(scene) => {
-                            scenes.push((run.form.clone(), scene));
-                            scenes.len() - 1
+                    None => {
+                        match EvaluationActivation::new(&subject, &run.form, new, old, &self.authorizer) {
+                            Ok(scene) => {
+                                scenes.push((run.form.clone(), scene));
+                                scenes.len() - 1
+                            }
+                            Err(status) => {
+                                decisions.misconfigured(
+                                    policy,
+                                    &PolicyConfigurationError::not_converted(run.binding, &status),
+                                );
+                                continue;
+                            }
                         }
-                        Err(status) => {
-                            verdict
-                                .misconfigured(policy, &Misconfigured::not_converted(run.binding, &status));
-                            continue;
-                        }
-                    },
+                    }
                 };
-                let judgement = policy.compiled(Compiled::compile).judge(
+                let result = policy.compiled(CompiledValidatingPolicy::compile).validate(
                     &scenes[at].1,
                     run.params.as_ref(),
                     namespace,
                     policy.fails_open,
                 );
-                verdict.take(policy, run.binding, judgement);
+                decisions.take(policy, run.binding, result);
             }
-            verdict.note(policy, attributes.ask);
+            decisions.note(policy, attributes.ctx);
         }
         drop(scenes);
-        verdict.end(attributes)
+        decisions.end(attributes)
     }
 
     /// Lets policies change the object, one after the other.
+    // upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/mutating/dispatcher.go dispatchInvocations
     pub(super) fn admit(
         &self,
-        attributes: &mut Attributes<'_>,
-        caches: &Caches,
-        round: &mut Round,
+        attributes: &mut AdmissionAttributes<'_>,
+        caches: &WatchCaches,
+        round: &mut ReinvocationContext,
     ) -> Result<(), Status> {
         // What goes cannot be changed.
         if attributes.operation == Operation::Delete {
@@ -142,11 +152,12 @@ impl Policies {
         if policies.is_empty() || attributes.is_exempt() {
             return Ok(());
         }
-        let subject = Subject::of(attributes, &self.converter);
-        let mut errors = mutating::ErrorList::default();
+        let subject = VersionedAttributes::of(attributes, &self.converter);
+        let mut errors = mutating::MutationErrors::default();
         let mut all = Vec::new();
         for (policy, bindings) in &policies {
-            let (new, old) = (attributes.new_state(), attributes.old_state());
+            let new = attributes.new_state();
+            let old = attributes.old_state();
             for run in runs(policy, bindings, &subject, new, old, caches) {
                 match run {
                     Ok(run) => all.push(run),
@@ -159,11 +170,12 @@ impl Policies {
             round.begin(attributes.new_state());
             for run in all {
                 let before = attributes.object.clone();
-                let compiled = run.policy.compiled(mutating::Compiled::compile);
+                let compiled = run.policy.compiled(mutating::CompiledMutatingPolicy::compile);
                 let id = run.id();
                 let applies = {
-                    let (new, old) = (attributes.new_state(), attributes.old_state());
-                    let scene = Scene::new(&subject, &run.form, new, old, &self.authorizer)?;
+                    let new = attributes.new_state();
+                    let old = attributes.old_state();
+                    let scene = EvaluationActivation::new(&subject, &run.form, new, old, &self.authorizer)?;
                     compiled.applies(&scene, run.params.as_ref())
                 };
                 match applies {
@@ -175,8 +187,9 @@ impl Policies {
                     }
                 }
                 for mutation in &compiled.mutations {
-                    let (new, old) = (attributes.new_state(), attributes.old_state());
-                    let scene = Scene::new(&subject, &run.form, new, old, &self.authorizer)?;
+                    let new = attributes.new_state();
+                    let old = attributes.old_state();
+                    let scene = EvaluationActivation::new(&subject, &run.form, new, old, &self.authorizer)?;
                     let view = subject.view(attributes.object, &run.form)?;
                     let changed = compiled.change(
                         mutation,
@@ -193,8 +206,10 @@ impl Policies {
                             drop(view);
                             subject.put_back(attributes.object, changed, &run.form)?;
                         }
-                        Err(mutating::Failure::Policy(why)) => errors.failed(run.policy, run.binding, &why),
-                        Err(mutating::Failure::Status(status)) => return Err(*status),
+                        Err(mutating::MutationError::Policy(why)) => {
+                            errors.failed(run.policy, run.binding, &why)
+                        }
+                        Err(mutating::MutationError::Status(status)) => return Err(*status),
                     }
                 }
                 let again = run.policy.spec.text("reinvocationPolicy") == "IfNeeded";
@@ -209,13 +224,13 @@ impl Policies {
 /// The runs of a policy that a request asks for, one after the other.
 fn runs<'p, E>(
     policy: &'p Policy<E>,
-    bindings: &'p [Arc<Binding>],
-    subject: &Subject<'_>,
+    bindings: &'p [Arc<PolicyBinding>],
+    subject: &VersionedAttributes<'_>,
     new: Option<&Value>,
     old: Option<&Value>,
-    caches: &Caches,
-) -> Vec<Result<Run<'p, E>, Misconfigured<'p>>> {
-    let by_policy = |why: String| vec![Err(Misconfigured { binding: None, why })];
+    caches: &WatchCaches,
+) -> Vec<Result<PolicyInvocation<'p, E>, PolicyConfigurationError<'p>>> {
+    let by_policy = |why: String| vec![Err(PolicyConfigurationError { binding: None, why })];
     let form = match policy.criteria.matches(subject, new, old, caches) {
         Ok(Some(form)) => form,
         Ok(None) => return Vec::new(),
@@ -240,14 +255,14 @@ fn runs<'p, E>(
         };
         match collected {
             Ok(found) => runs.extend(found.into_iter().map(|params| {
-                Ok(Run {
+                Ok(PolicyInvocation {
                     policy,
                     binding,
                     form: form.clone(),
                     params,
                 })
             })),
-            Err(why) => runs.push(Err(Misconfigured {
+            Err(why) => runs.push(Err(PolicyConfigurationError {
                 binding: Some(binding),
                 why,
             })),
@@ -257,7 +272,7 @@ fn runs<'p, E>(
 }
 
 /// The namespace of what is written; none of a namespace itself.
-fn namespace(subject: &Subject<'_>, caches: &Caches) -> Result<Option<Value>, Status> {
+fn namespace(subject: &VersionedAttributes<'_>, caches: &WatchCaches) -> Result<Option<Value>, Status> {
     let is_namespace = subject.form.kind() == ("", "v1", "Namespace");
     if subject.namespace.is_empty() || is_namespace {
         return Ok(None);
@@ -271,21 +286,21 @@ fn namespace(subject: &Subject<'_>, caches: &Caches) -> Result<Option<Value>, St
     }
 }
 
-// --- Misconfigured ---
+// --- PolicyConfigurationError ---
 
-impl<'p> Misconfigured<'p> {
-    fn not_converted(binding: &'p Binding, status: &Status) -> Self {
-        Misconfigured {
+impl<'p> PolicyConfigurationError<'p> {
+    fn not_converted(binding: &'p PolicyBinding, status: &Status) -> Self {
+        PolicyConfigurationError {
             binding: Some(binding),
             why: format!("failed to convert object version: {}", status.message),
         }
     }
 }
 
-// --- Run ---
+// --- PolicyInvocation ---
 
-impl<E> Run<'_, E> {
-    /// What tells it apart from other runs.
+impl<E> PolicyInvocation<'_, E> {
+    /// Identifies the invocation among those of a request.
     fn id(&self) -> String {
         let params = self.params.as_ref().unwrap_or(&Value::Null).at("metadata");
         format!(

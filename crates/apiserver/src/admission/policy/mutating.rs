@@ -11,19 +11,20 @@ use serde_json::{Value, json};
 
 use super::{
     super::{
-        Attributes,
-        expression::{Composition, Conditions, Expression, Scene, Sight},
-        subject::Form,
+        AdmissionAttributes,
+        expression::{CompositionEnv, EvaluationActivation, Expression, MatchConditions, OptionalVariables},
+        versioned_attributes::VersionedResource,
     },
-    Misconfigured, apply,
-    source::{Binding, Policy},
+    PolicyConfigurationError, apply,
+    policy_source::{Policy, PolicyBinding},
 };
 
 /// The expressions of a policy, compiled.
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/mutating/compilation.go compilePolicy
 #[derive(Debug)]
-pub(super) struct Compiled {
-    composition: Composition,
-    conditions: Conditions,
+pub(super) struct CompiledMutatingPolicy {
+    composition: CompositionEnv,
+    conditions: MatchConditions,
     pub mutations: Vec<Mutation>,
 }
 
@@ -38,29 +39,29 @@ pub(super) enum Mutation {
 
 /// Why an object is not changed.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum MutationError {
     /// It is the policy's fault: whether the request fails is for the policy to say.
     Policy(String),
     /// The request fails.
     Status(Box<Status>),
 }
 
-/// What went wrong with all policies.
+/// The errors of all policies.
 #[derive(Debug, Default)]
-pub(super) struct ErrorList(Vec<(String, StatusReason)>);
+pub(super) struct MutationErrors(Vec<(String, StatusReason)>);
 
-// --- Compiled ---
+// --- CompiledMutatingPolicy ---
 
-impl Compiled {
+impl CompiledMutatingPolicy {
     /// Compiles the expressions of a policy.
-    pub(super) fn compile(policy: &Policy<Compiled>) -> Self {
+    pub(super) fn compile(policy: &Policy<CompiledMutatingPolicy>) -> Self {
         let spec = &policy.spec;
         let reach = OptionalVariableDeclarations {
             params: spec.has("paramKind"),
             authorizer: true,
         };
         let variables = spec.items("variables").iter();
-        let composition = Composition::compile(
+        let composition = CompositionEnv::compile(
             reach,
             variables.map(|variable| (variable.text("name"), variable.text("expression"))),
         );
@@ -80,15 +81,19 @@ impl Compiled {
                 Mutation::Apply(expression)
             })
         };
-        Compiled {
-            conditions: Conditions::compile(spec, &environment, policy.fails_open),
+        CompiledMutatingPolicy {
+            conditions: MatchConditions::compile(spec, &environment, policy.fails_open),
             mutations: spec.items("mutations").iter().filter_map(mutation).collect(),
             composition,
         }
     }
 
     /// Whether the conditions of the policy hold.
-    pub(super) fn applies(&self, scene: &Scene<'_>, params: Option<&Value>) -> Result<bool, String> {
+    pub(super) fn applies(
+        &self,
+        scene: &EvaluationActivation<'_>,
+        params: Option<&Value>,
+    ) -> Result<bool, String> {
         if self.conditions.is_empty() {
             return Ok(true);
         }
@@ -100,17 +105,17 @@ impl Compiled {
         &self,
         mutation: &Mutation,
         object: &Value,
-        form: &Form,
-        scene: &Scene<'_>,
+        form: &VersionedResource,
+        scene: &EvaluationActivation<'_>,
         params: Option<&Value>,
         namespace: Option<&Value>,
-    ) -> Result<Value, Failure> {
+    ) -> Result<Value, MutationError> {
         let (Mutation::Patch(expression) | Mutation::Apply(expression)) = mutation;
         if let Some(why) = expression.error() {
-            return Err(Failure::Policy(why.to_owned()));
+            return Err(MutationError::Policy(why.to_owned()));
         }
         let variables = self.composition.variables();
-        let sight = Sight {
+        let sight = OptionalVariables {
             params,
             namespace,
             authorizer: true,
@@ -119,24 +124,25 @@ impl Compiled {
         let mut budget = RUNTIME_COST_BUDGET;
         let value = expression
             .evaluate(&bindings, &variables, &mut budget)
-            .map_err(|fault| Failure::Policy(fault.to_string()))?;
+            .map_err(|error| MutationError::Policy(error.to_string()))?;
         let changed = match mutation {
-            Mutation::Apply(_) => apply::apply(object, &value, form).map_err(Failure::Policy)?,
+            Mutation::Apply(_) => apply::apply(object, &value, form).map_err(MutationError::Policy)?,
             Mutation::Patch(_) => match patched(object, &value)? {
                 Some(changed) => changed,
                 // A test that fails keeps the object as it is.
                 None => return Ok(object.clone()),
             },
         };
-        let internal = |why: String| Failure::Status(Box::new(Status::internal_error(why)));
+        let internal = |why: String| MutationError::Status(Box::new(Status::internal_error(why)));
         let (_, full) = form.complete(&changed).map_err(internal)?;
         Ok(full)
     }
 }
 
 /// The object after the operations that an expression made; `None` if one of them is a test that fails.
-fn patched(object: &Value, operations: &k3_cel::Value<'_>) -> Result<Option<Value>, Failure> {
-    let failed = |why: String| Failure::Policy(why);
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch/json_patch.go Patch
+fn patched(object: &Value, operations: &k3_cel::Value<'_>) -> Result<Option<Value>, MutationError> {
+    let failed = |why: String| MutationError::Policy(why);
     apply::check_names(operations).map_err(|why| failed(format!("type mismatch: {why}")))?;
     let operations = operations.to_json().map_err(|error| {
         failed(format!(
@@ -171,11 +177,11 @@ fn operation(said: &Value) -> Value {
     operation
 }
 
-// --- Errors ---
+// --- MutationErrors ---
 
-impl ErrorList {
+impl MutationErrors {
     /// A policy cannot be run.
-    pub(super) fn misconfigured<E>(&mut self, policy: &Policy<E>, problem: &Misconfigured<'_>) {
+    pub(super) fn misconfigured<E>(&mut self, policy: &Policy<E>, problem: &PolicyConfigurationError<'_>) {
         let text = match problem.binding {
             Some(binding) => denied(policy, binding, &problem.message()),
             None => format!("policy \"{}\" denied request: {}", policy.name, problem.message()),
@@ -184,7 +190,7 @@ impl ErrorList {
     }
 
     /// A policy failed.
-    pub(super) fn failed<E>(&mut self, policy: &Policy<E>, binding: &Binding, why: &str) {
+    pub(super) fn failed<E>(&mut self, policy: &Policy<E>, binding: &PolicyBinding, why: &str) {
         self.add(policy, denied(policy, binding, why), StatusReason::Invalid);
     }
 
@@ -195,7 +201,7 @@ impl ErrorList {
     }
 
     /// All policies are done.
-    pub(super) fn end(self, attributes: &Attributes<'_>) -> Result<(), Status> {
+    pub(super) fn end(self, attributes: &AdmissionAttributes<'_>) -> Result<(), Status> {
         let Some((message, reason)) = self.0.first() else {
             return Ok(());
         };
@@ -213,7 +219,7 @@ impl ErrorList {
     }
 }
 
-fn denied<E>(policy: &Policy<E>, binding: &Binding, why: &str) -> String {
+fn denied<E>(policy: &Policy<E>, binding: &PolicyBinding, why: &str) -> String {
     format!(
         "policy '{}' with binding '{}' denied request: {why}",
         policy.name, binding.name

@@ -7,14 +7,14 @@ use k3_api::{
 };
 use serde_json::Value;
 
-use super::super::subject::Subject;
+use super::super::versioned_attributes::VersionedAttributes;
 use crate::{
-    cache::{Caches, Object},
+    cache::{CachedObject, WatchCaches},
     registry::Resource,
 };
 
 /// Which kind the parameters of a policy are of; or why there is no such kind.
-pub(super) fn kind(said: &Value, caches: &Caches) -> Result<Option<KindRef>, String> {
+pub(super) fn kind(said: &Value, caches: &WatchCaches) -> Result<Option<KindRef>, String> {
     if said.is_null() {
         return Ok(None);
     }
@@ -38,11 +38,12 @@ pub(super) fn kind(said: &Value, caches: &Caches) -> Result<Option<KindRef>, Str
 }
 
 /// The parameters that a binding names for a request in a namespace: each is one run of the policy. `None` is a run without.
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/generic/policy_dispatcher.go CollectParams
 pub(super) fn collect(
     kind: Option<&KindRef>,
     reference: &Value,
-    subject: &Subject<'_>,
-    caches: &Caches,
+    subject: &VersionedAttributes<'_>,
+    caches: &WatchCaches,
 ) -> Result<Vec<Option<Value>>, String> {
     let Some(kind) = kind.filter(|_| !reference.is_null()) else {
         return Ok(vec![None]);
@@ -65,7 +66,7 @@ pub(super) fn collect(
         (true, "") => &subject.namespace,
         (true, said) => said,
     };
-    let read = |object: &Object| {
+    let read = |object: &CachedObject| {
         if object.undecrypted().is_some() {
             return Err(format!(
                 "the server cannot decrypt {} {:?}",

@@ -7,20 +7,20 @@ use k3_api::{
 use serde_json::{Value, json};
 
 use super::super::{
-    Admission, Operation,
-    testing::{Passed, Request, World, widgets},
+    AdmissionChain, Operation,
+    testing::{AdmissionOutcome, TestCluster, TestRequest, widgets},
 };
 
 const VERSION: &str = "admissionregistration.k8s.io/v1";
 
 struct Cluster {
-    world: World,
-    admission: Admission,
+    world: TestCluster,
+    admission: AdmissionChain,
 }
 
 impl Cluster {
     async fn new() -> Self {
-        let world = World::new().await;
+        let world = TestCluster::new().await;
         let admission = world.admission();
         let namespace = json!({"kind": "Namespace", "apiVersion": "v1",
             "metadata": {"name": "n", "labels": {"team": "a"}}, "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}});
@@ -61,15 +61,15 @@ impl Cluster {
         cluster
     }
 
-    async fn pass(&self, request: Request<'_>) -> Result<Passed, Status> {
+    async fn pass(&self, request: TestRequest<'_>) -> Result<AdmissionOutcome, Status> {
         self.world.pass(&self.admission, request).await
     }
 
-    async fn create(&self, data: Value) -> Result<Passed, Status> {
-        self.pass(Request::create(config_map(data))).await
+    async fn create(&self, data: Value) -> Result<AdmissionOutcome, Status> {
+        self.pass(TestRequest::create(config_map(data))).await
     }
 
-    /// What a refusal says of a config map with this data, without what all refusals say.
+    /// The denial message for a config map with this data, without the common prefix.
     async fn refused(&self, data: Value) -> String {
         let message = self.create(data).await.unwrap_err().message;
         let by = "configmaps \"c\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'p-b' denied request: ";
@@ -97,7 +97,7 @@ fn apply(expression: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_policy_refuses_what_its_expression_is_not_true_of() {
+async fn denies_when_expression_is_false() {
     let cluster = Cluster::validating(rule("!('bad' in object.data)")).await;
     assert!(cluster.create(json!({"good": "1"})).await.is_ok());
     let status = cluster.create(json!({"bad": "1"})).await.unwrap_err();
@@ -111,7 +111,7 @@ async fn a_policy_refuses_what_its_expression_is_not_true_of() {
 }
 
 #[tokio::test]
-async fn a_message_is_made_up_or_said_or_is_the_expression() {
+async fn message_is_expression_result_or_message_or_source() {
     for (with, message) in [
         (json!({"message": " plain "}), "plain"),
         (
@@ -138,7 +138,7 @@ async fn a_message_is_made_up_or_said_or_is_the_expression() {
 }
 
 #[tokio::test]
-async fn a_reason_decides_the_code() {
+async fn reason_determines_status_code() {
     for (reason, code) in [
         ("Unauthorized", 401),
         ("Forbidden", 403),
@@ -153,7 +153,7 @@ async fn a_reason_decides_the_code() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_found_out_refuses_or_is_passed_over() {
+async fn failure_policy_decides_about_errors() {
     for (expression, why) in [
         (
             "object.data.missing == 'x'",
@@ -183,7 +183,7 @@ async fn what_cannot_be_found_out_refuses_or_is_passed_over() {
 }
 
 #[tokio::test]
-async fn expressions_see_the_request_and_the_namespace_and_ask_what_is_allowed() {
+async fn expressions_see_request_namespace_and_authorizer() {
     for expression in [
         "request.operation == 'CREATE' && request.namespace == 'n' && request.name == 'c'",
         "request.kind.kind == 'ConfigMap' && request.resource.resource == 'configmaps' && !has(request.subResource)",
@@ -196,9 +196,9 @@ async fn expressions_see_the_request_and_the_namespace_and_ask_what_is_allowed()
         "!authorizer.serviceAccount('n', 'default').group('').resource('pods').check('create').allowed()",
     ] {
         let cluster = Cluster::validating(rule(expression)).await;
-        let request = Request {
+        let request = TestRequest {
             query: "fieldManager=me",
-            ..Request::create(config_map(json!({})))
+            ..TestRequest::create(config_map(json!({})))
         };
         let passed = cluster.pass(request).await.map_err(|status| status.message);
         assert!(passed.is_ok(), "{expression}: {passed:?}");
@@ -206,27 +206,27 @@ async fn expressions_see_the_request_and_the_namespace_and_ask_what_is_allowed()
 }
 
 #[tokio::test]
-async fn an_update_shows_what_was_and_a_delete_nothing_else() {
+async fn update_has_old_object_and_delete_only_old_object() {
     let cluster = Cluster::validating(rule(
         "request.operation == 'DELETE' ? object == null : object.data == oldObject.data",
     ))
     .await;
-    let update = |data: Value| Request {
+    let update = |data: Value| TestRequest {
         operation: Operation::Update,
         old: Some(config_map(json!({"k": "1"}))),
-        ..Request::create(config_map(data))
+        ..TestRequest::create(config_map(data))
     };
     assert!(cluster.pass(update(json!({"k": "1"}))).await.is_ok());
     assert!(cluster.pass(update(json!({"k": "2"}))).await.is_err());
-    let delete = Request {
+    let delete = TestRequest {
         operation: Operation::Delete,
-        ..Request::create(config_map(json!({})))
+        ..TestRequest::create(config_map(json!({})))
     };
     assert!(cluster.pass(delete).await.is_ok());
 }
 
 #[tokio::test]
-async fn variables_use_those_before_them_and_only_those_that_are_asked_for_are_run() {
+async fn variables_are_lazy_and_see_earlier_variables() {
     let cluster = Cluster::validating(json!({
         "variables": [
             {"name": "one", "expression": "object.data.n"},
@@ -251,7 +251,7 @@ async fn variables_use_those_before_them_and_only_those_that_are_asked_for_are_r
 }
 
 #[tokio::test]
-async fn conditions_decide_whether_a_policy_is_asked_at_all() {
+async fn match_conditions_skip_policy() {
     for (conditions, why) in [
         (
             json!(["true", "object.data.k == '1'"]),
@@ -293,7 +293,7 @@ async fn conditions_decide_whether_a_policy_is_asked_at_all() {
 }
 
 #[tokio::test]
-async fn a_binding_says_what_follows() {
+async fn binding_sets_validation_actions() {
     for (actions, is_refused) in [(json!(["Deny"]), true), (json!(["Warn", "Audit"]), false)] {
         let cluster = Cluster::new().await;
         let binding = json!({"validationActions": actions});
@@ -316,7 +316,7 @@ async fn a_binding_says_what_follows() {
 }
 
 #[tokio::test]
-async fn the_audit_log_is_told_what_a_policy_wants_it_to_know() {
+async fn writes_audit_annotations() {
     let cluster = Cluster::validating(json!({"auditAnnotations": [
         {"key": "data", "valueExpression": "'has ' + string(size(object.data))"},
         {"key": "none", "valueExpression": "null"},
@@ -328,7 +328,7 @@ async fn the_audit_log_is_told_what_a_policy_wants_it_to_know() {
 }
 
 #[tokio::test]
-async fn a_policy_is_about_what_it_and_its_binding_are_about() {
+async fn matches_policy_and_binding_criteria() {
     let only = |selector: &str, labels: Value| {
         let mut resources =
             json!({"matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": {}});
@@ -359,11 +359,11 @@ async fn a_policy_is_about_what_it_and_its_binding_are_about() {
     assert!(cluster.create(json!({})).await.is_ok());
     let mut other = config_map(json!({}));
     other.ensure_object("metadata").set("name", "other");
-    assert!(cluster.pass(Request::create(other)).await.is_err());
+    assert!(cluster.pass(TestRequest::create(other)).await.is_err());
 }
 
 #[tokio::test]
-async fn parameters_are_found_by_name_or_by_labels() {
+async fn finds_params_by_name_or_selector() {
     let with = json!({"paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
         "validations": [{"expression": "object.data.k == params.data.k", "messageExpression": "'not ' + params.data.k"}]});
     let params = |name: &str, value: &str| {
@@ -418,7 +418,7 @@ async fn parameters_are_found_by_name_or_by_labels() {
 }
 
 #[tokio::test]
-async fn the_first_reason_is_told_and_cost_is_bounded() {
+async fn reports_first_denial_and_bounds_cost() {
     let cluster = Cluster::validating(json!({"validations": [
         {"expression": "true"}, {"expression": "false", "message": "first"}, {"expression": "false", "message": "second"},
     ]}))
@@ -439,7 +439,7 @@ async fn the_first_reason_is_told_and_cost_is_bounded() {
 }
 
 #[tokio::test]
-async fn policies_are_never_judged_by_policies() {
+async fn policies_do_not_apply_to_policies() {
     let mut with = rule("false");
     with.set(
         "matchConstraints",
@@ -449,12 +449,12 @@ async fn policies_are_never_judged_by_policies() {
     let cluster = Cluster::validating(with).await;
     let other =
         json!({"kind": "ValidatingAdmissionPolicy", "apiVersion": VERSION, "metadata": {"name": "other"}});
-    assert!(cluster.pass(Request::create(other)).await.is_ok());
+    assert!(cluster.pass(TestRequest::create(other)).await.is_ok());
     assert!(cluster.create(json!({})).await.is_err());
 }
 
 #[tokio::test]
-async fn a_policy_changes_an_object_by_operations() {
+async fn mutates_by_json_patch() {
     let cluster = Cluster::mutating(patch(
         "[JSONPatch{op: 'add', path: '/metadata/labels/' + jsonpatch.escapeKey('example.com/by'), value: 'policy'}, \
          JSONPatch{op: 'add', path: '/data/k', value: object.metadata.name}]",
@@ -475,7 +475,7 @@ async fn a_policy_changes_an_object_by_operations() {
 }
 
 #[tokio::test]
-async fn a_policy_changes_an_object_by_what_it_is_to_have() {
+async fn mutates_by_apply_configuration() {
     let cluster = Cluster::mutating(apply(
         "Object{metadata: Object.metadata{labels: {'by': 'policy'}}, data: {'k': object.metadata.name}}",
     ))
@@ -489,7 +489,7 @@ async fn a_policy_changes_an_object_by_what_it_is_to_have() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_changed_refuses_the_request() {
+async fn failed_mutation_rejects_request() {
     for (mutations, why) in [
         (
             apply("Object{metadata: Object.wrong{}}"),
@@ -518,7 +518,7 @@ async fn what_cannot_be_changed_refuses_the_request() {
 }
 
 #[tokio::test]
-async fn policies_run_by_name_and_again_when_they_want_to() {
+async fn policies_run_in_name_order_and_are_reinvoked() {
     let append = |letter: &str| {
         patch(&format!(
             "[JSONPatch{{op: 'add', path: '/data/trace', value: (has(object.data.trace) ? object.data.trace : '') + '{letter}'}}]"
@@ -535,7 +535,7 @@ async fn policies_run_by_name_and_again_when_they_want_to() {
 }
 
 #[tokio::test]
-async fn parameters_may_be_of_a_kind_that_users_define() {
+async fn params_may_be_custom_resources() {
     let cluster = Cluster::new().await;
     cluster.world.put(widgets()).await;
     let widget = json!({"kind": "Widget", "apiVersion": "example.com/v1", "metadata": {"name": "w", "namespace": "n"},
@@ -553,7 +553,7 @@ async fn parameters_may_be_of_a_kind_that_users_define() {
 }
 
 #[tokio::test]
-async fn objects_of_a_kind_that_users_define_are_changed_and_judged() {
+async fn mutates_and_validates_custom_resources() {
     let cluster = Cluster::new().await;
     cluster.world.put(widgets()).await;
     let about = json!({"matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": {}, "resourceRules": [
@@ -561,13 +561,14 @@ async fn objects_of_a_kind_that_users_define_are_changed_and_judged() {
     let changes = json!({"matchConstraints": about, "reinvocationPolicy": "Never",
         "mutations": apply("Object{spec: Object.spec{size: object.spec.size + 1}}")});
     cluster.bind("Mutating", "m", changes, json!({})).await;
-    let judges = json!({"matchConstraints": about, "validations": [{"expression": "object.spec.size < 3"}]});
-    cluster.bind("Validating", "p", judges, json!({})).await;
+    let validates =
+        json!({"matchConstraints": about, "validations": [{"expression": "object.spec.size < 3"}]});
+    cluster.bind("Validating", "p", validates, json!({})).await;
     let widget = |size: u32| {
         json!({"kind": "Widget", "apiVersion": "example.com/v2", "metadata": {"name": "w", "namespace": "n"},
             "spec": {"size": size}})
     };
-    let passed = cluster.pass(Request::create(widget(1))).await.unwrap();
+    let passed = cluster.pass(TestRequest::create(widget(1))).await.unwrap();
     assert_eq!(passed.object, widget(2));
-    assert!(cluster.pass(Request::create(widget(2))).await.is_err());
+    assert!(cluster.pass(TestRequest::create(widget(2))).await.is_err());
 }

@@ -1,4 +1,4 @@
-//! One policy that judges, and what it says of a request.
+//! Validation of a request by one `ValidatingAdmissionPolicy`.
 
 use std::rc::Rc;
 
@@ -7,8 +7,10 @@ use k3_cel::{RUNTIME_COST_BUDGET, Type, Variables};
 use serde_json::Value;
 
 use super::{
-    super::expression::{Composition, Conditions, Expression, Fault, Scene, Sight},
-    source::Policy,
+    super::expression::{
+        CompositionEnv, EvaluationActivation, Expression, ExpressionError, MatchConditions, OptionalVariables,
+    },
+    policy_source::Policy,
 };
 
 /// The longest message that an expression may make.
@@ -16,9 +18,9 @@ const LONGEST_MESSAGE: usize = 5 * 1024;
 
 /// The expressions of a policy, compiled.
 #[derive(Debug)]
-pub(super) struct Compiled {
-    composition: Composition,
-    conditions: Conditions,
+pub(super) struct CompiledValidatingPolicy {
+    composition: CompositionEnv,
+    conditions: MatchConditions,
     validations: Vec<Validation>,
     annotations: Vec<(String, Expression)>,
 }
@@ -32,43 +34,43 @@ struct Validation {
     reason: String,
 }
 
-/// What a policy says of a request.
+/// The result of evaluating one policy.
 #[derive(Debug, Default)]
-pub(super) struct Judgement {
+pub(super) struct ValidateResult {
     /// What speaks against it, each with the position of the validation.
-    pub objections: Vec<(usize, Objection)>,
-    pub annotations: Vec<Annotation>,
+    pub objections: Vec<(usize, PolicyDecision)>,
+    pub annotations: Vec<PolicyAuditAnnotation>,
 }
 
 /// What speaks against a request.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Objection {
+pub(super) struct PolicyDecision {
     pub message: String,
     /// The word for programs; empty for the usual one.
     pub reason: String,
 }
 
-/// What the audit log is to be told.
+/// A value for the audit log.
 #[derive(Debug)]
-pub(super) enum Annotation {
+pub(super) enum PolicyAuditAnnotation {
     /// This.
     Note { key: String, value: String },
     /// It could not be found out, and that speaks against the request.
     Failed(String),
 }
 
-// --- Compiled ---
+// --- CompiledValidatingPolicy ---
 
-impl Compiled {
+impl CompiledValidatingPolicy {
     /// Compiles the expressions of a policy.
-    pub(super) fn compile(policy: &Policy<Compiled>) -> Self {
+    pub(super) fn compile(policy: &Policy<CompiledValidatingPolicy>) -> Self {
         let spec = &policy.spec;
         let reach = OptionalVariableDeclarations {
             params: spec.has("paramKind"),
             authorizer: true,
         };
         let variables = spec.items("variables").iter();
-        let composition = Composition::compile(
+        let composition = CompositionEnv::compile(
             reach,
             variables.map(|variable| (variable.text("name"), variable.text("expression"))),
         );
@@ -90,59 +92,60 @@ impl Compiled {
             let expression = Expression::compile(&environment, source, &["string", "null_type"]);
             (annotation.text("key").to_owned(), expression)
         };
-        Compiled {
-            conditions: Conditions::compile(spec, &environment, policy.fails_open),
+        CompiledValidatingPolicy {
+            conditions: MatchConditions::compile(spec, &environment, policy.fails_open),
             validations: spec.items("validations").iter().map(validation).collect(),
             annotations: spec.items("auditAnnotations").iter().map(annotation).collect(),
             composition,
         }
     }
 
-    /// What the policy says of a request. What cannot be found out speaks against it, unless the policy fails open.
-    pub(super) fn judge(
+    /// Evaluates the policy. Errors deny the request unless `failurePolicy` is `Ignore`.
+    // upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/validating/validator.go Validate
+    pub(super) fn validate(
         &self,
-        scene: &Scene<'_>,
+        scene: &EvaluationActivation<'_>,
         params: Option<&Value>,
         namespace: Option<&Value>,
         fails_open: bool,
-    ) -> Judgement {
-        let failed = |why: String| Judgement {
+    ) -> ValidateResult {
+        let failed = |why: String| ValidateResult {
             objections: failure(why, fails_open)
                 .map(|objection| (0, objection))
                 .into_iter()
                 .collect(),
-            ..Judgement::default()
+            ..ValidateResult::default()
         };
         if !self.conditions.is_empty() {
             match self.conditions.hold(scene, params, &self.composition.variables()) {
                 Ok(true) => {}
-                Ok(false) => return Judgement::default(),
+                Ok(false) => return ValidateResult::default(),
                 Err(why) => return failed(why),
             }
         }
         let objections = match self.object(scene, params, namespace, fails_open) {
             Ok(objections) => objections,
-            Err(fault) => return failed(fault.to_string()),
+            Err(error) => return failed(error.to_string()),
         };
         match self.annotate(scene, params, namespace, fails_open) {
-            Ok(annotations) => Judgement {
+            Ok(annotations) => ValidateResult {
                 objections,
                 annotations,
             },
-            Err(fault) => failed(fault.to_string()),
+            Err(error) => failed(error.to_string()),
         }
     }
 
     /// Asks all validations; stops where there is nothing left to spend.
     fn object(
         &self,
-        scene: &Scene<'_>,
+        scene: &EvaluationActivation<'_>,
         params: Option<&Value>,
         namespace: Option<&Value>,
         fails_open: bool,
-    ) -> Result<Vec<(usize, Objection)>, Fault> {
+    ) -> Result<Vec<(usize, PolicyDecision)>, ExpressionError> {
         let variables = self.composition.variables();
-        let sight = Sight {
+        let sight = OptionalVariables {
             params,
             namespace,
             authorizer: true,
@@ -154,14 +157,14 @@ impl Compiled {
             let result = validation.expression.evaluate(&bindings, &variables, &mut budget);
             results.push(match result {
                 Ok(value) => Ok(value.as_bool() == Some(true)),
-                Err(Fault::Failed(why)) => Err(why),
-                Err(Fault::Budget) => return Err(Fault::Budget),
+                Err(ExpressionError::Failed(why)) => Err(why),
+                Err(ExpressionError::Budget) => return Err(ExpressionError::Budget),
             });
         }
         if results.iter().all(|result| *result == Ok(true)) {
             return Ok(Vec::new());
         }
-        let sight = Sight {
+        let sight = OptionalVariables {
             authorizer: false,
             ..sight
         };
@@ -170,7 +173,7 @@ impl Compiled {
         for (at, (validation, result)) in self.validations.iter().zip(results).enumerate() {
             let objection = match (result, &messages) {
                 (Err(why), _) => failure(why, fails_open),
-                (Ok(_), Err(fault)) => failure(format!("failed messageExpression: {fault}"), fails_open),
+                (Ok(_), Err(error)) => failure(format!("failed messageExpression: {error}"), fails_open),
                 (Ok(true), Ok(_)) => None,
                 (Ok(false), Ok(messages)) => Some(validation.objection(messages[at].as_deref())),
             };
@@ -182,10 +185,10 @@ impl Compiled {
     /// What the message expressions say; `None` where there is none, or none that can be used.
     fn messages(
         &self,
-        scene: &Scene<'_>,
-        sight: Sight<'_>,
+        scene: &EvaluationActivation<'_>,
+        sight: OptionalVariables<'_>,
         budget: &mut u64,
-    ) -> Result<Vec<Option<String>>, Fault> {
+    ) -> Result<Vec<Option<String>>, ExpressionError> {
         let variables = self.composition.variables();
         let bindings = scene.bindings(sight, &variables);
         let mut messages = Vec::new();
@@ -199,11 +202,11 @@ impl Compiled {
                     .as_str()
                     .map(|message| message.trim().to_owned())
                     .filter(|message| message.len() <= LONGEST_MESSAGE && !message.contains('\n')),
-                Err(Fault::Failed(why)) => {
+                Err(ExpressionError::Failed(why)) => {
                     tracing::debug!(error = why, "a message expression failed");
                     None
                 }
-                Err(Fault::Budget) => return Err(Fault::Budget),
+                Err(ExpressionError::Budget) => return Err(ExpressionError::Budget),
             });
         }
         Ok(messages)
@@ -211,16 +214,16 @@ impl Compiled {
 
     fn annotate(
         &self,
-        scene: &Scene<'_>,
+        scene: &EvaluationActivation<'_>,
         params: Option<&Value>,
         namespace: Option<&Value>,
         fails_open: bool,
-    ) -> Result<Vec<Annotation>, Fault> {
+    ) -> Result<Vec<PolicyAuditAnnotation>, ExpressionError> {
         if self.annotations.is_empty() {
             return Ok(Vec::new());
         }
         let variables: Rc<Variables<'_>> = self.composition.variables();
-        let sight = Sight {
+        let sight = OptionalVariables {
             params,
             namespace,
             authorizer: false,
@@ -233,20 +236,23 @@ impl Compiled {
                 Ok(value) if value.is_null() => {}
                 Ok(value) => match value.as_str().map(str::trim) {
                     Some("") => {}
-                    Some(text) => annotations.push(Annotation::Note {
+                    Some(text) => annotations.push(PolicyAuditAnnotation::Note {
                         key: key.clone(),
                         value: text.to_owned(),
                     }),
                     None => {
-                        annotations.push(Annotation::Failed(unsupported(&expression.source, &value.ty())));
+                        annotations.push(PolicyAuditAnnotation::Failed(unsupported(
+                            &expression.source,
+                            &value.ty(),
+                        )));
                     }
                 },
-                Err(Fault::Failed(why)) => {
+                Err(ExpressionError::Failed(why)) => {
                     if !fails_open {
-                        annotations.push(Annotation::Failed(why));
+                        annotations.push(PolicyAuditAnnotation::Failed(why));
                     }
                 }
-                Err(Fault::Budget) => return Err(Fault::Budget),
+                Err(ExpressionError::Budget) => return Err(ExpressionError::Budget),
             }
         }
         Ok(annotations)
@@ -254,8 +260,8 @@ impl Compiled {
 }
 
 /// What speaks against a request of which something could not be found out.
-fn failure(why: String, fails_open: bool) -> Option<Objection> {
-    (!fails_open).then_some(Objection {
+fn failure(why: String, fails_open: bool) -> Option<PolicyDecision> {
+    (!fails_open).then_some(PolicyDecision {
         message: why,
         reason: String::new(),
     })
@@ -271,7 +277,7 @@ fn unsupported(source: &str, found: &Type) -> String {
 
 impl Validation {
     /// What is said when it is not true: what its expression makes up, else its message, else the expression.
-    fn objection(&self, made_up: Option<&str>) -> Objection {
+    fn objection(&self, made_up: Option<&str>) -> PolicyDecision {
         let message = [made_up.unwrap_or_default(), self.message.trim()]
             .into_iter()
             .find(|message| !message.is_empty())
@@ -279,7 +285,7 @@ impl Validation {
                 || format!("failed expression: {}", self.expression.source.trim()),
                 str::to_owned,
             );
-        Objection {
+        PolicyDecision {
             message,
             reason: self.reason.clone(),
         }

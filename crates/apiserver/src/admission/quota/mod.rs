@@ -1,20 +1,20 @@
-//! Nothing in a namespace goes beyond its quotas.
+//! `ResourceQuota`: usage in a namespace stays within its quotas.
 //!
 //! ```text
-//! demand     what a request asks of the quotas of its namespace
-//! account    a quota: what may be used, and what is
-//! ledger     charges demands to quotas, one after the other, many with one write
+//! usage_delta  what a request adds to the usage of its namespace
+//! quota_state  one quota: its limits and its usage
+//! evaluator    charges usage to quotas, many requests with one write
 //! ```
 //!
-//! Promise: what an object uses is written into the status of every quota it concerns before the object is stored, by a write
-//! that fails if anybody else wrote meanwhile. So no more is ever stored than the quotas allow, by however many servers. An
-//! object that is not stored after all stays charged until somebody counts anew.
+//! Promise: the usage of an object is written into the status of every matching quota before the object is stored, by a write
+//! that fails on a conflict. So usage never exceeds the quotas, with any number of servers. An object that is not stored after
+//! all stays charged until the quota controller recalculates.
 
-mod account;
-mod demand;
-mod ledger;
+mod evaluator;
+mod quota_state;
 #[cfg(test)]
 mod tests;
+mod usage_delta;
 
 use std::sync::Arc;
 
@@ -25,22 +25,27 @@ use k3_api::{
 };
 
 use self::{
-    demand::{Demand, matters},
-    ledger::{Ledger, Refusal},
+    evaluator::{ChargeError, QuotaBatchEvaluator},
+    usage_delta::{UsageDelta, matters},
 };
-use super::{Attributes, Operation, remembered::Remembered, resource};
-use crate::cache::Caches;
+use super::{AdmissionAttributes, Operation, derived_cache::DerivedCache, resource};
+use crate::cache::WatchCaches;
 
 /// The quotas of all namespaces.
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/resourcequota/admission.go QuotaAdmission, Validate
 #[derive(Default)]
-pub(super) struct Quotas {
-    ledger: Ledger,
-    classes: Remembered<Arc<DeviceClassIndex>>,
+pub(super) struct QuotaAdmission {
+    ledger: QuotaBatchEvaluator,
+    classes: DerivedCache<Arc<DeviceClassIndex>>,
 }
 
-impl Quotas {
+impl QuotaAdmission {
     /// Charges what is asked to the quotas of its namespace, or refuses it.
-    pub(super) async fn charge(&self, attributes: &Attributes<'_>, caches: &Caches) -> Result<(), Status> {
+    pub(super) async fn charge(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        caches: &WatchCaches,
+    ) -> Result<(), Status> {
         if attributes.namespace.is_empty() || !is_counted(attributes) {
             return Ok(());
         }
@@ -59,15 +64,15 @@ impl Quotas {
         if !matters(attributes, &meter) {
             return Ok(());
         }
-        let demand = Demand::new(meter, attributes, caches);
+        let demand = UsageDelta::new(meter, attributes, caches);
         let charged = self.ledger.charge(attributes, demand, &quotas, caches).await;
-        charged.map_err(|refusal| match refusal {
-            Refusal::Forbidden(why) => attributes.forbidden(why),
-            Refusal::Failed(status) => status,
+        charged.map_err(|error| match error {
+            ChargeError::Forbidden(why) => attributes.forbidden(why),
+            ChargeError::Failed(status) => status,
         })
     }
 
-    fn classes(&self, caches: &Caches) -> Arc<DeviceClassIndex> {
+    fn classes(&self, caches: &WatchCaches) -> Arc<DeviceClassIndex> {
         let classes = resource("resource.k8s.io", "deviceclasses", caches);
         self.classes
             .get(&classes, |objects| Arc::new(DeviceClassIndex::read(objects)))
@@ -75,7 +80,7 @@ impl Quotas {
 }
 
 /// Whether it can matter to a quota. Questions are not stored, and events never counted.
-fn is_counted(attributes: &Attributes<'_>) -> bool {
+fn is_counted(attributes: &AdmissionAttributes<'_>) -> bool {
     let kind = &attributes.resource.kind;
     matches!(attributes.operation, Operation::Create | Operation::Update)
         && kind.persistence != Persistence::Virtual

@@ -5,11 +5,11 @@ use k3_storage::StorageConfig;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::{super::testing::World, *};
+use super::{super::testing::TestCluster, *};
 
-/// A cluster with a quota that somebody has counted.
-async fn world(spec: &Value, used: &Value) -> World {
-    let world = World::new().await;
+/// A cluster with a quota whose status is up to date.
+async fn world(spec: &Value, used: &Value) -> TestCluster {
+    let world = TestCluster::new().await;
     world.put(quota("q", spec, used)).await;
     world
 }
@@ -39,7 +39,7 @@ fn asking(cpu: &str) -> Value {
 
 /// What the quotas say to a request.
 async fn ask(
-    world: &World,
+    world: &TestCluster,
     operation: Operation,
     part: &str,
     object: Value,
@@ -49,24 +49,26 @@ async fn ask(
     let mut question = world.question(operation, part, object);
     question.dry_run = dry_run;
     let attributes = question.attributes(old);
-    let refused = Quotas::default().charge(&attributes, world.caches()).await;
+    let refused = QuotaAdmission::default()
+        .charge(&attributes, world.caches())
+        .await;
     let why = refused.err().map(|status| status.message).unwrap_or_default();
     why.split_once(" is forbidden: ")
         .map_or(why.clone(), |(_, why)| why.to_owned())
 }
 
-async fn create(world: &World, object: Value) -> String {
+async fn create(world: &TestCluster, object: Value) -> String {
     ask(world, Operation::Create, "", object, None, false).await
 }
 
 /// What is used of a quota.
-fn used(world: &World, name: &str) -> Value {
+fn used(world: &TestCluster, name: &str) -> Value {
     let quota = super::super::object("", "resourcequotas", "n", name, world.caches()).unwrap();
     quota.at_path("status.used").clone()
 }
 
 #[tokio::test]
-async fn what_is_made_is_charged_until_no_more_is_allowed() {
+async fn charges_until_quota_is_exceeded() {
     let hard = json!({"hard": {"requests.cpu": "1", "pods": "5", "services": "1"}});
     let world = world(&hard, &json!({"requests.cpu": "0", "pods": "0", "services": "0"})).await;
     assert_eq!(create(&world, pod("a", &asking("800m"))).await, "");
@@ -92,7 +94,7 @@ async fn what_is_made_is_charged_until_no_more_is_allowed() {
 }
 
 #[tokio::test]
-async fn trying_charges_nothing_and_other_namespaces_are_free() {
+async fn dry_run_and_other_namespaces_are_not_charged() {
     let world = world(&json!({"hard": {"pods": "1"}}), &json!({"pods": "0"})).await;
     let dry = ask(&world, Operation::Create, "", pod("a", &json!({})), None, true).await;
     assert_eq!((dry.as_str(), used(&world, "q")), ("", json!({"pods": "0"})));
@@ -103,7 +105,7 @@ async fn trying_charges_nothing_and_other_namespaces_are_free() {
 }
 
 #[tokio::test]
-async fn several_quotas_are_charged_together_or_not_at_all() {
+async fn charges_all_quotas_or_none() {
     let world = world(&json!({"hard": {"pods": "3"}}), &json!({"pods": "0"})).await;
     world
         .put(quota(
@@ -124,7 +126,7 @@ async fn several_quotas_are_charged_together_or_not_at_all() {
 }
 
 #[tokio::test]
-async fn containers_say_what_is_counted() {
+async fn requires_requests_for_tracked_resources() {
     let hard = json!({"limits.cpu": "1", "requests.memory": "1", "requests.ephemeral-storage": "1"});
     let used = json!({"limits.cpu": "0", "requests.memory": "0", "requests.ephemeral-storage": "0"});
     let world = world(&json!({"hard": hard}), &used).await;
@@ -142,7 +144,7 @@ async fn containers_say_what_is_counted() {
 }
 
 #[tokio::test]
-async fn a_quota_that_nobody_counted_lets_nothing_through_unless_it_says_nothing() {
+async fn quota_without_status_rejects_unless_empty() {
     let world = world(
         &json!({"hard": {"configmaps": "5", "count/configmaps": "5", "pods": "1"}}),
         &json!({}),
@@ -153,7 +155,7 @@ async fn a_quota_that_nobody_counted_lets_nothing_through_unless_it_says_nothing
         create(&world, map.clone()).await,
         "status unknown for quota: q, resources: configmaps,count/configmaps"
     );
-    let silent = World::new().await;
+    let silent = TestCluster::new().await;
     let mut fresh = quota("q", &json!({"hard": {"configmaps": "0"}}), &json!({}));
     fresh["status"] = json!({});
     silent.put(fresh).await;
@@ -161,7 +163,7 @@ async fn a_quota_that_nobody_counted_lets_nothing_through_unless_it_says_nothing
 }
 
 #[tokio::test]
-async fn every_resource_is_counted_by_its_name() {
+async fn counts_objects_by_resource_name() {
     for (object, name) in [
         (json!({"apiVersion": "v1", "kind": "Secret"}), "count/secrets"),
         (json!({"apiVersion": "v1", "kind": "Secret"}), "secrets"),
@@ -191,16 +193,16 @@ async fn every_resource_is_counted_by_its_name() {
 
 /// What a new object is charged for.
 async fn measured(object: &Value, extra: &[Value]) -> Value {
-    let world = World::new().await;
+    let world = TestCluster::new().await;
     for object in extra {
         world.put(object.clone()).await;
     }
     let mut question = world.question(Operation::Create, "", object.clone());
-    let quotas = Quotas::default();
+    let quotas = QuotaAdmission::default();
     let attributes = question.attributes(None);
     let kind = &attributes.resource.kind;
     let meter = QuotaEvaluator::of(&kind.group, &kind.plural, || quotas.classes(world.caches()));
-    let around = demand::Around(world.caches());
+    let around = usage_delta::CachedSurroundings(world.caches());
     let usage = meter.measure(attributes.object, Time::from_unix(0, 0), &around);
     assert!(usage.keys().all(|name| meter.tracks(name)), "{usage:?}");
     let usage = usage.into_iter().filter(|(_, amount)| !amount.is_zero());
@@ -212,7 +214,7 @@ async fn measured(object: &Value, extra: &[Value]) -> Value {
 }
 
 #[tokio::test]
-async fn a_pod_uses_what_its_containers_ask_for_and_running_it_costs() {
+async fn pod_usage_is_requests_and_overhead() {
     let resources = json!({
         "requests": {"cpu": "1", "example.com/gpu": "2", "hugepages-2Mi": "4Mi", "ephemeral-storage": "1Gi"},
         "limits": {"cpu": "2", "memory": "1Gi"},
@@ -247,7 +249,7 @@ async fn a_pod_uses_what_its_containers_ask_for_and_running_it_costs() {
 }
 
 #[tokio::test]
-async fn services_and_claims_use_ports_balancers_and_storage() {
+async fn services_and_claims_use_ports_load_balancers_and_storage() {
     let service = |spec: &Value| {
         let spec = spec.clone();
         async move {
@@ -296,7 +298,7 @@ async fn services_and_claims_use_ports_balancers_and_storage() {
 }
 
 #[tokio::test]
-async fn a_claim_of_devices_uses_the_most_it_can_get() {
+async fn device_claim_usage_is_maximum() {
     let class = json!({
         "apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu"},
         "spec": {"extendedResourceName": "example.com/gpu"},
@@ -338,7 +340,7 @@ async fn a_claim_of_devices_uses_the_most_it_can_get() {
 }
 
 #[tokio::test]
-async fn a_quota_with_scopes_is_about_some_objects_only() {
+async fn scoped_quota_matches_some_objects() {
     let affinity = json!({"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
         {"podAffinityTerm": {"namespaceSelector": {}}},
     ]}});
@@ -407,7 +409,7 @@ async fn a_quota_with_scopes_is_about_some_objects_only() {
 }
 
 #[tokio::test]
-async fn a_change_is_charged_for_what_it_uses_more() {
+async fn update_is_charged_for_increase() {
     let world = world(
         &json!({"hard": {"requests.storage": "5Gi"}}),
         &json!({"requests.storage": "2Gi"}),
@@ -420,7 +422,8 @@ async fn a_change_is_charged_for_what_it_uses_more() {
         })
     };
     let update = |part: &'static str, new: &str| {
-        let (world, new) = (&world, claim(new));
+        let world = &world;
+        let new = claim(new);
         async move { ask(world, Operation::Update, part, new, Some(&claim("2Gi")), false).await }
     };
     assert_eq!(update("", "2Gi").await, "");
@@ -434,7 +437,8 @@ async fn a_change_is_charged_for_what_it_uses_more() {
     // What is so already is charged, whatever the limit.
     assert_eq!(update("status", "6Gi").await, "");
     assert_eq!(used(&world, "q"), json!({"requests.storage": "8Gi"}));
-    let (old, mut new) = (pod("a", &asking("1")), pod("a", &asking("1")));
+    let old = pod("a", &asking("1"));
+    let mut new = pod("a", &asking("1"));
     new["metadata"]["labels"] = json!({"a": "b"});
     assert_eq!(
         ask(&world, Operation::Update, "", new, Some(&old), false).await,
@@ -446,15 +450,15 @@ async fn a_change_is_charged_for_what_it_uses_more() {
 async fn storm(servers: usize, pods: usize, limit: usize) -> (usize, String) {
     let store = k3_storage::open(StorageConfig::Memory).await.unwrap();
     let hard = json!({"hard": {"pods": limit.to_string()}});
-    World::over(Arc::clone(&store))
+    TestCluster::over(Arc::clone(&store))
         .await
         .put(quota("q", &hard, &json!({"pods": "0"})))
         .await;
     let mut all = Vec::new();
     for _ in 0..servers {
         all.push(Arc::new((
-            World::over(Arc::clone(&store)).await,
-            Quotas::default(),
+            TestCluster::over(Arc::clone(&store)).await,
+            QuotaAdmission::default(),
         )));
     }
     let mut tasks = JoinSet::new();
@@ -482,7 +486,7 @@ async fn storm(servers: usize, pods: usize, limit: usize) -> (usize, String) {
         });
     }
     let answers = tasks.join_all().await;
-    let world = World::over(store).await;
+    let world = TestCluster::over(store).await;
     let pods = resource("", "pods", world.caches())
         .cache
         .snapshot(0)
@@ -493,19 +497,19 @@ async fn storm(servers: usize, pods: usize, limit: usize) -> (usize, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn however_many_are_made_at_once_no_more_exist_than_are_allowed() {
+async fn concurrent_creates_never_exceed_quota() {
     assert_eq!(storm(1, 200, 30).await, (30, "30".to_owned()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn servers_that_share_a_store_share_its_quotas() {
+async fn servers_sharing_a_store_share_quotas() {
     assert_eq!(storm(3, 120, 30).await, (30, "30".to_owned()));
 }
 
 #[tokio::test]
-async fn who_goes_away_while_waiting_does_not_hold_up_the_others() {
+async fn cancelled_waiter_does_not_block_others() {
     let world = world(&json!({"hard": {"pods": "5"}}), &json!({"pods": "0"})).await;
-    let quotas = Quotas::default();
+    let quotas = QuotaAdmission::default();
     for number in 0..4 {
         let mut question = world.question(Operation::Create, "", pod(&format!("p{number}"), &json!({})));
         let attributes = question.attributes(None);

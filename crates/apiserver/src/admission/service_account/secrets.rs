@@ -27,6 +27,7 @@ const VOLUME_SECRETS: [&str; 10] = [
 ];
 
 /// Why an account does not let a new pod use a secret it refers to.
+// upstream: plugin/pkg/admission/serviceaccount/admission.go limitSecretReferences
 pub(super) fn check(spec: &Value, account: &Value) -> Result<(), String> {
     let own: HashSet<_> = names(account.items("secrets")).into_iter().collect();
     let by = account.at("metadata").text("name");
@@ -55,6 +56,7 @@ pub(super) fn check(spec: &Value, account: &Value) -> Result<(), String> {
 }
 
 /// The same for containers that join a running pod.
+// upstream: plugin/pkg/admission/serviceaccount/admission.go limitEphemeralContainerSecretReferences
 pub(super) fn check_ephemeral(spec: &Value, account: &Value) -> Result<(), String> {
     let own: HashSet<_> = names(account.items("secrets")).into_iter().collect();
     check_containers(spec, &CONTAINERS[2], &own, account.at("metadata").text("name"))
@@ -82,11 +84,11 @@ fn check_containers(
     by: &str,
 ) -> Result<(), String> {
     for container in spec.items(list) {
-        for (name, place) in of_container(container) {
+        for (name, location) in of_container(container) {
             if !own.contains(name) {
                 let container = container.text("name");
                 return Err(format!(
-                    "{called} {container} with {place} referencing secret.secretName=\"{name}\" is not allowed because \
+                    "{called} {container} with {location} referencing secret.secretName=\"{name}\" is not allowed because \
                      service account {by} does not reference that secret"
                 ));
             }
@@ -99,8 +101,8 @@ fn check_containers(
 fn of_container(container: &Value) -> impl Iterator<Item = (&str, String)> {
     let variables = container.items("env").iter().filter_map(|variable| {
         let reference = variable.at_path("valueFrom.secretKeyRef");
-        let place = format!("envVar {}", variable.text("name"));
-        reference.is_object().then(|| (reference.text("name"), place))
+        let location = format!("envVar {}", variable.text("name"));
+        reference.is_object().then(|| (reference.text("name"), location))
     });
     let sources = container.items("envFrom").iter().filter_map(|source| {
         let reference = source.at("secretRef");
@@ -134,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_account_names_may_be_used() {
+    fn allows_only_secrets_of_account() {
         let variable =
             |name: &str| json!({"name": "V", "valueFrom": {"secretKeyRef": {"name": name, "key": "k"}}});
         let allowed = json!({
@@ -159,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_found_wherever_a_pod_can_name_one() {
+    fn finds_every_secret_reference() {
         assert!(!any(
             &json!({"containers": [{"name": "c", "envFrom": [{"configMapRef": {"name": "x"}}]}]})
         ));

@@ -12,10 +12,11 @@ use crate::registry::random_number;
 const MOUNT_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 /// What the name of the volume begins with.
 const NAME: &str = "kube-api-access-";
-/// An hour and a little. By the odd number a server knows tokens that nobody asked for by themselves, and bears with old ones.
+/// An hour and seven seconds. The odd number identifies tokens mounted by default, whose expiration is extended.
 const EXPIRATION_SECONDS: i64 = 3607;
 
 /// Mounts the volume in each container that has nothing at its place. A volume that is there under its name is used.
+// upstream: plugin/pkg/admission/serviceaccount/admission.go mountServiceAccountToken, TokenVolumeSource
 pub(super) fn mount(spec: &mut Value) {
     let mut names = spec.items("volumes").iter().map(|volume| volume.text("name"));
     let there = names.find(|name| name.starts_with(NAME)).map(str::to_owned);
@@ -75,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_container_finds_the_token_where_it_has_nothing_else() {
+    fn mounts_token_where_path_is_free() {
         let own = json!([{"name": "own", "mountPath": MOUNT_PATH}]);
         let mut spec = json!({
             "initContainers": [{"name": "i"}],
@@ -93,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_added_that_nobody_needs() {
+    fn adds_no_unused_volume() {
         let mut covered =
             json!({"containers": [{"volumeMounts": [{"name": "own", "mountPath": MOUNT_PATH}]}]});
         let before = covered.clone();

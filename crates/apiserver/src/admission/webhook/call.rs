@@ -9,49 +9,49 @@ use k3_api::{
 use serde_json::Value;
 
 use super::{
-    super::subject::{Form, Subject},
-    hook::{Hook, SideEffects},
-    review::{self, Sort, Verdict},
+    super::versioned_attributes::{VersionedAttributes, VersionedResource},
+    accessor::{SideEffects, WebhookAccessor},
+    review::{self, AdmissionResponse, WebhookKind},
 };
-use crate::{outgoing::Outgoing, registry::random_uid};
+use crate::{outgoing::WebhookClientManager, registry::random_uid};
 
 /// Why a webhook's word does not let a request go on.
 #[derive(Debug)]
-pub(super) enum Refusal {
+pub(super) enum WebhookError {
     /// It could not be asked; whether the request fails is for its configuration to say.
     Call(String),
     /// It was asked, and the request fails.
     Denied(Box<Status>),
 }
 
-/// The code of a refusal that says none, and the last that HTTP has.
+/// The default and the maximum code of a denial.
 const LEAST_CODE: u16 = 400;
 const MOST_CODE: u16 = 999;
 
 /// Asks a webhook about a request in a form.
-pub(super) async fn ask(
-    outgoing: &Outgoing,
-    hook: &Hook,
-    sort: Sort,
-    subject: &Subject<'_>,
-    form: &Form,
+pub(super) async fn call_webhook(
+    outgoing: &WebhookClientManager,
+    hook: &WebhookAccessor,
+    sort: WebhookKind,
+    subject: &VersionedAttributes<'_>,
+    form: &VersionedResource,
     new: Option<&Value>,
     old: Option<&Value>,
-) -> Result<Verdict, Refusal> {
+) -> Result<AdmissionResponse, WebhookError> {
     if subject.dry_run {
         match hook.side_effects {
             SideEffects::Harmless => {}
             SideEffects::Some => {
-                return Err(Refusal::denied(Status::bad_request(format!(
+                return Err(WebhookError::denied(Status::bad_request(format!(
                     "admission webhook {} does not support dry run",
                     go::quote(&hook.name)
                 ))));
             }
-            SideEffects::Unsaid => return Err(Refusal::Call("Webhook SideEffects is nil".to_owned())),
+            SideEffects::Unsaid => return Err(WebhookError::Call("Webhook SideEffects is nil".to_owned())),
         }
     }
     let Some(version) = hook.review else {
-        return Err(Refusal::Call(
+        return Err(WebhookError::Call(
             "could not create admission objects: webhook does not accept known AdmissionReview versions (v1, v1beta1)"
                 .to_owned(),
         ));
@@ -59,22 +59,23 @@ pub(super) async fn ask(
     let client = hook
         .client
         .as_ref()
-        .map_err(|error| Refusal::Call(format!("could not get REST client: {error}")))?;
+        .map_err(|error| WebhookError::Call(format!("could not get REST client: {error}")))?;
     let uid = random_uid();
-    let question = review::question(subject, form, version, &uid, new, old).map_err(Refusal::denied)?;
+    let question = review::question(subject, form, version, &uid, new, old).map_err(WebhookError::denied)?;
     let body = serde_json::to_vec(&question).expect("a tree can be written");
     let answer = outgoing
         .post(client, Bytes::from(body), hook.timeout)
         .await
         .map_err(|error| error.to_string())
         .and_then(|answer| review::decode(&answer, version))
-        .map_err(|why| Refusal::Call(format!("failed to call webhook: {why}")))?;
-    Verdict::read(&answer, version, &uid, sort)
-        .map_err(|why| Refusal::Call(format!("received invalid webhook response: {why}")))
+        .map_err(|why| WebhookError::Call(format!("failed to call webhook: {why}")))?;
+    AdmissionResponse::read(&answer, version, &uid, sort)
+        .map_err(|why| WebhookError::Call(format!("received invalid webhook response: {why}")))
 }
 
 /// The answer to a request that a webhook denies.
-pub(super) fn denial(hook: &Hook, result: &Value) -> Status {
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/errors/statuserror.go ToStatusErr
+pub(super) fn denial(hook: &WebhookAccessor, result: &Value) -> Status {
     let by = format!("admission webhook {} denied the request", go::quote(&hook.name));
     let code = result.int("code").and_then(|code| u16::try_from(code).ok());
     let message = match (result.text("message"), result.text("reason")) {
@@ -113,18 +114,18 @@ fn cause(cause: &Value) -> StatusCause {
     }
 }
 
-// --- Refusal ---
+// --- WebhookError ---
 
-impl Refusal {
+impl WebhookError {
     pub(super) fn denied(status: Status) -> Self {
-        Refusal::Denied(Box::new(status))
+        WebhookError::Denied(Box::new(status))
     }
 
-    /// The answer to the client; `None` if the request goes on without this webhook's word.
-    pub(super) fn status(self, hook: &Hook) -> Option<Status> {
+    /// The response to the client; `None` if the failure is ignored.
+    pub(super) fn status(self, hook: &WebhookAccessor) -> Option<Status> {
         match self {
-            Refusal::Denied(status) => Some(*status),
-            Refusal::Call(why) => {
+            WebhookError::Denied(status) => Some(*status),
+            WebhookError::Call(why) => {
                 let text = format!("failed calling webhook {}: {why}", go::quote(&hook.name));
                 if hook.fails_open {
                     tracing::warn!(
@@ -146,14 +147,14 @@ mod tests {
 
     use super::*;
 
-    fn hook() -> Hook {
+    fn hook() -> WebhookAccessor {
         let configuration = json!({"metadata": {"name": "c"}, "webhooks": [{"name": "h.example.com"}]});
-        let hook = Hook::read_all(&configuration).pop().unwrap();
+        let hook = WebhookAccessor::read_all(&configuration).pop().unwrap();
         std::sync::Arc::into_inner(hook).unwrap()
     }
 
     #[test]
-    fn a_denial_says_who_denies_and_why() {
+    fn denial_names_webhook_and_reason() {
         let message = |result: Value| denial(&hook(), &result).message;
         let by = r#"admission webhook "h.example.com" denied the request"#;
         assert_eq!(message(json!(null)), format!("{by} without explanation"));
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_denial_keeps_code_reason_and_details_but_is_never_a_success() {
+    fn denial_keeps_code_and_details_but_is_never_success() {
         let status = denial(
             &hook(),
             &json!({"status": "Success", "code": 200, "reason": "Own", "details": {"causes": [{"field": "a", "message": "b"}]}}),

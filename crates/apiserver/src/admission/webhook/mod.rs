@@ -1,17 +1,17 @@
-//! Webhooks: programs elsewhere that change or refuse what is written.
+//! Admission webhooks.
 //!
 //! ```text
-//! hook     one webhook, as its configuration has it
-//! review   the question that a webhook is asked, and what it answers
-//! call     asking one webhook
+//! accessor  one webhook, as its configuration has it
+//! review    the AdmissionReview that a webhook is sent, and its response
+//! call      calling one webhook
 //! ```
 //!
-//! Promises: those that change objects are asked one after the other, in the order of their configurations' names; those that
-//! only judge are asked all at once. A webhook that cannot be asked fails the request, or is left out, as its configuration
-//! says. Without webhooks for a resource, requests for it pay nothing but a look into an index.
+//! Promises: mutating webhooks are called one after the other, in the order of their configurations' names; validating webhooks
+//! are called in parallel. A webhook that cannot be called fails the request or is skipped, by `failurePolicy`. Without webhooks
+//! for a resource, requests for it cost one index lookup.
 
+mod accessor;
 mod call;
-mod hook;
 mod review;
 #[cfg(test)]
 mod tests;
@@ -28,74 +28,81 @@ use serde::Serialize;
 use serde_json::Value;
 
 use self::{
-    call::Refusal,
-    hook::{Hook, Hooks},
-    review::{Sort, Verdict},
+    accessor::{WebhookAccessor, WebhookList},
+    call::WebhookError,
+    review::{AdmissionResponse, WebhookKind},
 };
 use super::{
-    Attributes,
-    configured::Configured,
-    expression::Scene,
-    reinvocation::Round,
+    AdmissionAttributes,
+    configuration_cache::ConfigurationCache,
+    expression::EvaluationActivation,
+    reinvocation::ReinvocationContext,
     resource,
-    subject::{Form, Subject, keep_record},
+    versioned_attributes::{VersionedAttributes, VersionedResource, keep_record},
 };
-use crate::{authz::Authorizer, cache::Caches, custom::Converter, outgoing::Outgoing, registry::Ask};
+use crate::{
+    authz::Authorizer, cache::WatchCaches, custom::CustomResourceConverter, outgoing::WebhookClientManager,
+    registry::RequestContext,
+};
 
 const GROUP: &str = "admissionregistration.k8s.io";
 
 /// All webhooks.
-pub(super) struct Webhooks {
+pub(super) struct WebhookDispatcher {
     authorizer: Arc<Authorizer>,
-    outgoing: Arc<Outgoing>,
-    converter: Arc<Converter>,
-    mutating: Configured<Vec<Arc<Hook>>, Hooks>,
-    validating: Configured<Vec<Arc<Hook>>, Hooks>,
+    outgoing: Arc<WebhookClientManager>,
+    converter: Arc<CustomResourceConverter>,
+    mutating: ConfigurationCache<Vec<Arc<WebhookAccessor>>, WebhookList>,
+    validating: ConfigurationCache<Vec<Arc<WebhookAccessor>>, WebhookList>,
 }
 
-// --- Webhooks ---
+// --- WebhookDispatcher ---
 
-impl Webhooks {
+impl WebhookDispatcher {
     pub(super) fn new(
         authorizer: &Arc<Authorizer>,
-        outgoing: &Arc<Outgoing>,
-        converter: &Arc<Converter>,
+        outgoing: &Arc<WebhookClientManager>,
+        converter: &Arc<CustomResourceConverter>,
     ) -> Self {
-        Webhooks {
+        WebhookDispatcher {
             authorizer: Arc::clone(authorizer),
             outgoing: Arc::clone(outgoing),
             converter: Arc::clone(converter),
-            mutating: Configured::default(),
-            validating: Configured::default(),
+            mutating: ConfigurationCache::default(),
+            validating: ConfigurationCache::default(),
         }
     }
 
-    fn hooks(&self, sort: Sort, caches: &Caches) -> Arc<Hooks> {
+    fn hooks(&self, sort: WebhookKind, caches: &WatchCaches) -> Arc<WebhookList> {
         let (known, plural) = match sort {
-            Sort::Mutating => (&self.mutating, "mutatingwebhookconfigurations"),
-            Sort::Validating => (&self.validating, "validatingwebhookconfigurations"),
+            WebhookKind::Mutating => (&self.mutating, "mutatingwebhookconfigurations"),
+            WebhookKind::Validating => (&self.validating, "validatingwebhookconfigurations"),
         };
-        known.get(&resource(GROUP, plural, caches), Hook::read_all, |all| {
-            Hooks::new(&all)
-        })
+        known.get(
+            &resource(GROUP, plural, caches),
+            WebhookAccessor::read_all,
+            |all| WebhookList::new(&all),
+        )
     }
 
     /// The form in which a webhook is to be asked about a request; `None` if it is not.
+    // upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/generic/webhook.go ShouldCallHook
     fn matches(
         &self,
-        hook: &Hook,
-        attributes: &Attributes<'_>,
-        subject: &Subject<'_>,
-        caches: &Caches,
-    ) -> Result<Option<Form>, Status> {
-        let (new, old) = (attributes.new_state(), attributes.old_state());
+        hook: &WebhookAccessor,
+        attributes: &AdmissionAttributes<'_>,
+        subject: &VersionedAttributes<'_>,
+        caches: &WatchCaches,
+    ) -> Result<Option<VersionedResource>, Status> {
+        let new = attributes.new_state();
+        let old = attributes.old_state();
         let Some(form) = hook.criteria.matches(subject, new, old, caches)? else {
             return Ok(None);
         };
         let Some(conditions) = hook.conditions() else {
             return Ok(Some(form));
         };
-        let scene = Scene::new(subject, &form, new, old, &self.authorizer)?;
+        let scene = EvaluationActivation::new(subject, &form, new, old, &self.authorizer)?;
         match conditions.hold(&scene, None, &Variables::new(Vec::new())) {
             Ok(true) => Ok(Some(form)),
             Ok(false) => Ok(None),
@@ -107,18 +114,19 @@ impl Webhooks {
     }
 
     /// Lets webhooks change the object, one after the other.
+    // upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/mutating/dispatcher.go Dispatch
     pub(super) async fn admit(
         &self,
-        attributes: &mut Attributes<'_>,
-        caches: &Caches,
-        round: &mut Round,
+        attributes: &mut AdmissionAttributes<'_>,
+        caches: &WatchCaches,
+        round: &mut ReinvocationContext,
     ) -> Result<(), Status> {
-        let hooks = self.hooks(Sort::Mutating, caches);
+        let hooks = self.hooks(WebhookKind::Mutating, caches);
         let plural = &*attributes.resource.kind.plural;
         if hooks.has_none_of(plural) || attributes.is_exempt() {
             return Ok(());
         }
-        let subject = Subject::of(attributes, &self.converter);
+        let subject = VersionedAttributes::of(attributes, &self.converter);
         round.begin(attributes.new_state());
         for (position, hook) in hooks.of(plural) {
             let Some(form) = self.matches(hook, attributes, &subject, caches)? else {
@@ -130,19 +138,19 @@ impl Webhooks {
             let at = format!("round_{}_index_{position}", round.number());
             let changed = self.change(hook, attributes, &subject, &form, &at).await;
             let mutated = matches!(changed, Ok(true));
-            let note = Note {
+            let note = WebhookAuditAnnotation {
                 configuration: &hook.configuration,
                 webhook: &hook.name,
                 mutated: Some(mutated),
                 patch: None,
                 patch_type: None,
             };
-            note.add(&format!("mutation.webhook.admission.k8s.io/{at}"), attributes.ask);
+            note.add(&format!("mutation.webhook.admission.k8s.io/{at}"), attributes.ctx);
             round.invoked(&hook.id, mutated, hook.again);
-            if let Err(refusal) = changed {
-                match refusal.status(hook) {
+            if let Err(error) = changed {
+                match error.status(hook) {
                     Some(status) => return Err(status),
-                    None => attributes.ask.notes.add(
+                    None => attributes.ctx.notes.add(
                         &format!("failed-open.mutation.webhook.admission.k8s.io/{at}"),
                         hook.name.as_str(),
                     ),
@@ -153,104 +161,126 @@ impl Webhooks {
         Ok(())
     }
 
-    /// Lets one webhook change the object. Tells whether it did.
+    /// Lets one webhook mutate the object. Returns whether it did.
+    // upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/mutating/dispatcher.go callAttrMutatingHook
     async fn change(
         &self,
-        hook: &Hook,
-        attributes: &mut Attributes<'_>,
-        subject: &Subject<'_>,
-        form: &Form,
+        hook: &WebhookAccessor,
+        attributes: &mut AdmissionAttributes<'_>,
+        subject: &VersionedAttributes<'_>,
+        form: &VersionedResource,
         at: &str,
-    ) -> Result<bool, Refusal> {
-        let (new, old) = (attributes.new_state(), attributes.old_state());
-        let verdict = call::ask(&self.outgoing, hook, Sort::Mutating, subject, form, new, old).await?;
-        tell(&verdict, hook, attributes.ask, attributes.warnings);
-        if !verdict.allowed {
-            return Err(Refusal::denied(call::denial(hook, &verdict.result)));
+    ) -> Result<bool, WebhookError> {
+        let new = attributes.new_state();
+        let old = attributes.old_state();
+        let response = call::call_webhook(
+            &self.outgoing,
+            hook,
+            WebhookKind::Mutating,
+            subject,
+            form,
+            new,
+            old,
+        )
+        .await?;
+        record_response(&response, hook, attributes.ctx, attributes.warnings);
+        if !response.allowed {
+            return Err(WebhookError::denied(call::denial(hook, &response.result)));
         }
-        if verdict.patch.is_empty() {
+        if response.patch.is_empty() {
             return Ok(false);
         }
-        let undecodable =
-            |why: String| Refusal::Call(format!("received undecodable patch in webhook response: {why}"));
+        let undecodable = |why: String| {
+            WebhookError::Call(format!("received undecodable patch in webhook response: {why}"))
+        };
         let operations: Value =
-            serde_json::from_slice(&verdict.patch).map_err(|error| undecodable(error.to_string()))?;
+            serde_json::from_slice(&response.patch).map_err(|error| undecodable(error.to_string()))?;
         let is_empty = operations.as_array().is_some_and(Vec::is_empty);
         let patch = Patch::try_new(operations.clone()).map_err(|error| undecodable(error.to_string()))?;
         if is_empty || operations.is_null() {
             return Ok(false);
         }
-        let internal = |why: String| Refusal::denied(Status::internal_error(why));
+        let internal = |why: String| WebhookError::denied(Status::internal_error(why));
         let Some(new) = attributes.new_state() else {
             return Err(internal(format!(
                 "admission webhook {} attempted to modify the object, which is not supported for this operation",
                 go::quote(&hook.name)
             )));
         };
-        if verdict.patch_type != "JSONPatch" {
-            return Err(Refusal::Call(format!(
+        if response.patch_type != "JSONPatch" {
+            return Err(WebhookError::Call(format!(
                 "unsupported patch type {}",
-                go::quote(&verdict.patch_type)
+                go::quote(&response.patch_type)
             )));
         }
-        let view = subject.view(new, form).map_err(Refusal::denied)?;
+        let view = subject.view(new, form).map_err(WebhookError::denied)?;
         let patched = patch
             .apply(Cow::clone(&view).into_owned())
             .map_err(|error| internal(error.to_string()))?;
         let (patched, full) = form.complete(&patched).map_err(internal)?;
         let changed = patched != *view;
-        let note = Note {
+        let note = WebhookAuditAnnotation {
             configuration: &hook.configuration,
             webhook: &hook.name,
             mutated: None,
             patch: Some(&operations),
             patch_type: Some("JSONPatch"),
         };
-        note.add(&format!("patch.webhook.admission.k8s.io/{at}"), attributes.ask);
+        note.add(&format!("patch.webhook.admission.k8s.io/{at}"), attributes.ctx);
         let view = view.into_owned();
         let full = keep_record(&view, full, attributes.warnings);
         let put_back = subject.put_back(attributes.object, full, form);
-        put_back.map(|()| changed).map_err(Refusal::denied)
+        put_back.map(|()| changed).map_err(WebhookError::denied)
     }
 
     /// Lets webhooks refuse the object, all at once.
+    // upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/validating/dispatcher.go Dispatch
     pub(super) async fn validate(
         &self,
-        attributes: &mut Attributes<'_>,
-        caches: &Caches,
+        attributes: &mut AdmissionAttributes<'_>,
+        caches: &WatchCaches,
     ) -> Result<(), Status> {
-        let hooks = self.hooks(Sort::Validating, caches);
+        let hooks = self.hooks(WebhookKind::Validating, caches);
         let plural = &*attributes.resource.kind.plural;
         if hooks.has_none_of(plural) || attributes.is_exempt() {
             return Ok(());
         }
-        let subject = Subject::of(attributes, &self.converter);
-        let (new, old) = (attributes.new_state(), attributes.old_state());
+        let subject = VersionedAttributes::of(attributes, &self.converter);
+        let new = attributes.new_state();
+        let old = attributes.old_state();
         let mut asked = Vec::new();
         for (_, hook) in hooks.of(plural) {
             if let Some(form) = self.matches(hook, attributes, &subject, caches)? {
                 asked.push((hook, form));
             }
         }
-        let calls = asked
-            .iter()
-            .map(|(hook, form)| call::ask(&self.outgoing, hook, Sort::Validating, &subject, form, new, old));
+        let calls = asked.iter().map(|(hook, form)| {
+            call::call_webhook(
+                &self.outgoing,
+                hook,
+                WebhookKind::Validating,
+                &subject,
+                form,
+                new,
+                old,
+            )
+        });
         let verdicts = futures_util::future::join_all(calls).await;
         let mut refused = None;
-        for (position, ((hook, _), verdict)) in asked.into_iter().zip(verdicts).enumerate() {
-            let refusal = match verdict {
-                Ok(verdict) => {
-                    tell(&verdict, hook, attributes.ask, attributes.warnings);
-                    if verdict.allowed {
+        for (position, ((hook, _), response)) in asked.into_iter().zip(verdicts).enumerate() {
+            let error = match response {
+                Ok(response) => {
+                    record_response(&response, hook, attributes.ctx, attributes.warnings);
+                    if response.allowed {
                         continue;
                     }
-                    Refusal::denied(call::denial(hook, &verdict.result))
+                    WebhookError::denied(call::denial(hook, &response.result))
                 }
-                Err(refusal) => refusal,
+                Err(error) => error,
             };
-            match refusal.status(hook) {
+            match error.status(hook) {
                 Some(status) => refused = refused.or(Some(status)),
-                None => attributes.ask.notes.add(
+                None => attributes.ctx.notes.add(
                     &format!("failed-open.validating.webhook.admission.k8s.io/round_0_index_{position}"),
                     hook.name.as_str(),
                 ),
@@ -260,10 +290,10 @@ impl Webhooks {
     }
 }
 
-/// What the audit log is told of a call.
+/// The audit annotation of a call.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Note<'n> {
+struct WebhookAuditAnnotation<'n> {
     configuration: &'n str,
     webhook: &'n str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -274,19 +304,24 @@ struct Note<'n> {
     patch_type: Option<&'n str>,
 }
 
-// --- Note ---
+// --- WebhookAuditAnnotation ---
 
-impl Note<'_> {
-    fn add(&self, key: &str, ask: &Ask) {
+impl WebhookAuditAnnotation<'_> {
+    fn add(&self, key: &str, ctx: &RequestContext) {
         let text = serde_json::to_string(self).expect("a note can be written");
-        ask.notes.add(key, text);
+        ctx.notes.add(key, text);
     }
 }
 
-/// Passes on what a webhook says to the client and to the audit log.
-fn tell(verdict: &Verdict, hook: &Hook, ask: &Ask, warnings: &mut Vec<String>) {
-    for (key, value) in &verdict.annotations {
-        ask.notes.add(&format!("{}/{key}", hook.name), value.as_str());
+/// Passes the warnings and audit annotations of a webhook on.
+fn record_response(
+    response: &AdmissionResponse,
+    hook: &WebhookAccessor,
+    ctx: &RequestContext,
+    warnings: &mut Vec<String>,
+) {
+    for (key, value) in &response.annotations {
+        ctx.notes.add(&format!("{}/{key}", hook.name), value.as_str());
     }
-    warnings.extend(verdict.warnings.iter().cloned());
+    warnings.extend(response.warnings.iter().cloned());
 }

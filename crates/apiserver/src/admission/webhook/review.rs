@@ -6,22 +6,22 @@ use k3_api::{base64, go, status::Status, strategy::Tree};
 use serde_json::{Value, json};
 
 use super::{
-    super::subject::{Form, Subject},
-    hook::ReviewVersion,
+    super::versioned_attributes::{VersionedAttributes, VersionedResource},
+    accessor::ReviewVersion,
 };
 
 /// Whether webhooks may change objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sort {
+pub(super) enum WebhookKind {
     Mutating,
     Validating,
 }
 
 /// What a webhook said.
 #[derive(Debug, PartialEq)]
-pub(super) struct Verdict {
+pub(super) struct AdmissionResponse {
     pub allowed: bool,
-    /// The patch, as it came; empty for none.
+    /// The patch as received; empty for none.
     pub patch: Vec<u8>,
     /// How the patch is written.
     pub patch_type: String,
@@ -33,8 +33,8 @@ pub(super) struct Verdict {
 
 /// The review of a request in a form.
 pub(super) fn question(
-    subject: &Subject<'_>,
-    form: &Form,
+    subject: &VersionedAttributes<'_>,
+    form: &VersionedResource,
     version: ReviewVersion,
     uid: &str,
     new: Option<&Value>,
@@ -66,7 +66,8 @@ pub(super) fn decode(answer: &[u8], asked: ReviewVersion) -> Result<Value, Strin
             go_kind(&review)
         ));
     }
-    let (version, kind) = (review.text("apiVersion"), review.text("kind"));
+    let version = review.text("apiVersion");
+    let kind = review.text("kind");
     let is_known = matches!(version, "" | "admission.k8s.io/v1" | "admission.k8s.io/v1beta1")
         && matches!(kind, "" | "AdmissionReview");
     if kind == "Status" && version == "v1" && review.text("status") != "Success" {
@@ -116,11 +117,16 @@ fn go_kind(value: &Value) -> &'static str {
     }
 }
 
-// --- Verdict ---
+// --- AdmissionResponse ---
 
-impl Verdict {
+impl AdmissionResponse {
     /// Reads a review that was answered; or why it is no answer.
-    pub(super) fn read(review: &Value, asked: ReviewVersion, uid: &str, sort: Sort) -> Result<Self, String> {
+    pub(super) fn read(
+        review: &Value,
+        asked: ReviewVersion,
+        uid: &str,
+        sort: WebhookKind,
+    ) -> Result<Self, String> {
         let response = review.at("response");
         if response.is_null() {
             return Err("webhook response was absent".to_owned());
@@ -137,10 +143,14 @@ impl Verdict {
             // Nothing was checked in these times, and there was one sort of patch.
             ReviewVersion::V1Beta1 => "JSONPatch",
         };
-        Ok(Verdict {
+        Ok(AdmissionResponse {
             allowed: response.flag("allowed"),
             patch_type: patch_type.to_owned(),
-            patch: if sort == Sort::Mutating { patch } else { Vec::new() },
+            patch: if sort == WebhookKind::Mutating {
+                patch
+            } else {
+                Vec::new()
+            },
             result: response.at("status").clone(),
             warnings: response.texts("warnings").map(str::to_owned).collect(),
             annotations: response
@@ -153,6 +163,7 @@ impl Verdict {
 }
 
 /// An answer must be to this question, and say what it is.
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/request/admissionreview.go VerifyAdmissionResponse
 fn check(review: &Value, asked: ReviewVersion, uid: &str) -> Result<(), String> {
     let said = review.at("response").text("uid");
     if said != uid {
@@ -162,7 +173,8 @@ fn check(review: &Value, asked: ReviewVersion, uid: &str) -> Result<(), String> 
             go::quote(said)
         ));
     }
-    let (version, kind) = (review.text("apiVersion"), review.text("kind"));
+    let version = review.text("apiVersion");
+    let kind = review.text("kind");
     if (version, kind) != (asked.api_version(), "AdmissionReview") {
         let version = if version.is_empty() { "/" } else { version };
         return Err(format!(
@@ -173,14 +185,16 @@ fn check(review: &Value, asked: ReviewVersion, uid: &str) -> Result<(), String> 
     Ok(())
 }
 
-/// A patch comes with its type, and only from who may change objects.
-fn check_patch(patch: &[u8], patch_type: Option<&str>, sort: Sort) -> Result<(), String> {
+/// A patch requires a patch type and a mutating webhook.
+fn check_patch(patch: &[u8], patch_type: Option<&str>, sort: WebhookKind) -> Result<(), String> {
     let why = match (sort, patch.is_empty(), patch_type) {
-        (Sort::Mutating, false, None) => "webhook returned response.patch but not response.patchType",
-        (Sort::Mutating, true, Some(_)) => "webhook returned response.patchType but not response.patch",
-        (Sort::Mutating, _, Some("")) => "webhook returned invalid response.patchType of \"\"",
-        (Sort::Validating, false, _) => "validating webhook may not return response.patch",
-        (Sort::Validating, _, Some(_)) => "validating webhook may not return response.patchType",
+        (WebhookKind::Mutating, false, None) => "webhook returned response.patch but not response.patchType",
+        (WebhookKind::Mutating, true, Some(_)) => {
+            "webhook returned response.patchType but not response.patch"
+        }
+        (WebhookKind::Mutating, _, Some("")) => "webhook returned invalid response.patchType of \"\"",
+        (WebhookKind::Validating, false, _) => "validating webhook may not return response.patch",
+        (WebhookKind::Validating, _, Some(_)) => "validating webhook may not return response.patchType",
         _ => return Ok(()),
     };
     Err(why.to_owned())
@@ -190,15 +204,17 @@ fn check_patch(patch: &[u8], patch_type: Option<&str>, sort: Sort) -> Result<(),
 mod tests {
     use super::*;
 
-    fn read(response: &Value, sort: Sort) -> Result<Verdict, String> {
+    fn read(response: &Value, sort: WebhookKind) -> Result<AdmissionResponse, String> {
         let review =
             json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "response": response});
-        Verdict::read(&review, ReviewVersion::V1, "u", sort)
+        AdmissionResponse::read(&review, ReviewVersion::V1, "u", sort)
     }
 
     #[test]
-    fn an_answer_is_to_the_question_that_was_asked() {
-        let v1 = |review: &Value| Verdict::read(review, ReviewVersion::V1, "u", Sort::Mutating).unwrap_err();
+    fn rejects_response_with_other_uid_or_version() {
+        let v1 = |review: &Value| {
+            AdmissionResponse::read(review, ReviewVersion::V1, "u", WebhookKind::Mutating).unwrap_err()
+        };
         assert_eq!(v1(&json!({})), "webhook response was absent");
         assert_eq!(
             v1(&json!({"response": {"uid": "x"}})),
@@ -209,45 +225,46 @@ mod tests {
             "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got /, Kind="
         );
         let old = json!({"response": {"allowed": true, "patch": "W10="}});
-        let verdict = Verdict::read(&old, ReviewVersion::V1Beta1, "u", Sort::Mutating).unwrap();
-        assert!(verdict.allowed);
+        let response =
+            AdmissionResponse::read(&old, ReviewVersion::V1Beta1, "u", WebhookKind::Mutating).unwrap();
+        assert!(response.allowed);
         assert_eq!(
-            (verdict.patch.as_slice(), verdict.patch_type.as_str()),
+            (response.patch.as_slice(), response.patch_type.as_str()),
             (&b"[]"[..], "JSONPatch")
         );
     }
 
     #[test]
-    fn a_patch_comes_with_its_type_from_who_may_change_objects() {
+    fn patch_requires_type_and_mutating_webhook() {
         for (patch, patch_type, sort, why) in [
             (
                 json!("W10="),
                 json!(null),
-                Sort::Mutating,
+                WebhookKind::Mutating,
                 "webhook returned response.patch but not response.patchType",
             ),
             (
                 json!(null),
                 json!("JSONPatch"),
-                Sort::Mutating,
+                WebhookKind::Mutating,
                 "webhook returned response.patchType but not response.patch",
             ),
             (
                 json!("W10="),
                 json!(""),
-                Sort::Mutating,
+                WebhookKind::Mutating,
                 "webhook returned invalid response.patchType of \"\"",
             ),
             (
                 json!("W10="),
                 json!("JSONPatch"),
-                Sort::Validating,
+                WebhookKind::Validating,
                 "validating webhook may not return response.patch",
             ),
             (
                 json!(null),
                 json!("JSONPatch"),
-                Sort::Validating,
+                WebhookKind::Validating,
                 "validating webhook may not return response.patchType",
             ),
         ] {
@@ -257,14 +274,14 @@ mod tests {
         assert!(
             read(
                 &json!({"uid": "u", "patch": "W10=", "patchType": "JSONPatch"}),
-                Sort::Mutating
+                WebhookKind::Mutating
             )
             .is_ok()
         );
     }
 
     #[test]
-    fn what_is_no_review_is_told_apart() {
+    fn reports_malformed_review() {
         let wrong = |text: &str| decode(text.as_bytes(), ReviewVersion::V1).unwrap_err();
         assert_eq!(
             wrong("hello"),

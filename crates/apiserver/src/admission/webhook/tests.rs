@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use tokio::sync::Barrier;
 
 use super::super::{
-    Admission, Operation,
-    testing::{Passed, Request, World, widgets},
+    AdmissionChain, Operation,
+    testing::{AdmissionOutcome, TestCluster, TestRequest, widgets},
 };
 use crate::outgoing::testing::{Callee, Reply};
 
@@ -19,13 +19,13 @@ const MUTATING: &str = "MutatingWebhookConfiguration";
 const VALIDATING: &str = "ValidatingWebhookConfiguration";
 
 struct Cluster {
-    world: World,
-    admission: Admission,
+    world: TestCluster,
+    admission: AdmissionChain,
 }
 
 impl Cluster {
     async fn new() -> Self {
-        let world = World::new().await;
+        let world = TestCluster::new().await;
         let admission = world.admission();
         let namespace = json!({"kind": "Namespace", "apiVersion": "v1",
             "metadata": {"name": "n", "labels": {"team": "a"}}, "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}});
@@ -61,11 +61,11 @@ impl Cluster {
         self.world.put(configuration).await;
     }
 
-    async fn create(&self, object: Value) -> Result<Passed, String> {
-        self.pass(Request::create(object)).await
+    async fn create(&self, object: Value) -> Result<AdmissionOutcome, String> {
+        self.pass(TestRequest::create(object)).await
     }
 
-    async fn pass(&self, request: Request<'_>) -> Result<Passed, String> {
+    async fn pass(&self, request: TestRequest<'_>) -> Result<AdmissionOutcome, String> {
         let passed = self.world.pass(&self.admission, request).await;
         passed.map_err(|status| status.message)
     }
@@ -102,7 +102,7 @@ async fn tracer() -> Callee {
 }
 
 #[tokio::test]
-async fn a_webhook_denies_and_the_client_is_told_why() {
+async fn denial_reaches_client() {
     let callee = Callee::new(|_, review| {
         answer(
             review,
@@ -116,7 +116,7 @@ async fn a_webhook_denies_and_the_client_is_told_why() {
         cluster
             .configure(kind, "c", &[(&callee, "/deny", json!({}))])
             .await;
-        let request = Request::create(config_map(&json!({})));
+        let request = TestRequest::create(config_map(&json!({})));
         let status = cluster.world.pass(&cluster.admission, request).await.unwrap_err();
         assert_eq!(
             status.to_value(),
@@ -128,7 +128,7 @@ async fn a_webhook_denies_and_the_client_is_told_why() {
 }
 
 #[tokio::test]
-async fn a_webhook_changes_the_object_and_the_audit_log_is_told() {
+async fn mutation_is_audited() {
     let callee = tracer().await;
     let cluster = Cluster::new().await;
     cluster
@@ -158,29 +158,30 @@ async fn a_webhook_changes_the_object_and_the_audit_log_is_told() {
 }
 
 #[tokio::test]
-async fn a_review_says_all_there_is_to_know() {
+async fn review_has_all_request_attributes() {
     let callee = Callee::new(|_, review| answer(review, &json!({"allowed": true}))).await;
     let cluster = Cluster::new().await;
     cluster
         .configure(VALIDATING, "c", &[(&callee, "/see", json!({}))])
         .await;
-    let (new, old) = (config_map(&json!({"k": "new"})), config_map(&json!({"k": "old"})));
+    let new = config_map(&json!({"k": "new"}));
+    let old = config_map(&json!({"k": "old"}));
     let requests = [
-        Request {
+        TestRequest {
             query: "fieldManager=me&fieldValidation=Strict",
-            ..Request::create(new.clone())
+            ..TestRequest::create(new.clone())
         },
-        Request {
+        TestRequest {
             operation: Operation::Update,
             old: Some(old.clone()),
             query: "dryRun=All",
             dry_run: true,
-            ..Request::create(new.clone())
+            ..TestRequest::create(new.clone())
         },
-        Request {
+        TestRequest {
             operation: Operation::Delete,
             query: "propagationPolicy=Orphan",
-            ..Request::create(old.clone())
+            ..TestRequest::create(old.clone())
         },
     ];
     for request in requests {
@@ -218,7 +219,7 @@ async fn a_review_says_all_there_is_to_know() {
 }
 
 #[tokio::test]
-async fn a_webhook_that_fails_fails_the_request_or_is_left_out() {
+async fn failure_policy_decides_about_failing_webhook() {
     let callee = Callee::new(|path, review| match path.split('?').next().unwrap() {
         "/slow" => Reply::Never,
         "/nonsense" => Reply::Text(200, "hello"),
@@ -280,7 +281,7 @@ async fn a_webhook_that_fails_fails_the_request_or_is_left_out() {
 }
 
 #[tokio::test]
-async fn a_patch_that_does_not_apply_fails_the_request_whatever_the_policy() {
+async fn inapplicable_patch_fails_request_despite_failure_policy() {
     let callee =
         Callee::new(|_, review| answer(review, &patch(&json!([{"op": "remove", "path": "/nowhere"}])))).await;
     let cluster = Cluster::new().await;
@@ -290,9 +291,9 @@ async fn a_patch_that_does_not_apply_fails_the_request_whatever_the_policy() {
         .await;
     let error = cluster.create(config_map(&json!({}))).await.unwrap_err();
     assert!(error.starts_with("Internal error occurred: "), "{error}");
-    let request = Request {
+    let request = TestRequest {
         operation: Operation::Delete,
-        ..Request::create(config_map(&json!({})))
+        ..TestRequest::create(config_map(&json!({})))
     };
     assert_eq!(
         cluster.pass(request).await.unwrap_err(),
@@ -302,7 +303,7 @@ async fn a_patch_that_does_not_apply_fails_the_request_whatever_the_policy() {
 }
 
 #[tokio::test]
-async fn webhooks_run_by_the_name_of_their_configuration_and_again_when_they_want_to() {
+async fn webhooks_run_in_configuration_name_order_and_are_reinvoked() {
     let callee = tracer().await;
     let cluster = Cluster::new().await;
     let again = json!({"reinvocationPolicy": "IfNeeded"});
@@ -321,7 +322,7 @@ async fn webhooks_run_by_the_name_of_their_configuration_and_again_when_they_wan
 }
 
 #[tokio::test]
-async fn plugins_see_what_a_webhook_changed() {
+async fn plugins_run_again_after_webhook_mutation() {
     let callee = Callee::new(|_, review| {
         let operations = json!([{"op": "add", "path": "/spec/tolerations", "value": []}]);
         answer(review, &patch(&operations))
@@ -342,7 +343,7 @@ async fn plugins_see_what_a_webhook_changed() {
 }
 
 #[tokio::test]
-async fn webhooks_that_only_judge_are_asked_all_at_once() {
+async fn validating_webhooks_run_in_parallel() {
     let barrier = Arc::new(Barrier::new(2));
     let callee = Callee::new(move |_, review| {
         let Reply::Json(answer) = answer(
@@ -363,7 +364,7 @@ async fn webhooks_that_only_judge_are_asked_all_at_once() {
 }
 
 #[tokio::test]
-async fn a_webhook_is_asked_only_about_what_it_is_for() {
+async fn webhook_matches_its_rules() {
     let callee = Callee::new(|_, review| answer(review, &json!({"allowed": false}))).await;
     let rule = |with: Value| {
         let mut rule = json!({"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]});
@@ -402,7 +403,7 @@ async fn a_webhook_is_asked_only_about_what_it_is_for() {
 }
 
 #[tokio::test]
-async fn a_webhook_for_another_version_sees_the_object_in_it() {
+async fn equivalent_match_converts_object() {
     let callee = Callee::new(|_, review| {
         let operations =
             json!([{"op": "replace", "path": "/spec/targetCPUUtilizationPercentage", "value": 70}]);
@@ -433,7 +434,7 @@ async fn a_webhook_for_another_version_sees_the_object_in_it() {
 }
 
 #[tokio::test]
-async fn what_is_not_stored_is_not_shown_to_webhooks_with_side_effects() {
+async fn dry_run_skips_webhooks_with_side_effects() {
     let callee = Callee::new(|_, review| answer(review, &json!({"allowed": true}))).await;
     for (effects, is_asked) in [
         ("None", true),
@@ -446,9 +447,9 @@ async fn what_is_not_stored_is_not_shown_to_webhooks_with_side_effects() {
         cluster
             .configure(VALIDATING, "c", &[(&callee, "/dry", with)])
             .await;
-        let request = Request {
+        let request = TestRequest {
             dry_run: true,
-            ..Request::create(config_map(&json!({})))
+            ..TestRequest::create(config_map(&json!({})))
         };
         match cluster.pass(request).await {
             Ok(_) => assert!(is_asked, "{effects}"),
@@ -464,7 +465,7 @@ async fn what_is_not_stored_is_not_shown_to_webhooks_with_side_effects() {
 }
 
 #[tokio::test]
-async fn what_configures_webhooks_is_never_theirs_to_judge() {
+async fn webhook_configurations_are_exempt() {
     let callee = Callee::new(|_, review| answer(review, &json!({"allowed": false}))).await;
     let cluster = Cluster::new().await;
     cluster
@@ -476,7 +477,7 @@ async fn what_configures_webhooks_is_never_theirs_to_judge() {
 }
 
 #[tokio::test]
-async fn a_scale_is_shown_as_one_and_changed_as_one() {
+async fn scale_subresource_is_reviewed_as_scale() {
     let callee = Callee::new(|_, review| {
         answer(
             review,
@@ -492,11 +493,11 @@ async fn a_scale_is_shown_as_one_and_changed_as_one() {
         json!({"kind": "Deployment", "apiVersion": "apps/v1", "metadata": {"name": "d", "namespace": "n"},
             "spec": {"replicas": replicas, "selector": {"matchLabels": {"a": "b"}}}})
     };
-    let request = Request {
+    let request = TestRequest {
         operation: Operation::Update,
         part: "scale",
         old: Some(deployment(1)),
-        ..Request::create(deployment(2))
+        ..TestRequest::create(deployment(2))
     };
     let passed = cluster.pass(request).await.unwrap();
     assert_eq!(passed.object, deployment(5));
@@ -513,7 +514,7 @@ async fn a_scale_is_shown_as_one_and_changed_as_one() {
 }
 
 #[tokio::test]
-async fn reviews_come_in_the_first_version_that_both_sides_know() {
+async fn uses_first_supported_review_version() {
     let callee = Callee::new(|_, review| answer(review, &json!({"allowed": true}))).await;
     for (versions, asked) in [
         (json!(["v9", "v1beta1", "v1"]), "admission.k8s.io/v1beta1"),
@@ -538,7 +539,7 @@ async fn reviews_come_in_the_first_version_that_both_sides_know() {
 }
 
 #[tokio::test]
-async fn conditions_decide_whether_a_webhook_is_asked_at_all() {
+async fn match_conditions_skip_webhook() {
     let callee = Callee::new(|_, review| answer(review, &json!({"allowed": false}))).await;
     let denied = Some("admission webhook \"deny.example.com\" denied the request without explanation");
     let failed =
@@ -569,7 +570,7 @@ async fn conditions_decide_whether_a_webhook_is_asked_at_all() {
 }
 
 #[tokio::test]
-async fn a_webhook_does_not_spoil_the_record_of_who_set_what() {
+async fn webhook_cannot_corrupt_managed_fields() {
     let callee = Callee::new(|_, review| {
         let operations = json!([{"op": "add", "path": "/metadata/managedFields", "value": [{"manager": "m", "operation": "Nonsense"}]}]);
         answer(review, &patch(&operations))
@@ -589,7 +590,7 @@ async fn a_webhook_does_not_spoil_the_record_of_who_set_what() {
 }
 
 #[tokio::test]
-async fn a_webhook_for_another_version_of_a_custom_kind_sees_the_object_in_it() {
+async fn equivalent_match_converts_custom_resource() {
     let callee = Callee::new(|_, review| {
         answer(
             review,

@@ -10,34 +10,35 @@ use std::{
 use k3_api::strategy::Tree;
 
 use super::{
-    super::following::{Change, Following},
-    references::{PodReferences, Reference, Sort, VolumeReferences},
+    super::cache_follower::{CacheFollower, ObjectChange},
+    references::{PodReferences, Reference, ReferenceKind, VolumeReferences},
 };
-use crate::cache::{Caches, Object};
+use crate::cache::{CachedObject, WatchCaches};
 
 /// Pods and volumes, and what they refer to.
+// upstream: plugin/pkg/auth/authorizer/node/graph.go Graph
 pub(super) struct Graph {
-    pods: Following,
-    volumes: Following,
-    owned: [(Owned, Following); 3],
+    pods: CacheFollower,
+    volumes: CacheFollower,
+    owned: [(NodeOwnedKind, CacheFollower); 3],
     /// The node of each pod on one, by namespace and name, and what it refers to.
-    on_nodes: HashMap<Place, PodReferences>,
+    on_nodes: HashMap<NamespacedName, PodReferences>,
     /// How many pods on which nodes refer to something.
     wanted: HashMap<Reference, HashMap<Box<str>, usize>>,
     /// Volumes with a claim, by name.
     claimed: HashMap<Box<str>, VolumeReferences>,
     /// The volumes that are mounted with a secret.
-    by_secret: HashMap<Place, HashSet<Box<str>>>,
+    by_secret: HashMap<NamespacedName, HashSet<Box<str>>>,
     /// The nodes of objects that are of one node, by namespace and name.
-    nodes: HashMap<(Owned, Box<str>, Box<str>), Box<str>>,
+    nodes: HashMap<(NodeOwnedKind, Box<str>, Box<str>), Box<str>>,
 }
 
 /// A namespace and a name in it.
-type Place = (Box<str>, Box<str>);
+type NamespacedName = (Box<str>, Box<str>);
 
 /// What is of one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Owned {
+pub(super) enum NodeOwnedKind {
     Attachment,
     Slice,
     CertificateRequest,
@@ -46,19 +47,22 @@ pub(super) enum Owned {
 // --- Graph ---
 
 impl Graph {
-    pub(super) fn new(caches: &Caches) -> Self {
-        let following = |group, plural| Following::new(group, plural, caches);
+    pub(super) fn new(caches: &WatchCaches) -> Self {
+        let following = |group, plural| CacheFollower::new(group, plural, caches);
         Graph {
             pods: following("", "pods"),
             volumes: following("", "persistentvolumes"),
             owned: [
                 (
-                    Owned::Attachment,
+                    NodeOwnedKind::Attachment,
                     following("storage.k8s.io", "volumeattachments"),
                 ),
-                (Owned::Slice, following("resource.k8s.io", "resourceslices")),
                 (
-                    Owned::CertificateRequest,
+                    NodeOwnedKind::Slice,
+                    following("resource.k8s.io", "resourceslices"),
+                ),
+                (
+                    NodeOwnedKind::CertificateRequest,
                     following("certificates.k8s.io", "podcertificaterequests"),
                 ),
             ],
@@ -70,14 +74,14 @@ impl Graph {
         }
     }
 
-    pub(super) fn is_current(&self, caches: &Caches) -> bool {
+    pub(super) fn is_current(&self, caches: &WatchCaches) -> bool {
         let owned = self.owned.iter().map(|(_, following)| following);
         let mut all = [&self.pods, &self.volumes].into_iter().chain(owned);
         all.all(|following| following.is_current(caches))
     }
 
     /// Takes in what is new.
-    pub(super) fn follow(&mut self, caches: &Caches) {
+    pub(super) fn follow(&mut self, caches: &WatchCaches) {
         for change in self.pods.changes(caches) {
             self.change_pod(&change);
         }
@@ -87,30 +91,30 @@ impl Graph {
         for (owned, following) in &mut self.owned {
             for (before, after) in following.changes(caches) {
                 if let Some(object) = before {
-                    self.nodes.remove(&place(*owned, &object));
+                    self.nodes.remove(&owned_key(*owned, &object));
                 }
                 if let Some(object) = after {
                     let tree = object.tree();
                     let node = tree.at("spec").text("nodeName");
                     if !node.is_empty() {
-                        self.nodes.insert(place(*owned, &object), node.into());
+                        self.nodes.insert(owned_key(*owned, &object), node.into());
                     }
                 }
             }
         }
     }
 
-    fn change_pod(&mut self, (before, after): &Change) {
+    fn change_pod(&mut self, (before, after): &ObjectChange) {
         let Some(object) = after.as_ref().or(before.as_ref()) else {
             return;
         };
-        let place = (object.namespace().into(), object.name().into());
+        let owned_key = (object.namespace().into(), object.name().into());
         let new = after.as_ref().and_then(|object| PodReferences::read(object));
         // Most changes of a pod are of its status.
-        if new.as_ref() == self.on_nodes.get(&place) {
+        if new.as_ref() == self.on_nodes.get(&owned_key) {
             return;
         }
-        if let Some(old) = self.on_nodes.remove(&place) {
+        if let Some(old) = self.on_nodes.remove(&owned_key) {
             for reference in old.all {
                 let Some(nodes) = self.wanted.get_mut(&reference) else {
                     continue;
@@ -131,11 +135,11 @@ impl Graph {
                 let nodes = self.wanted.entry(reference.clone()).or_default();
                 *nodes.entry(new.node.clone()).or_default() += 1;
             }
-            self.on_nodes.insert(place, new);
+            self.on_nodes.insert(owned_key, new);
         }
     }
 
-    fn change_volume(&mut self, (before, after): &Change) {
+    fn change_volume(&mut self, (before, after): &ObjectChange) {
         if let Some(object) = before
             && let Some(old) = self.claimed.remove(object.name())
         {
@@ -160,19 +164,19 @@ impl Graph {
     }
 
     /// Whether a pod on a node refers to something, or a volume of such a pod does.
-    pub(super) fn wants(&self, node: &str, sort: Sort, namespace: &str, name: &str) -> bool {
+    pub(super) fn wants(&self, node: &str, sort: ReferenceKind, namespace: &str, name: &str) -> bool {
         if self.refers(node, sort, namespace, name) {
             return true;
         }
         let volumes = match sort {
-            Sort::Secret => self.by_secret.get(&(namespace.into(), name.into())),
+            ReferenceKind::Secret => self.by_secret.get(&(namespace.into(), name.into())),
             _ => None,
         };
         let mut volumes = volumes.into_iter().flatten();
         volumes.any(|volume| self.mounts(node, volume))
     }
 
-    fn refers(&self, node: &str, sort: Sort, namespace: &str, name: &str) -> bool {
+    fn refers(&self, node: &str, sort: ReferenceKind, namespace: &str, name: &str) -> bool {
         let nodes = self.wanted.get(&(sort, namespace.into(), name.into()));
         nodes.is_some_and(|nodes| nodes.contains_key(node))
     }
@@ -180,7 +184,7 @@ impl Graph {
     /// Whether a pod on a node has the claim of a volume.
     pub(super) fn mounts(&self, node: &str, volume: &str) -> bool {
         let volume = self.claimed.get(volume);
-        volume.is_some_and(|volume| self.refers(node, Sort::Claim, &volume.claim.0, &volume.claim.1))
+        volume.is_some_and(|volume| self.refers(node, ReferenceKind::Claim, &volume.claim.0, &volume.claim.1))
     }
 
     /// Whether a pod is on a node.
@@ -190,12 +194,12 @@ impl Graph {
     }
 
     /// Whether something is of a node.
-    pub(super) fn owns(&self, node: &str, owned: Owned, namespace: &str, name: &str) -> bool {
+    pub(super) fn owns(&self, node: &str, owned: NodeOwnedKind, namespace: &str, name: &str) -> bool {
         let own = self.nodes.get(&(owned, namespace.into(), name.into()));
         own.is_some_and(|own| **own == *node)
     }
 }
 
-fn place(owned: Owned, object: &Object) -> (Owned, Box<str>, Box<str>) {
+fn owned_key(owned: NodeOwnedKind, object: &CachedObject) -> (NodeOwnedKind, Box<str>, Box<str>) {
     (owned, object.namespace().into(), object.name().into())
 }

@@ -21,11 +21,11 @@ use k3_api::{
 };
 
 use self::{
-    graph::{Graph, Owned},
-    references::Sort,
+    graph::{Graph, NodeOwnedKind},
+    references::ReferenceKind,
 };
-use super::{Action, Decision, Object, What, rbac::Rule};
-use crate::cache::Caches;
+use super::{AuthorizationAttributes, AuthorizationTarget, Decision, ResourceAttributes, rbac::PolicyRule};
+use crate::cache::WatchCaches;
 
 const NODES: &str = "system:nodes";
 const PREFIX: &str = "system:node:";
@@ -33,22 +33,22 @@ const SYSTEM: &str = "kube-system";
 const LEASES: &str = "kube-node-lease";
 
 /// What every node may do.
-static COMMON: LazyLock<Vec<Rule>> = LazyLock::new(|| {
+static COMMON: LazyLock<Vec<PolicyRule>> = LazyLock::new(|| {
     let mut roles = bootstrap::cluster_roles();
     let role = roles.find(|role| role.at("metadata").text("name") == "system:node");
-    role.as_ref().map(Rule::all_of).unwrap_or_default()
+    role.as_ref().map(PolicyRule::all_of).unwrap_or_default()
 });
 
 /// Decides for nodes.
-pub(super) struct Nodes {
-    caches: Arc<Caches>,
+pub(super) struct NodeAuthorizer {
+    caches: Arc<WatchCaches>,
     graph: RwLock<Graph>,
     /// The version of the caches that the graph was last compared with. The graph is not behind that.
     seen: AtomicU64,
 }
 
 /// What is refused, and why. There may be no reason.
-type Refusal = String;
+type DenialReason = String;
 
 /// The name of the node that a user is.
 pub(crate) fn name_of(user: &User) -> Option<&str> {
@@ -56,11 +56,11 @@ pub(crate) fn name_of(user: &User) -> Option<&str> {
     user.groups.iter().any(|group| group == NODES).then_some(name)
 }
 
-// --- Nodes ---
+// --- NodeAuthorizer ---
 
-impl Nodes {
-    pub(super) fn new(caches: Arc<Caches>) -> Self {
-        Nodes {
+impl NodeAuthorizer {
+    pub(super) fn new(caches: Arc<WatchCaches>) -> Self {
+        NodeAuthorizer {
             graph: RwLock::new(Graph::new(&caches)),
             caches,
             seen: AtomicU64::new(0),
@@ -68,32 +68,35 @@ impl Nodes {
     }
 
     /// Whether a node may do something; `None` if it is no node that wants it.
-    pub(super) fn decide(&self, action: &Action<'_>) -> Option<Decision> {
+    // upstream: plugin/pkg/auth/authorizer/node/node_authorizer.go Authorize
+    pub(super) fn decide(&self, action: &AuthorizationAttributes<'_>) -> Option<Decision> {
         let node = name_of(action.user)?;
         if node.is_empty() {
             let user = quote(&action.user.name);
             return Some(Decision::NoOpinion(format!("unknown node for user {user}")));
         }
-        Some(match self.judge(node, action) {
+        Some(match self.authorize_node(node, action) {
             Ok(()) => Decision::Allow(String::new()),
             Err(reason) => Decision::NoOpinion(reason),
         })
     }
 
-    fn judge(&self, node: &str, action: &Action<'_>) -> Result<(), Refusal> {
+    fn authorize_node(&self, node: &str, action: &AuthorizationAttributes<'_>) -> Result<(), DenialReason> {
         let verb = action.verb;
-        let What::Object(object) = &action.what else {
+        let AuthorizationTarget::Resource(object) = &action.what else {
             return common(action);
         };
         let wants = |sort| self.wants(node, sort, object);
         match (object.group, object.resource) {
-            ("", "secrets") => read_one(verb, object).and_then(|()| wants(Sort::Secret)),
-            ("", "configmaps") => read_one(verb, object).and_then(|()| wants(Sort::ConfigMap)),
+            ("", "secrets") => read_one(verb, object).and_then(|()| wants(ReferenceKind::Secret)),
+            ("", "configmaps") => read_one(verb, object).and_then(|()| wants(ReferenceKind::ConfigMap)),
             ("", "persistentvolumeclaims") if object.subresource == "status" => {
                 one_of(verb, &["update", "patch"], "can only get/update/patch this type")?;
-                wants(Sort::Claim)
+                wants(ReferenceKind::Claim)
             }
-            ("", "persistentvolumeclaims") => get_one(verb, object).and_then(|()| wants(Sort::Claim)),
+            ("", "persistentvolumeclaims") => {
+                get_one(verb, object).and_then(|()| wants(ReferenceKind::Claim))
+            }
             ("", "persistentvolumes") => {
                 get_one(verb, object)?;
                 self.related(node, object, |graph| {
@@ -101,11 +104,11 @@ impl Nodes {
                 })
             }
             ("resource.k8s.io", "resourceclaims") => {
-                get_one(verb, object).and_then(|()| wants(Sort::ResourceClaim))
+                get_one(verb, object).and_then(|()| wants(ReferenceKind::ResourceClaim))
             }
             ("storage.k8s.io", "volumeattachments") => {
                 get_one(verb, object)?;
-                self.owns(node, Owned::Attachment, object)
+                self.owns(node, NodeOwnedKind::Attachment, object)
             }
             ("", "serviceaccounts") => self.service_account(node, verb, object),
             ("coordination.k8s.io", "leases") => lease(node, verb, object),
@@ -123,7 +126,12 @@ impl Nodes {
         }
     }
 
-    fn service_account(&self, node: &str, verb: &str, object: &Object<'_>) -> Result<(), Refusal> {
+    fn service_account(
+        &self,
+        node: &str,
+        verb: &str,
+        object: &ResourceAttributes<'_>,
+    ) -> Result<(), DenialReason> {
         if verb == "get" && object.subresource.is_empty() {
             read_one(verb, object)?;
         } else if verb != "create" || object.name.is_empty() {
@@ -131,16 +139,16 @@ impl Nodes {
         } else if object.subresource != "token" {
             return refuse("can only create token subresource of serviceaccount");
         }
-        self.wants(node, Sort::ServiceAccount, object)
+        self.wants(node, ReferenceKind::ServiceAccount, object)
     }
 
-    fn slice(&self, node: &str, verb: &str, object: &Object<'_>) -> Result<(), Refusal> {
+    fn slice(&self, node: &str, verb: &str, object: &ResourceAttributes<'_>) -> Result<(), DenialReason> {
         if !object.subresource.is_empty() {
             return refuse("cannot authorize ResourceSlice subresources");
         }
         match verb {
             "create" => Ok(()),
-            "get" | "update" | "patch" | "delete" => self.owns(node, Owned::Slice, object),
+            "get" | "update" | "patch" | "delete" => self.owns(node, NodeOwnedKind::Slice, object),
             "watch" | "list" | "deletecollection" if selects(object.fields, "spec.nodeName", node) => Ok(()),
             "watch" | "list" | "deletecollection" => {
                 refuse("can only list/watch/deletecollection resourceslices with nodeName field selector")
@@ -152,13 +160,18 @@ impl Nodes {
         }
     }
 
-    fn certificate_request(&self, node: &str, verb: &str, object: &Object<'_>) -> Result<(), Refusal> {
+    fn certificate_request(
+        &self,
+        node: &str,
+        verb: &str,
+        object: &ResourceAttributes<'_>,
+    ) -> Result<(), DenialReason> {
         if !object.subresource.is_empty() {
             return refuse("nodes may not access the status subresource of PodCertificateRequests");
         }
         match verb {
             "create" => Ok(()),
-            "get" => self.owns(node, Owned::CertificateRequest, object),
+            "get" => self.owns(node, NodeOwnedKind::CertificateRequest, object),
             "list" | "watch" if selects(object.fields, "spec.nodeName", node) => Ok(()),
             "list" | "watch" => {
                 refuse("can only list/watch podcertificaterequests with nodeName field selector")
@@ -167,7 +180,7 @@ impl Nodes {
         }
     }
 
-    fn pod(&self, node: &str, verb: &str, object: &Object<'_>) -> Result<(), Refusal> {
+    fn pod(&self, node: &str, verb: &str, object: &ResourceAttributes<'_>) -> Result<(), DenialReason> {
         match (object.subresource, verb) {
             // What is done to whose pod is for admission to say.
             ("", "create" | "delete") | ("status", "update" | "patch") | ("eviction", "create") => Ok(()),
@@ -182,13 +195,23 @@ impl Nodes {
         }
     }
 
-    fn wants(&self, node: &str, sort: Sort, object: &Object<'_>) -> Result<(), Refusal> {
+    fn wants(
+        &self,
+        node: &str,
+        sort: ReferenceKind,
+        object: &ResourceAttributes<'_>,
+    ) -> Result<(), DenialReason> {
         self.related(node, object, |graph| {
             graph.wants(node, sort, object.namespace, object.name)
         })
     }
 
-    fn owns(&self, node: &str, owned: Owned, object: &Object<'_>) -> Result<(), Refusal> {
+    fn owns(
+        &self,
+        node: &str,
+        owned: NodeOwnedKind,
+        object: &ResourceAttributes<'_>,
+    ) -> Result<(), DenialReason> {
         self.related(node, object, |graph| {
             graph.owns(node, owned, object.namespace, object.name)
         })
@@ -197,9 +220,9 @@ impl Nodes {
     fn related(
         &self,
         node: &str,
-        object: &Object<'_>,
+        object: &ResourceAttributes<'_>,
         is: impl FnOnce(&Graph) -> bool,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), DenialReason> {
         if object.name.is_empty() {
             return refuse("No Object name found");
         }
@@ -231,18 +254,18 @@ impl Nodes {
 }
 
 /// What all nodes may do.
-fn common(action: &Action<'_>) -> Result<(), Refusal> {
+fn common(action: &AuthorizationAttributes<'_>) -> Result<(), DenialReason> {
     if COMMON.iter().any(|rule| rule.allows(action)) {
         return Ok(());
     }
     refuse("")
 }
 
-fn refuse(why: &str) -> Result<(), Refusal> {
+fn refuse(why: &str) -> Result<(), DenialReason> {
     Err(why.to_owned())
 }
 
-fn one_of(verb: &str, verbs: &[&str], why: &str) -> Result<(), Refusal> {
+fn one_of(verb: &str, verbs: &[&str], why: &str) -> Result<(), DenialReason> {
     if verbs.contains(&verb) {
         Ok(())
     } else {
@@ -250,12 +273,12 @@ fn one_of(verb: &str, verbs: &[&str], why: &str) -> Result<(), Refusal> {
     }
 }
 
-fn get_one(verb: &str, object: &Object<'_>) -> Result<(), Refusal> {
+fn get_one(verb: &str, object: &ResourceAttributes<'_>) -> Result<(), DenialReason> {
     one_of(verb, &["get"], "can only get individual resources of this type")?;
     one_of(object.subresource, &[""], "cannot get subresource")
 }
 
-fn read_one(verb: &str, object: &Object<'_>) -> Result<(), Refusal> {
+fn read_one(verb: &str, object: &ResourceAttributes<'_>) -> Result<(), DenialReason> {
     one_of(
         verb,
         &["get", "list", "watch"],
@@ -268,7 +291,7 @@ fn read_one(verb: &str, object: &Object<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn lease(node: &str, verb: &str, object: &Object<'_>) -> Result<(), Refusal> {
+fn lease(node: &str, verb: &str, object: &ResourceAttributes<'_>) -> Result<(), DenialReason> {
     let verbs = ["get", "create", "update", "patch", "delete"];
     one_of(
         verb,
@@ -281,14 +304,14 @@ fn lease(node: &str, verb: &str, object: &Object<'_>) -> Result<(), Refusal> {
             quote(LEASES)
         ));
     }
-    // The name of a new one is for admission to judge.
+    // The name of a new object is checked by the `NodeRestriction` plugin.
     if verb != "create" && object.name != node {
         return refuse("can only access node lease with the same name as the requesting node");
     }
     Ok(())
 }
 
-fn csi_node(node: &str, verb: &str, object: &Object<'_>) -> Result<(), Refusal> {
+fn csi_node(node: &str, verb: &str, object: &ResourceAttributes<'_>) -> Result<(), DenialReason> {
     match object.subresource {
         "" => {
             let verbs = ["get", "create", "update", "patch", "delete"];
@@ -307,9 +330,9 @@ fn csi_node(node: &str, verb: &str, object: &Object<'_>) -> Result<(), Refusal> 
     Ok(())
 }
 
-fn own_node(node: &str, verb: &str, object: &Object<'_>) -> Result<(), Refusal> {
+fn own_node(node: &str, verb: &str, object: &ResourceAttributes<'_>) -> Result<(), DenialReason> {
     match (object.subresource, verb) {
-        // Which node that is, is for admission to judge.
+        // Which node it is, is checked by the `NodeRestriction` plugin.
         ("", "create" | "update" | "patch") | ("status", "update" | "patch") => Ok(()),
         ("", "get" | "list" | "watch") => match object.name {
             name if name == node => Ok(()),

@@ -4,14 +4,14 @@ use k3_api::strategy::Tree;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::cache::Object;
+use crate::cache::CachedObject;
 
 /// Something that a node may need because of a pod: what it is, in which namespace, and its name.
-pub(super) type Reference = (Sort, Box<str>, Box<str>);
+pub(super) type Reference = (ReferenceKind, Box<str>, Box<str>);
 
 /// What is referred to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Sort {
+pub(super) enum ReferenceKind {
     Secret,
     ConfigMap,
     Claim,
@@ -98,7 +98,7 @@ struct PodStatus {
 
 impl PodReferences {
     /// Reads a pod; `None` if it is on no node.
-    pub(super) fn read(object: &Object) -> Option<Self> {
+    pub(super) fn read(object: &CachedObject) -> Option<Self> {
         let pod: Pod = serde_json::from_slice(object.stored()).unwrap_or_default();
         let node = pod.spec.text("nodeName");
         if node.is_empty() {
@@ -117,26 +117,26 @@ impl PodReferences {
 
     fn read_spec(&mut self, pod: &Pod, namespace: &str, pod_name: &str) {
         let spec = &pod.spec;
-        let mut add = |sort: Sort, name: &str| {
+        let mut add = |sort: ReferenceKind, name: &str| {
             let reference = (sort, Box::from(namespace), Box::from(name));
             if !name.is_empty() && !self.all.contains(&reference) {
                 self.all.push(reference);
             }
         };
-        add(Sort::ServiceAccount, spec.text("serviceAccountName"));
+        add(ReferenceKind::ServiceAccount, spec.text("serviceAccountName"));
         for secret in spec.items("imagePullSecrets") {
-            add(Sort::Secret, secret.text("name"));
+            add(ReferenceKind::Secret, secret.text("name"));
         }
         for list in ["initContainers", "containers", "ephemeralContainers"] {
             for container in spec.items(list) {
                 for source in container.items("envFrom") {
-                    add(Sort::Secret, source.at("secretRef").text("name"));
-                    add(Sort::ConfigMap, source.at("configMapRef").text("name"));
+                    add(ReferenceKind::Secret, source.at("secretRef").text("name"));
+                    add(ReferenceKind::ConfigMap, source.at("configMapRef").text("name"));
                 }
                 for variable in container.items("env") {
                     let from = variable.at("valueFrom");
-                    add(Sort::Secret, from.at("secretKeyRef").text("name"));
-                    add(Sort::ConfigMap, from.at("configMapKeyRef").text("name"));
+                    add(ReferenceKind::Secret, from.at("secretKeyRef").text("name"));
+                    add(ReferenceKind::ConfigMap, from.at("configMapKeyRef").text("name"));
                 }
             }
         }
@@ -145,26 +145,32 @@ impl PodReferences {
                 && !way.is_empty()
             {
                 add(
-                    Sort::Secret,
+                    ReferenceKind::Secret,
                     volume.at(source).at_path(way).as_str().unwrap_or_default(),
                 );
             }
             for source in volume.at("projected").items("sources") {
-                add(Sort::Secret, source.at("secret").text("name"));
-                add(Sort::ConfigMap, source.at("configMap").text("name"));
+                add(ReferenceKind::Secret, source.at("secret").text("name"));
+                add(ReferenceKind::ConfigMap, source.at("configMap").text("name"));
             }
             if !volume.has("projected") {
-                add(Sort::ConfigMap, volume.at("configMap").text("name"));
+                add(ReferenceKind::ConfigMap, volume.at("configMap").text("name"));
             }
             if volume.has("persistentVolumeClaim") {
-                add(Sort::Claim, volume.at("persistentVolumeClaim").text("claimName"));
+                add(
+                    ReferenceKind::Claim,
+                    volume.at("persistentVolumeClaim").text("claimName"),
+                );
             } else if volume.has("ephemeral") {
-                add(Sort::Claim, &format!("{pod_name}-{}", volume.text("name")));
+                add(
+                    ReferenceKind::Claim,
+                    &format!("{pod_name}-{}", volume.text("name")),
+                );
             }
         }
         for claim in spec.items("resourceClaims") {
             if claim.has("resourceClaimName") {
-                add(Sort::ResourceClaim, claim.text("resourceClaimName"));
+                add(ReferenceKind::ResourceClaim, claim.text("resourceClaimName"));
             } else if claim.has("resourceClaimTemplateName") {
                 let statuses = pod.status.resource_claim_statuses.as_array();
                 let made = statuses
@@ -172,13 +178,13 @@ impl PodReferences {
                     .flatten()
                     .find(|status| status.text("name") == claim.text("name"));
                 add(
-                    Sort::ResourceClaim,
+                    ReferenceKind::ResourceClaim,
                     made.map_or("", |status| status.text("resourceClaimName")),
                 );
             }
         }
         let extended = &pod.status.extended_resource_claim_status;
-        add(Sort::ResourceClaim, extended.text("resourceClaimName"));
+        add(ReferenceKind::ResourceClaim, extended.text("resourceClaimName"));
     }
 }
 
@@ -186,14 +192,15 @@ impl PodReferences {
 
 impl VolumeReferences {
     /// Reads a volume; `None` if it has no claim.
-    pub(super) fn read(object: &Object) -> Option<Self> {
+    pub(super) fn read(object: &CachedObject) -> Option<Self> {
         let tree = object.tree();
         let spec = tree.at("spec");
         let claim = spec.at("claimRef");
         if claim.is_null() {
             return None;
         }
-        let (namespace, name) = (claim.text("namespace"), claim.text("name"));
+        let namespace = claim.text("namespace");
+        let name = claim.text("name");
         let mut secrets = Vec::new();
         let mut add = |namespace: &str, name: &str| {
             if !name.is_empty() {

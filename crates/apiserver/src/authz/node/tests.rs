@@ -4,8 +4,8 @@ use k3_api::strategy::User;
 use serde_json::{Value, json};
 
 use super::super::{
-    Decision, Object, What,
-    testing::{World, object, user},
+    AuthorizationTarget, Decision, ResourceAttributes,
+    testing::{TestCluster, object, user},
 };
 use k3_api::selector::field::Selector;
 
@@ -19,16 +19,16 @@ fn pod(name: &str, node: &str, spec: &Value) -> Value {
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "a"}, "spec": spec})
 }
 
-fn reason(world: &World, who: &User, verb: &str, what: Object<'_>) -> String {
-    match world.ask(who, verb, What::Object(what)) {
+fn reason(world: &TestCluster, who: &User, verb: &str, what: ResourceAttributes<'_>) -> String {
+    match world.ask(who, verb, AuthorizationTarget::Resource(what)) {
         Decision::NoOpinion(reason) => reason,
         other @ Decision::Allow(_) => panic!("{verb} {what:?}: {other:?}"),
     }
 }
 
 #[tokio::test]
-async fn a_node_reads_what_its_pods_refer_to_and_nothing_else() {
-    let world = World::new().await;
+async fn node_reads_only_objects_referenced_by_its_pods() {
+    let world = TestCluster::new().await;
     let spec = json!({
         "serviceAccountName": "account",
         "imagePullSecrets": [{"name": "pull"}],
@@ -46,7 +46,8 @@ async fn a_node_reads_what_its_pods_refer_to_and_nothing_else() {
         "resourceClaims": [{"name": "r", "resourceClaimName": "device"}],
     });
     world.put(&pod("p", "n1", &spec)).await;
-    let (own, other) = (node("n1"), node("n2"));
+    let own = node("n1");
+    let other = node("n2");
     let may = |who: &User, what: &str, name: &str| world.may(who, "get", what, "a", name);
     for (what, names) in [
         ("secrets", &["pull", "from", "key", "volume", "part", "csi"][..]),
@@ -73,8 +74,8 @@ async fn a_node_reads_what_its_pods_refer_to_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_mirror_pod_gives_its_node_nothing() {
-    let world = World::new().await;
+async fn mirror_pod_grants_nothing() {
+    let world = TestCluster::new().await;
     let mut mirror = pod("m", "n1", &json!({"imagePullSecrets": [{"name": "s"}]}));
     mirror["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "x"});
     world.put(&mirror).await;
@@ -83,8 +84,8 @@ async fn a_mirror_pod_gives_its_node_nothing() {
 }
 
 #[tokio::test]
-async fn a_node_reads_the_volumes_of_its_claims_and_their_secrets() {
-    let world = World::new().await;
+async fn node_reads_volumes_and_secrets_of_its_claims() {
+    let world = TestCluster::new().await;
     let claim = json!({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]});
     let volume = |claim: &str| {
         json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "v"}, "spec": {
@@ -108,8 +109,8 @@ async fn a_node_reads_the_volumes_of_its_claims_and_their_secrets() {
 }
 
 #[tokio::test]
-async fn a_node_has_what_is_its_own() {
-    let world = World::new().await;
+async fn node_owns_its_objects() {
+    let world = TestCluster::new().await;
     for (version, kind) in [
         ("storage.k8s.io/v1", "VolumeAttachment"),
         ("resource.k8s.io/v1", "ResourceSlice"),
@@ -164,8 +165,8 @@ async fn a_node_has_what_is_its_own() {
 }
 
 #[tokio::test]
-async fn a_node_lists_what_it_selects_by_its_own_name() {
-    let world = World::new().await;
+async fn node_lists_with_field_selector_of_its_name() {
+    let world = TestCluster::new().await;
     let who = node("n1");
     for what in [
         "pods",
@@ -176,7 +177,10 @@ async fn a_node_lists_what_it_selects_by_its_own_name() {
             let selector = Selector::parse(text).unwrap();
             let mut object = object(what, "", "");
             object.fields = selector.terms();
-            matches!(world.ask(&who, "list", What::Object(object)), Decision::Allow(_))
+            matches!(
+                world.ask(&who, "list", AuthorizationTarget::Resource(object)),
+                Decision::Allow(_)
+            )
         };
         assert!(may("spec.nodeName=n1") && may("a=b,spec.nodeName=n1"), "{what}");
         assert!(
@@ -188,8 +192,8 @@ async fn a_node_lists_what_it_selects_by_its_own_name() {
 
 #[tokio::test]
 #[expect(clippy::too_many_lines, reason = "a table of refusals")]
-async fn a_refusal_says_why() {
-    let world = World::new().await;
+async fn denial_has_reason() {
+    let world = TestCluster::new().await;
     for (verb, what, namespace, name, why) in [
         (
             "create",
@@ -298,8 +302,8 @@ async fn a_refusal_says_why() {
             "nodes may not delete podcertificaterequests",
         ),
     ] {
-        let told = reason(&world, &node("n"), verb, object(what, namespace, name));
-        assert_eq!(told, format!("node: {why}"), "{verb} {what}");
+        let message = reason(&world, &node("n"), verb, object(what, namespace, name));
+        assert_eq!(message, format!("node: {why}"), "{verb} {what}");
     }
     assert_eq!(reason(&world, &node("n"), "delete", object("nodes", "", "n")), "");
     assert_eq!(

@@ -1,7 +1,6 @@
-//! Cluster roles, some of which gather the rules of others.
+//! Cluster roles, including aggregated ones.
 //!
-//! A controller writes what is gathered into such a role, for all to see; nobody has to wait for it: what a role gathers
-//! counts at once.
+//! A controller writes the aggregated rules into the role. Decisions need not wait for it: aggregation is applied here at once.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -11,7 +10,7 @@ use std::{
 use k3_api::{selector::label::Selector, strategy::Tree};
 use serde_json::Value;
 
-use super::Rule;
+use super::PolicyRule;
 
 /// The cluster roles, by name.
 #[derive(Default)]
@@ -19,19 +18,19 @@ pub(super) struct ClusterRoles(HashMap<Box<str>, ClusterRole>);
 
 struct ClusterRole {
     /// The rules it has itself.
-    own: Arc<[Rule]>,
+    own: Arc<[PolicyRule]>,
     labels: BTreeMap<String, String>,
     /// Which others it gathers: all that one of these selects.
     gathers: Box<[Selector]>,
     /// The rules it has, and those it gathers.
-    all: Arc<[Rule]>,
+    all: Arc<[PolicyRule]>,
 }
 
 // --- ClusterRoles ---
 
 impl ClusterRoles {
     /// The rules of a role, with those it gathers as of the last [`ClusterRoles::settle`].
-    pub(super) fn get(&self, name: &str) -> Option<&Arc<[Rule]>> {
+    pub(super) fn get(&self, name: &str) -> Option<&Arc<[PolicyRule]>> {
         self.0.get(name).map(|role| &role.all)
     }
 
@@ -43,7 +42,7 @@ impl ClusterRoles {
         };
     }
 
-    /// Gathers anew. To be called when roles have changed.
+    /// Aggregates the rules again. Called when roles have changed.
     pub(super) fn settle(&mut self) {
         let gathering = self.0.iter().filter(|(_, role)| !role.gathers.is_empty());
         let gathered: Vec<_> = gathering
@@ -61,7 +60,7 @@ impl ClusterRoles {
     }
 
     /// Collects the rules of a role and of those it gathers, which may gather others, and even it.
-    fn gather<'r>(&'r self, name: &'r str, seen: &mut HashSet<&'r str>, rules: &mut Vec<Rule>) {
+    fn gather<'r>(&'r self, name: &'r str, seen: &mut HashSet<&'r str>, rules: &mut Vec<PolicyRule>) {
         let Some(role) = self.0.get(name).filter(|_| seen.insert(name)) else {
             return;
         };
@@ -86,7 +85,7 @@ impl ClusterRoles {
 
 impl ClusterRole {
     fn read(role: &Value) -> Self {
-        let own: Arc<[Rule]> = Rule::all_of(role).into();
+        let own: Arc<[PolicyRule]> = PolicyRule::all_of(role).into();
         let selectors = role.at("aggregationRule").items("clusterRoleSelectors").iter();
         let labels = role.at("metadata").entries("labels");
         ClusterRole {

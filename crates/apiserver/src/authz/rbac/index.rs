@@ -10,25 +10,25 @@ use k3_api::{
 };
 use serde_json::Value;
 
-use super::{super::following::Change, Rule, cluster_roles::ClusterRoles};
-use crate::cache::Object;
+use super::{super::cache_follower::ObjectChange, PolicyRule, cluster_roles::ClusterRoles};
+use crate::cache::CachedObject;
 
 /// Roles, and bindings by whom they are for.
 #[derive(Default)]
-pub(super) struct Index {
-    users: HashMap<Box<str>, Held>,
-    groups: HashMap<Box<str>, Held>,
+pub(super) struct RbacIndex {
+    users: HashMap<Box<str>, SubjectBindings>,
+    groups: HashMap<Box<str>, SubjectBindings>,
     cluster_roles: ClusterRoles,
     /// By namespace and name.
     roles: HashMap<Box<str>, Roles>,
 }
 
 /// The rules of roles, by name.
-type Roles = HashMap<Box<str>, Arc<[Rule]>>;
+type Roles = HashMap<Box<str>, Arc<[PolicyRule]>>;
 
 /// The bindings for one user or group, in the order of their names.
 #[derive(Default)]
-struct Held {
+struct SubjectBindings {
     everywhere: Vec<Arc<Binding>>,
     /// By namespace.
     within: HashMap<Box<str>, Vec<Arc<Binding>>>,
@@ -43,11 +43,11 @@ pub(super) struct Binding {
     /// `Role` or `ClusterRole`.
     role_kind: Box<str>,
     role: Box<str>,
-    subjects: Box<[Subject]>,
+    subjects: Box<[BindingSubject]>,
 }
 
 #[derive(Debug)]
-struct Subject {
+struct BindingSubject {
     kind: Box<str>,
     /// The name as users and groups have it.
     who: Box<str>,
@@ -55,23 +55,24 @@ struct Subject {
     shown: Box<str>,
 }
 
-// --- Index ---
+// --- RbacIndex ---
 
-impl Index {
+impl RbacIndex {
     /// Takes in what became of a role.
-    pub(super) fn change_role(&mut self, (before, after): &Change) {
+    pub(super) fn change_role(&mut self, (before, after): &ObjectChange) {
         let role = after.as_ref().map(|object| object.tree());
         let Some(object) = after.as_ref().or(before.as_ref()) else {
             return;
         };
-        let (namespace, name) = (object.namespace(), object.name());
+        let namespace = object.namespace();
+        let name = object.name();
         if namespace.is_empty() {
             self.cluster_roles.change(name, role.as_ref());
             return;
         }
         let roles = self.roles.entry(namespace.into()).or_default();
         match role {
-            Some(role) => roles.insert(name.into(), Rule::all_of(&role).into()),
+            Some(role) => roles.insert(name.into(), PolicyRule::all_of(&role).into()),
             None => roles.remove(name),
         };
         if self.roles.get(namespace).is_some_and(HashMap::is_empty) {
@@ -85,7 +86,7 @@ impl Index {
     }
 
     /// Takes in what became of a binding.
-    pub(super) fn change_binding(&mut self, (before, after): &Change) {
+    pub(super) fn change_binding(&mut self, (before, after): &ObjectChange) {
         if let Some(object) = before {
             self.remove(&Binding::read(object));
         }
@@ -136,7 +137,7 @@ impl Index {
         }
     }
 
-    fn by_kind(&mut self, kind: &str) -> Option<&mut HashMap<Box<str>, Held>> {
+    fn by_kind(&mut self, kind: &str) -> Option<&mut HashMap<Box<str>, SubjectBindings>> {
         match kind {
             "User" | "ServiceAccount" => Some(&mut self.users),
             "Group" => Some(&mut self.groups),
@@ -144,8 +145,8 @@ impl Index {
         }
     }
 
-    /// The bindings for a user: those for the whole cluster, then those in a namespace, if one is given. One that is for the
-    /// user in several ways comes several times.
+    /// The bindings of a user: cluster-wide ones, then those of a namespace, if given. A binding that matches several times is
+    /// repeated.
     pub(super) fn bindings<'i>(
         &'i self,
         user: &'i User,
@@ -175,27 +176,33 @@ impl Index {
     }
 
     /// The rules of the role a binding is of, or why there are none.
-    pub(super) fn rules(&self, binding: &Binding) -> Result<&Arc<[Rule]>, Unresolved> {
+    // upstream: pkg/registry/rbac/validation/rule.go GetRoleReferenceRules
+    pub(super) fn rules(&self, binding: &Binding) -> Result<&Arc<[PolicyRule]>, RoleResolutionError> {
         self.role(&binding.role_kind, &binding.role, &binding.namespace)
     }
 
     /// The rules of a role, as a binding in a namespace means it.
-    pub(super) fn role(&self, kind: &str, name: &str, namespace: &str) -> Result<&Arc<[Rule]>, Unresolved> {
+    pub(super) fn role(
+        &self,
+        kind: &str,
+        name: &str,
+        namespace: &str,
+    ) -> Result<&Arc<[PolicyRule]>, RoleResolutionError> {
         let (role, word) = match kind {
             "ClusterRole" => (self.cluster_roles.get(name), "clusterrole"),
             "Role" => (
                 self.roles.get(namespace).and_then(|roles| roles.get(name)),
                 "role",
             ),
-            other => return Err(Unresolved::Kind(other.to_owned())),
+            other => return Err(RoleResolutionError::Kind(other.to_owned())),
         };
-        role.ok_or_else(|| Unresolved::Missing(word, name.to_owned()))
+        role.ok_or_else(|| RoleResolutionError::Missing(word, name.to_owned()))
     }
 }
 
 /// Why a binding has no rules.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Unresolved {
+pub(crate) enum RoleResolutionError {
     /// There is no such role.
     #[error("{}.rbac.authorization.k8s.io {} not found", .0, quote(.1))]
     Missing(&'static str, String),
@@ -207,7 +214,7 @@ pub(crate) enum Unresolved {
 // --- Binding ---
 
 impl Binding {
-    fn read(object: &Object) -> Self {
+    fn read(object: &CachedObject) -> Self {
         let tree = object.tree();
         let role = tree.at("roleRef");
         let namespace = object.namespace();
@@ -218,12 +225,12 @@ impl Binding {
             role_kind: role.text("kind").into(),
             role: role.text("name").into(),
             subjects: subjects
-                .filter_map(|subject| Subject::read(subject, namespace))
+                .filter_map(|subject| BindingSubject::read(subject, namespace))
                 .collect(),
         }
     }
 
-    /// Whose it is and of what, as reasons tell it to a user that it is for.
+    /// Describes the binding in the reason for a user.
     pub(super) fn describe(&self, user: &User) -> String {
         let subject = self.subjects.iter().find(|subject| subject.is(user));
         let (kind, shown) = subject.map_or(("", ""), |subject| (&subject.kind, &subject.shown));
@@ -242,12 +249,13 @@ impl Binding {
     }
 }
 
-// --- Subject ---
+// --- BindingSubject ---
 
-impl Subject {
-    /// Reads a subject of a binding in a namespace; `None` if it can be nobody.
+impl BindingSubject {
+    /// Parses a subject of a binding in a namespace; `None` if it can match no user.
     fn read(subject: &Value, namespace: &str) -> Option<Self> {
-        let (kind, name) = (subject.text("kind"), subject.text("name"));
+        let kind = subject.text("kind");
+        let name = subject.text("name");
         let (who, shown) = if kind == "ServiceAccount" {
             let namespace = match subject.text("namespace") {
                 "" if namespace.is_empty() => return None,
@@ -259,7 +267,7 @@ impl Subject {
         } else {
             (name.into(), name.into())
         };
-        Some(Subject {
+        Some(BindingSubject {
             kind: kind.into(),
             who,
             shown,

@@ -1,7 +1,7 @@
-//! Roles and their bindings decide.
+//! The RBAC authorizer.
 //!
-//! Promises: a decision is taken from an index that has every write that was answered before; it follows the caches, whoever
-//! wrote, and what it costs to follow depends on what changed alone.
+//! Promises: decisions use an index that includes every acknowledged write of any server; the cost of updating it depends only
+//! on what changed.
 
 mod cluster_roles;
 mod index;
@@ -19,43 +19,43 @@ use std::{
 
 use k3_api::strategy::User;
 
-use self::index::Index;
+use self::index::RbacIndex;
 pub(crate) use self::{
-    index::Unresolved,
-    rule::{Rule, Words, leads_to, quoted},
+    index::RoleResolutionError,
+    rule::{PolicyRule, StringList, leads_to, quoted},
 };
-use super::{Action, Decision, What, following::Following};
-use crate::cache::Caches;
+use super::{AuthorizationAttributes, AuthorizationTarget, Decision, cache_follower::CacheFollower};
+use crate::cache::WatchCaches;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
-/// How often it is looked whether something new came while something new was taken in.
+/// How often the caches are checked for changes that arrived during an update.
 const LOOKS: usize = 100;
 
 /// Decides by roles and bindings.
-pub(super) struct Rbac {
-    caches: Arc<Caches>,
-    state: RwLock<State>,
+pub(super) struct RbacAuthorizer {
+    caches: Arc<WatchCaches>,
+    state: RwLock<RbacState>,
     /// The version of the caches that the index was last compared with. The index is not behind that.
     seen: AtomicU64,
 }
 
-struct State {
-    index: Index,
-    roles: [Following; 2],
-    bindings: [Following; 2],
+struct RbacState {
+    index: RbacIndex,
+    roles: [CacheFollower; 2],
+    bindings: [CacheFollower; 2],
 }
 
-// --- Rbac ---
+// --- RbacAuthorizer ---
 
-impl Rbac {
-    pub(super) fn new(caches: Arc<Caches>) -> Self {
-        let state = State {
-            index: Index::default(),
-            roles: ["clusterroles", "roles"].map(|plural| Following::new(GROUP, plural, &caches)),
+impl RbacAuthorizer {
+    pub(super) fn new(caches: Arc<WatchCaches>) -> Self {
+        let state = RbacState {
+            index: RbacIndex::default(),
+            roles: ["clusterroles", "roles"].map(|plural| CacheFollower::new(GROUP, plural, &caches)),
             bindings: ["clusterrolebindings", "rolebindings"]
-                .map(|plural| Following::new(GROUP, plural, &caches)),
+                .map(|plural| CacheFollower::new(GROUP, plural, &caches)),
         };
-        Rbac {
+        RbacAuthorizer {
             caches,
             state: RwLock::new(state),
             seen: AtomicU64::new(0),
@@ -63,10 +63,11 @@ impl Rbac {
     }
 
     /// Whether a role lets a user do something.
-    pub(super) fn decide(&self, action: &Action<'_>) -> Decision {
+    // upstream: plugin/pkg/auth/authorizer/rbac/rbac.go Authorize
+    pub(super) fn decide(&self, action: &AuthorizationAttributes<'_>) -> Decision {
         let namespace = match &action.what {
-            What::Object(object) => object.namespace,
-            What::Path(_) => "",
+            AuthorizationTarget::Resource(object) => object.namespace,
+            AuthorizationTarget::Path(_) => "",
         };
         let state = self.state();
         let mut missing = Vec::new();
@@ -86,9 +87,10 @@ impl Rbac {
     }
 
     /// The rules a user has in a namespace, or in the whole cluster, and what kept others from being found.
-    pub(super) fn rules(&self, user: &User, namespace: &str) -> (Vec<Rule>, Vec<Unresolved>) {
+    pub(super) fn rules(&self, user: &User, namespace: &str) -> (Vec<PolicyRule>, Vec<RoleResolutionError>) {
         let state = self.state();
-        let (mut all, mut missing) = (Vec::new(), Vec::new());
+        let mut all = Vec::new();
+        let mut missing = Vec::new();
         for binding in state.index.bindings_in_order(user, namespace) {
             match state.index.rules(binding) {
                 Ok(rules) => all.extend(rules.iter().cloned()),
@@ -99,12 +101,17 @@ impl Rbac {
     }
 
     /// The rules of a role, as a binding in a namespace means it.
-    pub(super) fn role(&self, kind: &str, name: &str, namespace: &str) -> Result<Arc<[Rule]>, Unresolved> {
+    pub(super) fn role(
+        &self,
+        kind: &str,
+        name: &str,
+        namespace: &str,
+    ) -> Result<Arc<[PolicyRule]>, RoleResolutionError> {
         self.state().index.role(kind, name, namespace).cloned()
     }
 
     /// The index, as of now.
-    fn state(&self) -> RwLockReadGuard<'_, State> {
+    fn state(&self) -> RwLockReadGuard<'_, RbacState> {
         // What is answered is in the caches before their version changes.
         let version = self.caches.version();
         if self.seen.load(Ordering::Acquire) != version {
@@ -117,22 +124,22 @@ impl Rbac {
         self.read()
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, State> {
+    fn read(&self) -> RwLockReadGuard<'_, RbacState> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-// --- State ---
+// --- RbacState ---
 
-impl State {
-    fn is_current(&self, caches: &Caches) -> bool {
+impl RbacState {
+    fn is_current(&self, caches: &WatchCaches) -> bool {
         let mut followed = self.roles.iter().chain(&self.bindings);
         followed.all(|following| following.is_current(caches))
     }
 
-    /// Takes in what is new, until nothing is: then all of it is of one moment. A role from before it was narrowed beside a
-    /// binding from after would give what nobody ever meant to give.
-    fn follow(&mut self, caches: &Caches) {
+    /// Applies changes until there are none, so that the state is consistent. An old role combined with a new binding would
+    /// grant permissions that were never granted together.
+    fn follow(&mut self, caches: &WatchCaches) {
         for _ in 0..LOOKS {
             let mut has_changed = false;
             for following in &mut self.roles {
@@ -156,12 +163,12 @@ impl State {
     }
 }
 
-/// Several errors as one text, each told once; `None` if there are none.
+/// Joins several errors without duplicates; `None` if there are none.
 pub(super) fn aggregate(errors: Vec<String>) -> Option<String> {
     let mut seen = HashSet::new();
-    let mut told = errors;
-    told.retain(|error| seen.insert(error.clone()));
-    match told.as_slice() {
+    let mut unique = errors;
+    unique.retain(|error| seen.insert(error.clone()));
+    match unique.as_slice() {
         [] => None,
         [one] => Some(one.clone()),
         several => Some(format!("[{}]", several.join(", "))),

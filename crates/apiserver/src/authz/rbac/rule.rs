@@ -6,68 +6,69 @@ use k3_api::{
 };
 use serde_json::{Value, json};
 
-use super::super::{Action, What};
+use super::super::{AuthorizationAttributes, AuthorizationTarget};
 
 /// One rule of a role.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Rule {
-    pub verbs: Words,
-    pub groups: Words,
-    pub resources: Words,
+pub(crate) struct PolicyRule {
+    pub verbs: StringList,
+    pub groups: StringList,
+    pub resources: StringList,
     /// The names of objects; none means all.
-    pub names: Words,
+    pub names: StringList,
     /// Paths that are no resources, perhaps with a `*` at the end.
-    pub paths: Words,
+    pub paths: StringList,
 }
 
 /// A list of words, most of them short.
-pub(crate) type Words = Box<[Box<str>]>;
+pub(crate) type StringList = Box<[Box<str>]>;
 
 const ALL: &str = "*";
 
-// --- Rule ---
+// --- PolicyRule ---
 
-impl Rule {
+impl PolicyRule {
     /// The rules of a role.
     pub(crate) fn all_of(role: &Value) -> Vec<Self> {
         role.items("rules").iter().map(Self::read).collect()
     }
 
     fn read(rule: &Value) -> Self {
-        let words = |name| rule.texts(name).map(Box::from).collect();
-        Rule {
-            verbs: words("verbs"),
-            groups: words("apiGroups"),
-            resources: words("resources"),
-            names: words("resourceNames"),
-            paths: words("nonResourceURLs"),
+        let values = |name| rule.texts(name).map(Box::from).collect();
+        PolicyRule {
+            verbs: values("verbs"),
+            groups: values("apiGroups"),
+            resources: values("resources"),
+            names: values("resourceNames"),
+            paths: values("nonResourceURLs"),
         }
     }
 
     /// A rule that allows everything of its sort: all resources, or all paths.
     pub(crate) fn everything() -> [Self; 2] {
-        let all = || Words::from([Box::from(ALL)]);
-        let resources = Rule {
+        let all = || StringList::from([Box::from(ALL)]);
+        let resources = PolicyRule {
             verbs: all(),
             groups: all(),
             resources: all(),
-            ..Rule::default()
+            ..PolicyRule::default()
         };
-        let paths = Rule {
+        let paths = PolicyRule {
             verbs: all(),
             paths: all(),
-            ..Rule::default()
+            ..PolicyRule::default()
         };
         [resources, paths]
     }
 
     /// Whether it allows something.
-    pub(crate) fn allows(&self, action: &Action<'_>) -> bool {
+    // upstream: plugin/pkg/auth/authorizer/rbac/rbac.go RuleAllows
+    pub(crate) fn allows(&self, action: &AuthorizationAttributes<'_>) -> bool {
         if !has_or_all(&self.verbs, action.verb) {
             return false;
         }
         match &action.what {
-            What::Object(object) => {
+            AuthorizationTarget::Resource(object) => {
                 has_or_all(&self.groups, object.group)
                     && self
                         .resources
@@ -75,13 +76,14 @@ impl Rule {
                         .any(|resource| names(resource, object.resource, object.subresource))
                     && (self.names.is_empty() || has(&self.names, object.name))
             }
-            What::Path(path) => self.paths.iter().any(|own| leads_to(own, path)),
+            AuthorizationTarget::Path(path) => self.paths.iter().any(|own| leads_to(own, path)),
         }
     }
 
     /// Whether it allows all that another one does.
-    pub(crate) fn covers(&self, other: &Rule) -> bool {
-        let all = |own: &Words, others: &Words| has(own, ALL) || others.iter().all(|word| has(own, word));
+    pub(crate) fn covers(&self, other: &PolicyRule) -> bool {
+        let all =
+            |own: &StringList, others: &StringList| has(own, ALL) || others.iter().all(|word| has(own, word));
         let names = if other.names.is_empty() {
             self.names.is_empty()
         } else {
@@ -123,7 +125,7 @@ impl Rule {
     }
 
     /// How many words it has.
-    pub(crate) fn words(&self) -> usize {
+    pub(crate) fn value_count(&self) -> usize {
         let all = [
             &self.verbs,
             &self.groups,
@@ -131,10 +133,10 @@ impl Rule {
             &self.names,
             &self.paths,
         ];
-        all.iter().map(|words| words.len()).sum()
+        all.iter().map(|values| values.len()).sum()
     }
 
-    /// The rule in one line, as it is told to who may not give it away.
+    /// The rule in one line, for error messages.
     pub(crate) fn short(&self) -> String {
         let parts: Vec<_> = [
             ("APIGroups", &self.groups),
@@ -144,13 +146,13 @@ impl Rule {
             ("Verbs", &self.verbs),
         ]
         .into_iter()
-        .filter(|(_, words)| !words.is_empty())
-        .map(|(name, words)| format!("{name}:{}", quoted(words)))
+        .filter(|(_, values)| !values.is_empty())
+        .map(|(name, values)| format!("{name}:{}", quoted(values)))
         .collect();
         format!("{{{}}}", parts.join(", "))
     }
 
-    /// The rule as a review of rules shows it: what it says of resources.
+    /// The resource part of the rule, for a rules review.
     pub(crate) fn of_resources(&self) -> Option<Value> {
         let mut rule = json!({"verbs": self.verbs, "apiGroups": self.groups, "resources": self.resources});
         if !self.names.is_empty() {
@@ -159,18 +161,18 @@ impl Rule {
         (!self.resources.is_empty()).then_some(rule)
     }
 
-    /// The same for what it says of paths.
+    /// The non-resource part of the rule, for a rules review.
     pub(crate) fn of_paths(&self) -> Option<Value> {
         (!self.paths.is_empty()).then(|| json!({"verbs": self.verbs, "nonResourceURLs": self.paths}))
     }
 }
 
-fn has(words: &Words, word: &str) -> bool {
-    words.iter().any(|own| **own == *word)
+fn has(values: &StringList, word: &str) -> bool {
+    values.iter().any(|own| **own == *word)
 }
 
-fn has_or_all(words: &Words, word: &str) -> bool {
-    words.iter().any(|own| **own == *ALL || **own == *word)
+fn has_or_all(values: &StringList, word: &str) -> bool {
+    values.iter().any(|own| **own == *ALL || **own == *word)
 }
 
 /// Whether a resource in a rule, such as `pods`, `pods/log`, `*/scale` or `*`, means a resource and its part.
@@ -194,7 +196,7 @@ pub(crate) fn leads_to(own: &str, path: &str) -> bool {
 }
 
 /// A list of texts as Go shows it.
-pub(crate) fn quoted(words: &[impl AsRef<str>]) -> String {
-    let words: Vec<_> = words.iter().map(|word| quote(word.as_ref())).collect();
-    format!("[{}]", words.join(" "))
+pub(crate) fn quoted(values: &[impl AsRef<str>]) -> String {
+    let values: Vec<_> = values.iter().map(|word| quote(word.as_ref())).collect();
+    format!("[{}]", values.join(" "))
 }

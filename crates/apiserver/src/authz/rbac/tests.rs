@@ -6,12 +6,12 @@ use tokio::time::Instant;
 
 use super::{
     super::{
-        Decision, What,
-        testing::{World, object, user},
+        AuthorizationTarget, Decision,
+        testing::{TestCluster, object, user},
     },
-    Rule,
+    PolicyRule,
 };
-use crate::authz::Action;
+use crate::authz::AuthorizationAttributes;
 
 const VERSION: &str = "rbac.authorization.k8s.io/v1";
 
@@ -33,7 +33,7 @@ fn meta(namespace: &str, name: &str) -> Value {
     }
 }
 
-/// A binding of a role, written `ClusterRole/name` or `Role/name`, to somebody, written `User/name` and so on.
+/// A binding of a role, written `ClusterRole/name` or `Role/name`, to a subject, written `User/name` and so on.
 fn binding(namespace: &str, name: &str, role: &str, subjects: &[&str]) -> Value {
     let kind = if namespace.is_empty() {
         "ClusterRoleBinding"
@@ -60,8 +60,8 @@ fn reading(resources: &[&str]) -> Value {
 }
 
 #[tokio::test]
-async fn a_role_has_at_once_what_the_roles_it_gathers_have() {
-    let world = World::new().await;
+async fn aggregated_rules_apply_immediately() {
+    let world = TestCluster::new().await;
     let gathering = |name: &str, gathers: &str, part_of: &str| {
         let mut role = role("", name, &json!([]));
         role["metadata"]["labels"] = json!({part_of: "true"});
@@ -91,8 +91,8 @@ async fn a_role_has_at_once_what_the_roles_it_gathers_have() {
 }
 
 #[tokio::test]
-async fn a_binding_in_a_namespace_counts_there_and_one_of_the_cluster_everywhere() {
-    let world = World::new().await;
+async fn role_binding_is_namespaced_and_cluster_role_binding_global() {
+    let world = TestCluster::new().await;
     world.put(&role("", "reader", &reading(&["pods"]))).await;
     world
         .put(&binding("a", "b", "ClusterRole/reader", &["User/alice"]))
@@ -110,13 +110,17 @@ async fn a_binding_in_a_namespace_counts_there_and_one_of_the_cluster_everywhere
 }
 
 #[tokio::test]
-async fn a_decision_follows_every_change_of_roles_and_bindings() {
-    let world = World::new().await;
+async fn decisions_follow_role_and_binding_changes() {
+    let world = TestCluster::new().await;
     let alice = user("alice", &[]);
     let bound = binding("a", "b", "Role/r", &["User/alice"]);
     world.put(&bound).await;
     assert_eq!(
-        world.ask(&alice, "get", What::Object(object("pods", "a", ""))),
+        world.ask(
+            &alice,
+            "get",
+            AuthorizationTarget::Resource(object("pods", "a", ""))
+        ),
         Decision::NoOpinion("rbac: RBAC: role.rbac.authorization.k8s.io \"r\" not found".to_owned())
     );
     let may = || world.may(&alice, "get", "pods", "a", "");
@@ -141,13 +145,13 @@ async fn a_decision_follows_every_change_of_roles_and_bindings() {
 }
 
 #[tokio::test]
-async fn service_accounts_are_users_with_a_long_name() {
-    let world = World::new().await;
+async fn service_account_subjects_match_user_names() {
+    let world = TestCluster::new().await;
     world.put(&role("", "r", &reading(&["pods"]))).await;
     world
         .put(&binding("a", "b", "ClusterRole/r", &["ServiceAccount/x"]))
         .await;
-    // Without a namespace it is nobody in the whole cluster.
+    // A service account subject without namespace matches no user cluster-wide.
     world
         .put(&binding(
             "",
@@ -164,7 +168,7 @@ async fn service_accounts_are_users_with_a_long_name() {
         world.ask(
             &user("system:serviceaccount:a:x", &[]),
             "get",
-            What::Object(object("pods", "a", "p"))
+            AuthorizationTarget::Resource(object("pods", "a", "p"))
         ),
         Decision::Allow(
             "RBAC: allowed by RoleBinding \"b/a\" of ClusterRole \"r\" to ServiceAccount \"x/a\"".to_owned()
@@ -173,8 +177,8 @@ async fn service_accounts_are_users_with_a_long_name() {
 }
 
 #[tokio::test]
-async fn a_reason_names_the_first_subject_that_the_user_is() {
-    let world = World::new().await;
+async fn reason_names_first_matching_subject() {
+    let world = TestCluster::new().await;
     world.put(&role("", "y", &reading(&["pods"]))).await;
     world
         .put(&binding(
@@ -184,7 +188,11 @@ async fn a_reason_names_the_first_subject_that_the_user_is() {
             &["User/bob", "Group/devs", "User/z"],
         ))
         .await;
-    let reason = |who| match world.ask(&who, "get", What::Object(object("pods", "", "p"))) {
+    let reason = |who| match world.ask(
+        &who,
+        "get",
+        AuthorizationTarget::Resource(object("pods", "", "p")),
+    ) {
         Decision::Allow(reason) => reason,
         other @ Decision::NoOpinion(_) => panic!("{other:?}"),
     };
@@ -194,15 +202,16 @@ async fn a_reason_names_the_first_subject_that_the_user_is() {
 }
 
 #[tokio::test]
-async fn what_is_missing_is_told_once_and_masters_need_no_role() {
-    let world = World::new().await;
+async fn reports_missing_role_once_and_masters_bypass_rbac() {
+    let world = TestCluster::new().await;
     for name in ["a", "b"] {
         world
             .put(&binding("", name, "ClusterRole/gone", &["User/alice"]))
             .await;
     }
     world.put(&binding("n", "c", "Role/gone", &["User/alice"])).await;
-    let (alice, pods) = (user("alice", &[]), What::Object(object("pods", "n", "")));
+    let alice = user("alice", &[]);
+    let pods = AuthorizationTarget::Resource(object("pods", "n", ""));
     let text = "rbac: RBAC: [clusterrole.rbac.authorization.k8s.io \"gone\" not found, role.rbac.authorization.k8s.io \"gone\" \
                 not found]";
     assert_eq!(
@@ -218,18 +227,18 @@ async fn what_is_missing_is_told_once_and_masters_need_no_role() {
 }
 
 #[test]
-fn a_rule_means_what_it_says() {
+fn rule_matching() {
     let rule = |verbs: &str, groups: &str, resources: &str, names: &[&str]| {
         let list = |text: &str| -> Vec<String> { text.split(',').map(str::to_owned).collect() };
         let rule = json!({"verbs": list(verbs), "apiGroups": list(groups), "resources": list(resources), "resourceNames": names});
-        Rule::all_of(&json!({"rules": [rule]})).remove(0)
+        PolicyRule::all_of(&json!({"rules": [rule]})).remove(0)
     };
     let who = user("u", &[]);
-    let allows = |rule: &Rule, verb: &str, what: &str, name: &str| {
-        rule.allows(&Action {
+    let allows = |rule: &PolicyRule, verb: &str, what: &str, name: &str| {
+        rule.allows(&AuthorizationAttributes {
             user: &who,
             verb,
-            what: What::Object(object(what, "n", name)),
+            what: AuthorizationTarget::Resource(object(what, "n", name)),
         })
     };
     let scale = rule("update", "*", "*/scale,pods/log", &[]);
@@ -247,13 +256,13 @@ fn a_rule_means_what_it_says() {
     let all = rule("*", "*", "*", &[]);
     assert!(allows(&all, "x", "g:r/s", "") && !allows(&rule("get", "", "pod", &[]), "get", "pods", ""));
     let paths =
-        Rule::all_of(&json!({"rules": [{"verbs": ["get"], "nonResourceURLs": ["/a", "/b/*", "/c*"]}]}))
+        PolicyRule::all_of(&json!({"rules": [{"verbs": ["get"], "nonResourceURLs": ["/a", "/b/*", "/c*"]}]}))
             .remove(0);
     let leads = |path| {
-        paths.allows(&Action {
+        paths.allows(&AuthorizationAttributes {
             user: &who,
             verb: "get",
-            what: What::Path(path),
+            what: AuthorizationTarget::Path(path),
         })
     };
     assert!(leads("/a") && leads("/b/") && leads("/b/x/y") && leads("/c") && leads("/cd"));
@@ -262,12 +271,12 @@ fn a_rule_means_what_it_says() {
 }
 
 /// A word of a few, so that random rules and requests meet.
-fn word(words: &'static [&'static str]) -> impl Strategy<Value = String> {
-    prop::sample::select(words).prop_map(str::to_owned)
+fn choice(choices: &'static [&'static str]) -> impl Strategy<Value = String> {
+    prop::sample::select(choices).prop_map(str::to_owned)
 }
 
-fn words(words: &'static [&'static str]) -> impl Strategy<Value = Vec<String>> {
-    prop::collection::vec(word(words), 0..3)
+fn choices(choices: &'static [&'static str]) -> impl Strategy<Value = Vec<String>> {
+    prop::collection::vec(choice(choices), 0..3)
 }
 
 const NAMESPACES: &[&str] = &["", "a", "b"];
@@ -283,39 +292,55 @@ const SUBJECTS: &[&str] = &[
     "Robot/alice",
 ];
 
-/// Something that happens to a role or a binding: it comes, changes or goes.
+/// A role or binding is added, changed or deleted.
 fn step() -> impl Strategy<Value = (Value, bool)> {
-    let rule = (words(&["get", "list", "*"]), words(&["", "apps", "*"]), words(RESOURCES), words(NAMES)).prop_map(
+    let rule = (choices(&["get", "list", "*"]), choices(&["", "apps", "*"]), choices(RESOURCES), choices(NAMES)).prop_map(
         |(verbs, groups, resources, names)| json!({"verbs": verbs, "apiGroups": groups, "resources": resources, "resourceNames": names}),
     );
-    let roles = (word(NAMESPACES), word(NAMES), prop::collection::vec(rule, 0..3))
+    let roles = (
+        choice(NAMESPACES),
+        choice(NAMES),
+        prop::collection::vec(rule, 0..3),
+    )
         .prop_map(|(namespace, name, rules)| role(&namespace, &name, &json!(rules)));
-    let kinds = word(&["ClusterRole", "Role"]);
-    let bindings = (word(NAMESPACES), word(NAMES), kinds, word(NAMES), words(SUBJECTS)).prop_map(
-        |(namespace, name, kind, role, subjects)| {
+    let kinds = choice(&["ClusterRole", "Role"]);
+    let bindings = (
+        choice(NAMESPACES),
+        choice(NAMES),
+        kinds,
+        choice(NAMES),
+        choices(SUBJECTS),
+    )
+        .prop_map(|(namespace, name, kind, role, subjects)| {
             let subjects: Vec<_> = subjects.iter().map(String::as_str).collect();
             binding(&namespace, &name, &format!("{kind}/{role}"), &subjects)
-        },
-    );
+        });
     (prop_oneof![roles, bindings], prop::bool::weighted(0.8))
 }
 
 /// The state that steps lead to, as a plain list.
-type Plain = Vec<Value>;
+type ObjectList = Vec<Value>;
 
 fn same(a: &Value, b: &Value) -> bool {
     a["kind"] == b["kind"] && a["metadata"] == b["metadata"]
 }
 
 /// What upstream does: look at every binding.
-fn scan(all: &Plain, name: &str, groups: &[&str], action: &Action<'_>, namespace: &str) -> bool {
+fn scan(
+    all: &ObjectList,
+    name: &str,
+    groups: &[&str],
+    action: &AuthorizationAttributes<'_>,
+    namespace: &str,
+) -> bool {
     let of = |value: &Value, field: &str| value[field].as_str().unwrap_or_default().to_owned();
     all.iter().any(|bound| {
         let within = of(&bound["metadata"], "namespace");
         let is_binding = of(bound, "kind").ends_with("Binding");
         let subjects = bound["subjects"].as_array().cloned().unwrap_or_default();
         let is_for = subjects.iter().any(|subject| {
-            let (who, own) = (of(subject, "name"), of(subject, "namespace"));
+            let who = of(subject, "name");
+            let own = of(subject, "namespace");
             let home = if own.is_empty() { &within } else { &own };
             match of(subject, "kind").as_str() {
                 "User" => who == name,
@@ -335,20 +360,20 @@ fn scan(all: &Plain, name: &str, groups: &[&str], action: &Action<'_>, namespace
         is_binding
             && is_for
             && counts
-            && role.is_some_and(|role| Rule::all_of(role).iter().any(|rule| rule.allows(action)))
+            && role.is_some_and(|role| PolicyRule::all_of(role).iter().any(|rule| rule.allows(action)))
     })
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// The index says what a scan of all bindings says, after whatever has happened.
+    /// The index agrees with a scan of all bindings after any history.
     #[test]
-    fn the_index_says_what_a_scan_says(steps in prop::collection::vec(step(), 1..40), pause in 1..10usize) {
+    fn index_equals_full_scan(steps in prop::collection::vec(step(), 1..40), pause in 1..10usize) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let world = World::new().await;
-            let mut plain = Plain::new();
+            let world = TestCluster::new().await;
+            let mut plain = ObjectList::new();
             for (at, (object, stays)) in steps.iter().enumerate() {
                 let known = plain.iter().position(|other| same(other, object));
                 match (known, stays) {
@@ -372,7 +397,7 @@ proptest! {
     }
 }
 
-fn compare(world: &World, plain: &Plain) {
+fn compare(world: &TestCluster, plain: &ObjectList) {
     for (name, groups) in [
         ("alice", &["g"][..]),
         ("bob", &["g", "h"]),
@@ -382,10 +407,10 @@ fn compare(world: &World, plain: &Plain) {
         for namespace in NAMESPACES {
             for what in ["pods", "pods/log", "apps:nodes", "nodes"] {
                 for (verb, target) in [("get", "x"), ("list", ""), ("delete", "y")] {
-                    let action = Action {
+                    let action = AuthorizationAttributes {
                         user: &who,
                         verb,
-                        what: What::Object(object(what, namespace, target)),
+                        what: AuthorizationTarget::Resource(object(what, namespace, target)),
                     };
                     assert_eq!(
                         world.may(&who, verb, what, namespace, target),
@@ -401,9 +426,9 @@ fn compare(world: &World, plain: &Plain) {
 /// What a decision costs beside ten thousand bindings. Run it with `--release --run-ignored all --no-capture`.
 #[tokio::test]
 #[ignore = "a figure, not a claim: it is only worth something in a release build"]
-async fn the_cost_of_a_decision_beside_ten_thousand_bindings() {
+async fn decision_cost_with_ten_thousand_bindings() {
     const DECISIONS: u32 = 200_000;
-    let world = World::new().await;
+    let world = TestCluster::new().await;
     for role in k3_api::bootstrap::cluster_roles().chain(k3_api::bootstrap::cluster_role_bindings()) {
         world.put(&role).await;
     }

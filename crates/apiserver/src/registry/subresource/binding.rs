@@ -7,18 +7,18 @@ use k3_api::{
 };
 use serde_json::{Value, json};
 
-use super::{Phase, made};
+use super::{AdmissionPhase, created_status};
 use crate::{
     admission::Operation,
-    http::Answer,
+    http::HttpResponse,
     registry::{
-        Ask, Registry, Resource,
-        ask::Warnings,
-        body::{self, Expected},
-        change::precondition_failed,
+        Registry, RequestContext, Resource,
+        body::{self, ExpectedKind},
         create::match_namespace,
+        request_context::Warnings,
+        update::precondition_failed,
     },
-    request::{WriteOptions, Writing},
+    request::{WriteOptions, WriteVerb},
 };
 use k3_api::kinds::builtin;
 
@@ -26,60 +26,63 @@ use k3_api::kinds::builtin;
 
 impl Registry {
     /// Assigns the pod that the binding in the body names to a node.
-    pub(super) async fn bind(&self, ask: &Ask) -> Result<Answer, Status> {
-        let options = WriteOptions::read(&ask.query, Writing::Create, &ask.agent)?;
+    pub(super) async fn bind(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
+        let options = WriteOptions::read(&ctx.query, WriteVerb::Create, &ctx.agent)?;
         let kind = builtin().kind("", "v1", "Binding").expect("the kind is built in");
         let mut warnings = Warnings::default();
-        let mut binding = body::read(ask, Expected::of(kind), &options, &mut warnings)?;
+        let mut binding = body::read(ctx, ExpectedKind::of(kind), &options, &mut warnings)?;
         let pods = Resource::of(
             builtin().kind("", "v1", "Pod").expect("the kind is built in"),
             &self.caches,
         );
-        match_namespace(&mut binding, &pods, &ask.target.namespace)?;
-        let is_part = !ask.target.name.is_empty();
+        match_namespace(&mut binding, &pods, &ctx.target.namespace)?;
+        let is_part = !ctx.target.name.is_empty();
         if !is_part {
             // Only under a pod does a binding say which one of its name is meant.
             binding.ensure_object("metadata").remove("uid");
         }
-        let (phase, dry_run) = ((Operation::Create, Phase::Change), options.dry_run);
-        self.admit_as(phase, ask, &mut binding, dry_run, &mut warnings)
+        let phase = (Operation::Create, AdmissionPhase::Change);
+        let dry_run = options.dry_run;
+        self.admit_as(phase, ctx, &mut binding, dry_run, &mut warnings)
             .await?;
         let name = binding.at("metadata").text("name").to_owned();
-        if is_part && name != ask.target.name {
+        if is_part && name != ctx.target.name {
             return Err(Status::bad_request(
                 "name in URL does not match name in Binding object",
             ));
         }
         let at = StrategyContext {
             kind,
-            now: ask.now,
-            user: &ask.user,
+            now: ctx.now,
+            user: &ctx.user,
         };
         let mut errors = strategy::ErrorList::new();
         strategy::for_kind(kind).validate(&binding, &at, &mut errors);
         if let Some(text) = field::aggregate(&errors) {
             return Err(Status::unknown(text));
         }
-        let phase = (Operation::Create, Phase::Judge);
-        self.admit_as(phase, ask, &mut binding, dry_run, &mut warnings)
+        let phase = (Operation::Create, AdmissionPhase::Validate);
+        self.admit_as(phase, ctx, &mut binding, dry_run, &mut warnings)
             .await?;
         if name.is_empty() {
             return Err(Status::bad_request("Name parameter required."));
         }
-        self.modify(&pods, &ask.target.namespace, &name, dry_run, |pod| {
+        self.modify(&pods, &ctx.target.namespace, &name, dry_run, |pod| {
             check(pod, &binding, &pods)?;
-            assign(pod, &binding, &name, ask)
+            assign(pod, &binding, &name, ctx)
         })
         .await?;
-        Ok(made(ask, &warnings))
+        Ok(created_status(ctx, &warnings))
     }
 }
 
 /// A binding may say which pod of a name it means, and which state of it.
 fn check(pod: &Value, binding: &Value, pods: &Resource) -> Result<(), Status> {
-    let (there, meant) = (pod.at("metadata"), binding.at("metadata"));
+    let there = pod.at("metadata");
+    let meant = binding.at("metadata");
     for (what, field) in [("UID", "uid"), ("ResourceVersion", "resourceVersion")] {
-        let (wanted, found) = (meant.text(field), there.text(field));
+        let wanted = meant.text(field);
+        let found = there.text(field);
         if !wanted.is_empty() && wanted != found {
             let object = (there.text("namespace"), there.text("name"));
             return Err(precondition_failed(pods, object, what, wanted, found));
@@ -88,7 +91,7 @@ fn check(pod: &Value, binding: &Value, pods: &Resource) -> Result<(), Status> {
     Ok(())
 }
 
-fn assign(pod: &mut Value, binding: &Value, name: &str, ask: &Ask) -> Result<(), Status> {
+fn assign(pod: &mut Value, binding: &Value, name: &str, ctx: &RequestContext) -> Result<(), Status> {
     let conflict = |why: String| Status::conflict(GroupResource::new("", "pods/binding"), name, why);
     if pod.at("metadata").has("deletionTimestamp") {
         return Err(conflict(format!(
@@ -118,13 +121,13 @@ fn assign(pod: &mut Value, binding: &Value, name: &str, ask: &Ask) -> Result<(),
                 .set(key, value.clone());
         }
     }
-    set_condition(pod, "PodScheduled", &json!({"status": "True"}), ask);
+    set_condition(pod, "PodScheduled", &json!({"status": "True"}), ctx);
     Ok(())
 }
 
 /// Sets a condition of a pod; the time changes only with the status.
-pub(super) fn set_condition(pod: &mut Value, kind: &str, with: &Value, ask: &Ask) {
-    let now = ask.now.truncated().to_string();
+pub(super) fn set_condition(pod: &mut Value, kind: &str, with: &Value, ctx: &RequestContext) {
+    let now = ctx.now.truncated().to_string();
     let status = pod.ensure_object("status");
     status.set_default("conditions", json!([]));
     let Some(Value::Array(conditions)) = status.at_mut("conditions") else {

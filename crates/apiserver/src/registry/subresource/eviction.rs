@@ -1,4 +1,4 @@
-//! A pod goes, if its disruption budget allows.
+//! Eviction: deletes a pod if its `PodDisruptionBudget` allows.
 
 use std::sync::Arc;
 
@@ -11,18 +11,18 @@ use k3_api::{
 };
 use serde_json::{Value, json};
 
-use super::{Phase, binding::set_condition, judge, made};
+use super::{AdmissionPhase, binding::set_condition, created_status, validate_rules};
 use crate::{
     admission::Operation,
-    http::Answer,
+    http::HttpResponse,
     registry::{
-        Ask, Registry, Resource,
-        ask::Warnings,
-        body::{self, Expected},
+        Registry, RequestContext, Resource,
+        body::{self, ExpectedKind},
         create::match_namespace,
         delete::check_preconditions,
+        request_context::Warnings,
     },
-    request::{DeleteOptions, Query, WriteOptions, Writing},
+    request::{DeleteOptions, Query, WriteOptions, WriteVerb},
 };
 
 /// After how many seconds to ask again when a budget allows nothing now.
@@ -36,65 +36,67 @@ const MOST_DISRUPTED: usize = 2000;
 
 impl Registry {
     /// Evicts the pod that the eviction in the body names.
-    pub(super) async fn evict(&self, ask: &Ask) -> Result<Answer, Status> {
-        let options = WriteOptions::read(&ask.query, Writing::Create, &ask.agent)?;
-        let subresource = ask.target.subresource().expect("an eviction is a subresource");
-        let expected = Expected {
+    // upstream: pkg/registry/core/pod/storage/eviction.go Create
+    pub(super) async fn evict(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
+        let options = WriteOptions::read(&ctx.query, WriteVerb::Create, &ctx.agent)?;
+        let subresource = ctx.target.subresource().expect("an eviction is a subresource");
+        let expected = ExpectedKind {
             group: "policy",
-            version: version(&ask.body),
+            version: version(&ctx.body),
             kind: "Eviction",
             ty: &subresource.ty,
         };
         let mut warnings = Warnings::default();
-        let mut eviction = body::read(ask, expected, &options, &mut warnings)?;
-        let pods = Resource::of(ask.target.kind.clone(), &self.caches);
-        match_namespace(&mut eviction, &pods, &ask.target.namespace)?;
-        let (phase, dry_run) = ((Operation::Create, Phase::Change), options.dry_run);
-        self.admit_as(phase, ask, &mut eviction, dry_run, &mut warnings)
+        let mut eviction = body::read(ctx, expected, &options, &mut warnings)?;
+        let pods = Resource::of(ctx.target.kind.clone(), &self.caches);
+        match_namespace(&mut eviction, &pods, &ctx.target.namespace)?;
+        let phase = (Operation::Create, AdmissionPhase::Change);
+        let dry_run = options.dry_run;
+        self.admit_as(phase, ctx, &mut eviction, dry_run, &mut warnings)
             .await?;
-        if eviction.at("metadata").text("name") != ask.target.name {
+        if eviction.at("metadata").text("name") != ctx.target.name {
             return Err(Status::bad_request(
                 "name in URL does not match name in Eviction object",
             ));
         }
         if let Some(rules) = k3_api::kinds::strategy_of_subresource(subresource) {
             let at = StrategyContext {
-                kind: &ask.target.kind,
-                now: ask.now,
-                user: &ask.user,
+                kind: &ctx.target.kind,
+                now: ctx.now,
+                user: &ctx.user,
             };
-            let told = (GroupResource::new("policy", "Eviction"), ask.target.name.as_str());
-            judge(rules, &eviction, &at, told)?;
+            let subject_name = (GroupResource::new("policy", "Eviction"), ctx.target.name.as_str());
+            validate_rules(rules, &eviction, &at, subject_name)?;
         }
-        let phase = (Operation::Create, Phase::Judge);
-        self.admit_as(phase, ask, &mut eviction, dry_run, &mut warnings)
+        let phase = (Operation::Create, AdmissionPhase::Validate);
+        self.admit_as(phase, ctx, &mut eviction, dry_run, &mut warnings)
             .await?;
         let delete = eviction.at("deleteOptions");
         let delete = (!delete.is_null()).then_some(delete);
         let mut delete = DeleteOptions::read(&Query::default(), Some(delete.unwrap_or(&json!({}))))?;
         delete.dry_run |= dry_run;
-        self.fresh().await?;
-        let key = pods.key(&ask.target.namespace, &ask.target.name)?;
+        self.read_index().await?;
+        let key = pods.key(&ctx.target.namespace, &ctx.target.name)?;
         let pod = pods
             .cache
             .get(&key)
-            .ok_or_else(|| pods.not_found(&ask.target.name))?;
+            .ok_or_else(|| pods.not_found(&ctx.target.name))?;
         let tree = pod.tree();
         if !is_free(&tree) {
-            self.ask_budget(ask, &tree, delete.dry_run).await?;
+            self.ask_budget(ctx, &tree, delete.dry_run).await?;
         }
-        self.mark_and_delete(ask, &pods, &delete).await?;
-        Ok(made(ask, &warnings))
+        self.mark_and_delete(ctx, &pods, &delete).await?;
+        Ok(created_status(ctx, &warnings))
     }
 
     /// Asks the budget of a pod, and counts the disruption.
-    async fn ask_budget(&self, ask: &Ask, pod: &Value, dry_run: bool) -> Result<(), Status> {
+    async fn ask_budget(&self, ctx: &RequestContext, pod: &Value, dry_run: bool) -> Result<(), Status> {
         let kind = builtin()
             .kind("policy", "v1", "PodDisruptionBudget")
             .expect("the kind is built in");
         let budgets = Resource::of(kind, &self.caches);
         let snapshot = budgets.cache.snapshot(self.caches.applied());
-        let prefix = budgets.under(&ask.target.namespace);
+        let prefix = budgets.under(&ctx.target.namespace);
         let labels = pod.at("metadata").entries("labels");
         let mut found = snapshot
             .under(&prefix, None)
@@ -112,31 +114,31 @@ impl Registry {
             let status = tree.at("status");
             let count = |name: &str| status.int(name).unwrap_or_default();
             let healthy = count("desiredHealthy") > 0 && count("currentHealthy") >= count("desiredHealthy");
-            // A pod that is not ready counts for nothing: taking it disturbs nobody.
+            // An unready pod is not counted as healthy: evicting it disrupts nothing.
             if tree.at("spec").text("unhealthyPodEvictionPolicy") == "AlwaysAllow" || healthy {
                 return Ok(());
             }
         }
-        let now = ask.now.truncated().to_string();
+        let now = ctx.now.truncated().to_string();
         self.modify(
             &budgets,
-            &ask.target.namespace,
+            &ctx.target.namespace,
             budget.name(),
             dry_run,
-            |budget| take(budget, &ask.target.name, &now),
+            |budget| take(budget, &ctx.target.name, &now),
         )
         .await?;
         Ok(())
     }
 
-    /// Says in the pod's status why it goes, and deletes it.
+    /// Sets the `DisruptionTarget` condition and deletes the pod.
     async fn mark_and_delete(
         &self,
-        ask: &Ask,
+        ctx: &RequestContext,
         pods: &Resource,
         options: &DeleteOptions,
     ) -> Result<(), Status> {
-        let key = pods.key(&ask.target.namespace, &ask.target.name)?;
+        let key = pods.key(&ctx.target.namespace, &ctx.target.name)?;
         let mut options = options.clone();
         if !options.dry_run {
             let why = json!({
@@ -145,9 +147,9 @@ impl Registry {
                 "message": "Eviction API: evicting",
             });
             let marked = self
-                .modify(pods, &ask.target.namespace, &ask.target.name, false, |pod| {
+                .modify(pods, &ctx.target.namespace, &ctx.target.name, false, |pod| {
                     check_preconditions(pod, &options, pods)?;
-                    set_condition(pod, "DisruptionTarget", &why, ask);
+                    set_condition(pod, "DisruptionTarget", &why, ctx);
                     Ok(())
                 })
                 .await?;
@@ -160,22 +162,23 @@ impl Registry {
         let pod = pods
             .cache
             .get(&key)
-            .ok_or_else(|| pods.not_found(&ask.target.name))?;
-        self.delete_object(ask, pods, pod, &options, &mut Warnings::default())
+            .ok_or_else(|| pods.not_found(&ctx.target.name))?;
+        self.delete_object(ctx, pods, pod, &options, &mut Warnings::default())
             .await?;
         Ok(())
     }
 }
 
-/// The version an eviction says it is of; the older one is the same.
+/// The version of an eviction; the older one has the same fields.
 fn version(body: &[u8]) -> &'static str {
     match decode::type_of(body) {
-        Ok(said) if said.api_version == "policy/v1beta1" => "v1beta1",
+        Ok(body_text) if body_text.api_version == "policy/v1beta1" => "v1beta1",
         _ => "v1",
     }
 }
 
-/// Whether a pod may go whatever its budget says: it has ended, never ran, or is going already.
+/// Whether a pod may be evicted regardless of its budget: it is terminal, pending or terminating.
+// upstream: pkg/registry/core/pod/storage/eviction.go canIgnorePDB
 fn is_free(pod: &Value) -> bool {
     matches!(pod.at("status").text("phase"), "Succeeded" | "Failed" | "Pending")
         || pod.at("metadata").has("deletionTimestamp")
@@ -187,17 +190,18 @@ fn is_ready(pod: &Value) -> bool {
 }
 
 fn covers(budget: &Value, labels: &serde_json::Map<String, Value>) -> bool {
-    struct Map<'m>(&'m serde_json::Map<String, Value>);
-    impl label::Labels for Map<'_> {
+    struct MapLabels<'m>(&'m serde_json::Map<String, Value>);
+    impl label::Labels for MapLabels<'_> {
         fn get(&self, key: &str) -> Option<&str> {
             self.0.get(key)?.as_str()
         }
     }
     label::Selector::from_object(budget.at("spec").get("selector"))
-        .is_ok_and(|selector| selector.matches(&Map(labels)))
+        .is_ok_and(|selector| selector.matches(&MapLabels(labels)))
 }
 
 /// Counts a disruption, if one is allowed.
+// upstream: pkg/registry/core/pod/storage/eviction.go checkAndDecrement
 fn take(budget: &mut Value, pod: &str, now: &str) -> Result<(), Status> {
     let name = budget.at("metadata").text("name").to_owned();
     let forbidden = |why: &str, cause: &str| {
@@ -222,7 +226,7 @@ fn take(budget: &mut Value, pod: &str, now: &str) -> Result<(), Status> {
         );
     }
     if count("disruptionsAllowed") == 0 {
-        // Nobody knows when to ask again.
+        // No retry time is known.
         return Err(refused(not_now(&name, status), 0));
     }
     let left = count("disruptionsAllowed") - 1;
@@ -239,12 +243,13 @@ fn take(budget: &mut Value, pod: &str, now: &str) -> Result<(), Status> {
 fn not_now(name: &str, status: &Value) -> String {
     let count = |name: &str| status.int(name).unwrap_or_default();
     let mut conditions = status.items("conditions").iter();
-    let said = conditions
+    let body_text = conditions
         .find(|condition| condition.text("type") == ALLOWED)
         .filter(|condition| condition.text("status") == "False" && !condition.text("message").is_empty());
     let begin = format!("The disruption budget {name}");
-    let (healthy, needed) = (count("currentHealthy"), count("desiredHealthy"));
-    match said {
+    let healthy = count("currentHealthy");
+    let needed = count("desiredHealthy");
+    match body_text {
         // What was counted before it failed is not to be trusted.
         Some(condition) if condition.text("reason") == "SyncFailed" => format!(
             "{begin} does not allow evicting pods currently because it failed sync: {}",
@@ -260,7 +265,7 @@ fn not_now(name: &str, status: &Value) -> String {
     }
 }
 
-/// Says in the conditions of a budget that it allows nothing any more.
+/// Sets the `DisruptionAllowed` condition to false.
 fn disallow(status: &mut Value, now: &str) {
     let mut condition = json!({
         "type": ALLOWED,
@@ -319,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_says_why_it_allows_nothing() {
+    fn budget_denial_has_reason() {
         let condition =
             |reason: &str| json!([{"type": ALLOWED, "status": "False", "reason": reason, "message": "m"}]);
         let spent = |conditions: Value| json!({"disruptionsAllowed": 0, "currentHealthy": 2, "desiredHealthy": 1, "conditions": conditions});
@@ -351,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_disruption_closes_a_budget() {
+    fn last_disruption_sets_condition_false() {
         let mut budget = budget(&json!({"disruptionsAllowed": 1, "observedGeneration": 3}));
         take(&mut budget, "p", "now").expect("one is left");
         assert_eq!(

@@ -1,10 +1,10 @@
 //! Subresources that are more than a part of their object, and kinds that are questions: a file each.
 
 mod binding;
-mod connection;
+mod connect_options;
 mod eviction;
-mod node;
-mod passed;
+mod kubelet;
+mod proxy;
 mod review;
 mod scale;
 mod token;
@@ -20,12 +20,15 @@ use k3_api::{
 use k3_storage::{Revision, Write};
 use serde_json::Value;
 
-use super::{Ask, Registry, Resource, answer, ask::Warnings, commit::NotCommitted, version};
+use super::{
+    Registry, RequestContext, Resource, commit::WriteError, request_context::Warnings, response,
+    storage_version,
+};
 use crate::{
-    admission::{Attributes, Operation},
-    cache::Object,
-    http::{self as web, Answer},
-    outgoing::Passed,
+    admission::{AdmissionAttributes, Operation},
+    cache::CachedObject,
+    http::{self as web, HttpResponse},
+    outgoing::ProxyRequest,
     server::Verb,
 };
 
@@ -33,51 +36,60 @@ const TRIES: usize = 10;
 
 /// The halves of admission.
 #[derive(Clone, Copy)]
-enum Phase {
+enum AdmissionPhase {
     /// What may still be changed, or refused as it was asked for.
     Change,
     /// Whether the outcome may be.
-    Judge,
+    Validate,
 }
 
 // --- Registry ---
 
 impl Registry {
     /// Answers a request for what is not an object that is stored, or a part of one; `None` if it is.
-    pub(crate) async fn special(&self, ask: &Ask, verb: Verb) -> Option<Result<Answer, Status>> {
-        let target = &ask.target;
+    pub(crate) async fn special(
+        &self,
+        ctx: &RequestContext,
+        verb: Verb,
+    ) -> Option<Result<HttpResponse, Status>> {
+        let target = &ctx.target;
         // Whatever a custom resource is called, it is nothing of what follows.
         if target.kind.strategy.is_some() && target.part() != "scale" {
             return None;
         }
         Some(match (&*target.kind.plural, target.part()) {
-            (_, "scale") => self.scale(ask, verb).await,
-            ("pods", "binding") | ("bindings", "") => self.bind(ask).await,
-            ("pods", "eviction") => self.evict(ask).await,
-            ("serviceaccounts", "token") => self.issue_token(ask).await,
-            ("componentstatuses", "") => self.component_statuses(ask, verb).await,
-            _ if target.kind.persistence == Persistence::Virtual => self.review(ask).await,
+            (_, "scale") => self.scale(ctx, verb).await,
+            ("pods", "binding") | ("bindings", "") => self.bind(ctx).await,
+            ("pods", "eviction") => self.evict(ctx).await,
+            ("serviceaccounts", "token") => self.issue_token(ctx).await,
+            ("componentstatuses", "") => self.component_statuses(ctx, verb).await,
+            _ if target.kind.persistence == Persistence::Virtual => self.review(ctx).await,
             _ => return None,
         })
     }
 
     /// Answers a request for a connection: a log, a stream, or something that is passed on.
-    pub(crate) async fn connect(&self, ask: &Ask, verb: Verb, passed: Passed) -> Result<Answer, Status> {
-        match ask.target.part() {
-            "log" => self.log(ask).await,
-            "proxy" => self.proxy(ask, passed).await,
-            _ => self.stream(ask, verb, passed).await,
+    pub(crate) async fn connect(
+        &self,
+        ctx: &RequestContext,
+        verb: Verb,
+        passed: ProxyRequest,
+    ) -> Result<HttpResponse, Status> {
+        match ctx.target.part() {
+            "log" => self.log(ctx).await,
+            "proxy" => self.proxy(ctx, passed).await,
+            _ => self.stream(ctx, verb, passed).await,
         }
     }
 
     /// Takes a request for a stream through admission. Its options stand for an object.
-    async fn admit_connection(&self, ask: &Ask, path: &str) -> Result<(), Status> {
-        let mut options = connection::options(ask, path)?;
+    async fn admit_connection(&self, ctx: &RequestContext, path: &str) -> Result<(), Status> {
+        let mut options = connect_options::options(ctx, path)?;
         let mut warnings = Warnings::default();
-        for phase in [Phase::Change, Phase::Judge] {
+        for phase in [AdmissionPhase::Change, AdmissionPhase::Validate] {
             self.admit_as(
                 (Operation::Connect, phase),
-                ask,
+                ctx,
                 &mut options,
                 false,
                 &mut warnings,
@@ -90,31 +102,31 @@ impl Registry {
     /// Takes what is made under an object, and not stored itself, through half of admission.
     async fn admit_as(
         &self,
-        (operation, phase): (Operation, Phase),
-        ask: &Ask,
+        (operation, phase): (Operation, AdmissionPhase),
+        ctx: &RequestContext,
         object: &mut Value,
         dry_run: bool,
         warnings: &mut Warnings,
     ) -> Result<(), Status> {
-        let resource = Resource::of(ask.target.kind.clone(), &self.caches);
-        let mut attributes = Attributes {
+        let resource = Resource::of(ctx.target.kind.clone(), &self.caches);
+        let mut attributes = AdmissionAttributes {
             operation,
             resource: &resource,
-            subresource: ask.target.part(),
-            namespace: &ask.target.namespace,
+            subresource: ctx.target.part(),
+            namespace: &ctx.target.namespace,
             object,
             old: None,
-            ask,
+            ctx,
             dry_run,
             warnings: &mut warnings.0,
         };
         match phase {
-            Phase::Change => self.admit_new(&mut attributes).await,
-            Phase::Judge => self.admission.validate(&mut attributes, &self.caches).await,
+            AdmissionPhase::Change => self.admit_new(&mut attributes).await,
+            AdmissionPhase::Validate => self.admission.validate(&mut attributes, &self.caches).await,
         }
     }
 
-    /// Changes a stored object by the server's own doing: no admission, no rules, nobody owns what changes.
+    /// Changes a stored object on behalf of the server: no admission, no validation, no field manager.
     async fn modify(
         &self,
         resource: &Resource,
@@ -123,24 +135,25 @@ impl Registry {
         dry_run: bool,
         mut change: impl FnMut(&mut Value) -> Result<(), Status>,
     ) -> Result<Value, Status> {
-        self.fresh().await?;
+        self.read_index().await?;
         let key = resource.key(namespace, name)?;
         let current = resource.cache.get(&key).ok_or_else(|| resource.not_found(name))?;
         let mut current = self.readable(resource, current).await?;
         for _ in 0..TRIES {
             let mut tree = current.tree();
             change(&mut tree)?;
-            let bytes = version::stored_bytes(&tree, &resource.stored, &resource.stored);
+            let bytes = storage_version::stored_bytes(&tree, &resource.stored, &resource.stored);
             if dry_run || *current.stored() == bytes {
                 return Ok(tree);
             }
             let write = Write::update(key.clone(), Revision::new(current.revision), bytes.clone());
             match self.commit(write).await {
-                Ok(revision) => return Ok(Object::new(key, bytes, revision).tree()),
-                Err(NotCommitted::Failed(status)) => return Err(status),
-                Err(NotCommitted::Conflict(None)) => return Err(resource.not_found(name)),
-                Err(NotCommitted::Conflict(Some(entry))) => {
-                    current = std::sync::Arc::new(Object::new(entry.key, entry.value, entry.revision.get()));
+                Ok(revision) => return Ok(CachedObject::new(key, bytes, revision).tree()),
+                Err(WriteError::Failed(status)) => return Err(status),
+                Err(WriteError::Conflict(None)) => return Err(resource.not_found(name)),
+                Err(WriteError::Conflict(Some(entry))) => {
+                    current =
+                        std::sync::Arc::new(CachedObject::new(entry.key, entry.value, entry.revision.get()));
                 }
             }
         }
@@ -149,8 +162,8 @@ impl Registry {
     }
 
     /// The states of the parts of a control plane: long deprecated, and answered by none.
-    async fn component_statuses(&self, ask: &Ask, verb: Verb) -> Result<Answer, Status> {
-        let resource = Resource::of(ask.target.kind.clone(), &self.caches);
+    async fn component_statuses(&self, ctx: &RequestContext, verb: Verb) -> Result<HttpResponse, Status> {
+        let resource = Resource::of(ctx.target.kind.clone(), &self.caches);
         let health = self.caches.store().health().await;
         let (status, message) = match &health {
             Ok(_) => ("True", "ok".to_owned()),
@@ -163,27 +176,27 @@ impl Registry {
             "conditions": [{"type": "Healthy", "status": status, "message": message}],
         });
         match verb {
-            Verb::List => super::list::answer_trees(vec![tree], &serde_json::json!({}), ask, &resource),
-            _ if ask.target.name == "etcd-0" => answer::tree(200, tree, ask, &resource),
-            _ => Err(resource.not_found(&ask.target.name)),
+            Verb::List => super::list::answer_trees(vec![tree], &serde_json::json!({}), ctx, &resource),
+            _ if ctx.target.name == "etcd-0" => response::tree(200, tree, ctx, &resource),
+            _ => Err(resource.not_found(&ctx.target.name)),
         }
     }
 }
 
-/// A `Status` that says no more than that it was made.
-fn made(ask: &Ask, warnings: &Warnings) -> Answer {
+/// A `Status` of success for a created object.
+fn created_status(ctx: &RequestContext, warnings: &Warnings) -> HttpResponse {
     let status = Status {
         code: 201,
         details: None,
         ..Status::success(StatusDetails::default())
     };
-    let mut made = web::status(&status, ask.accepted.format, ask.accepted.pretty);
-    answer::warn(&mut made, &warnings.0);
-    made
+    let mut created_status = web::status(&status, ctx.accepted.format, ctx.accepted.pretty);
+    response::warn(&mut created_status, &warnings.0);
+    created_status
 }
 
-/// The answer to what the rules of a kind find wrong with an object that is told of by a name.
-fn judge(
+/// Validates an object that is not stored; errors name it.
+fn validate_rules(
     rules: &dyn RestStrategy,
     object: &Value,
     at: &k3_api::strategy::StrategyContext<'_>,

@@ -13,79 +13,81 @@ use k3_api::{
 use serde_json::{Value, json};
 
 use crate::{
-    authz::{Action, Decision, Object, What},
-    http::Answer,
+    authz::{AuthorizationAttributes, AuthorizationTarget, Decision, ResourceAttributes},
+    http::HttpResponse,
     registry::{
-        Ask, Registry, Resource, answer,
-        ask::Warnings,
-        body::{self, Expected},
+        Registry, RequestContext, Resource,
+        body::{self, ExpectedKind},
         create::match_namespace,
-        manage,
+        managed_fields,
+        request_context::Warnings,
+        response,
     },
-    request::{WriteOptions, Writing},
+    request::{WriteOptions, WriteVerb},
 };
 
 // --- Registry ---
 
 impl Registry {
     /// Answers the question in the body.
-    pub(super) async fn review(&self, ask: &Ask) -> Result<Answer, Status> {
-        let options = WriteOptions::read(&ask.query, Writing::Create, &ask.agent)?;
+    pub(super) async fn review(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
+        let options = WriteOptions::read(&ctx.query, WriteVerb::Create, &ctx.agent)?;
         let mut warnings = Warnings::default();
-        let kind = &ask.target.kind;
-        let mut object = body::read(ask, Expected::of(kind), &options, &mut warnings)?;
+        let kind = &ctx.target.kind;
+        let mut object = body::read(ctx, ExpectedKind::of(kind), &options, &mut warnings)?;
         let resource = Resource::of(kind.clone(), &self.caches);
-        match_namespace(&mut object, &resource, &ask.target.namespace)?;
+        match_namespace(&mut object, &resource, &ctx.target.namespace)?;
         resource.strategy().set_defaults(&mut object);
         let at = StrategyContext {
             kind,
-            now: ask.now,
-            user: &ask.user,
+            now: ctx.now,
+            user: &ctx.user,
         };
-        manage::with_subject(kind, resource.strategy(), "", None, |subject| {
-            subject.track(None, &mut object, &options.manager, ask.now);
+        managed_fields::with_subject(kind, resource.strategy(), "", None, |subject| {
+            subject.track(None, &mut object, &options.manager, ctx.now);
         });
         strategy::review(&object, &at)?;
         match &*kind.kind {
             "TokenReview" => {
                 token_review::validate_token_review(&object).map_or(Ok(()), Err)?;
-                let status = self.token_status(object.at("spec"), ask.now).await;
+                let status = self.token_status(object.at("spec"), ctx.now).await;
                 object.set("status", status);
             }
             "SelfSubjectReview" => {
-                object.set("status", json!({"userInfo": user_info(&ask.user)}));
+                object.set("status", json!({"userInfo": user_info(&ctx.user)}));
                 object
                     .ensure_object("metadata")
-                    .set("creationTimestamp", ask.now.truncated().to_string());
+                    .set("creationTimestamp", ctx.now.truncated().to_string());
             }
-            "SelfSubjectRulesReview" => object = self.list_rules(&object, ask)?,
-            _ => self.judge(&mut object, ask),
+            "SelfSubjectRulesReview" => object = self.list_rules(&object, ctx)?,
+            _ => self.review_access(&mut object, ctx),
         }
-        let object = answer::normal(&object, &kind.ty);
-        let mut answer = answer::tree(201, object, ask, &resource)?;
-        answer::warn(&mut answer, &warnings.0);
+        let object = response::normal(&object, &kind.ty);
+        let mut answer = response::tree(201, object, ctx, &resource)?;
+        response::warn(&mut answer, &warnings.0);
         Ok(answer)
     }
 
-    /// Says whether somebody may do something.
-    fn judge(&self, object: &mut Value, ask: &Ask) {
+    /// Evaluates an access review.
+    fn review_access(&self, object: &mut Value, ctx: &RequestContext) {
         let spec = object.at("spec");
-        let is_own = ask.target.kind.kind.starts_with("Self");
-        let user = if is_own { ask.user.clone() } else { user_in(spec) };
-        let (resource, other) = (spec.at("resourceAttributes"), spec.at("nonResourceAttributes"));
-        let selected = Selected::read(resource);
+        let is_own = ctx.target.kind.kind.starts_with("Self");
+        let user = if is_own { ctx.user.clone() } else { user_in(spec) };
+        let resource = spec.at("resourceAttributes");
+        let other = spec.at("nonResourceAttributes");
+        let selected = SelectorAttributes::read(resource);
         let action = if resource.is_null() {
-            Action {
+            AuthorizationAttributes {
                 user: &user,
                 verb: other.text("verb"),
-                what: What::Path(other.text("path")),
+                what: AuthorizationTarget::Path(other.text("path")),
             }
         } else {
             let version = resource.text("version");
-            Action {
+            AuthorizationAttributes {
                 user: &user,
                 verb: resource.text("verb"),
-                what: What::Object(Object {
+                what: AuthorizationTarget::Resource(ResourceAttributes {
                     group: resource.text("group"),
                     version: if version.is_empty() { "*" } else { version },
                     resource: resource.text("resource"),
@@ -108,13 +110,13 @@ impl Registry {
         object.set("status", status);
     }
 
-    /// Says what who asks may do in a namespace. The answer does not repeat the question.
-    fn list_rules(&self, object: &Value, ask: &Ask) -> Result<Value, Status> {
+    /// Lists the rules of the user in a namespace, for a `SelfSubjectRulesReview`. The spec is not repeated.
+    fn list_rules(&self, object: &Value, ctx: &RequestContext) -> Result<Value, Status> {
         let namespace = object.at("spec").text("namespace");
         if namespace.is_empty() {
             return Err(Status::bad_request("no namespace on request"));
         }
-        let rules = self.authorizer.rules(&ask.user, namespace);
+        let rules = self.authorizer.rules(&ctx.user, namespace);
         let mut status = json!({
             "resourceRules": rules.resources,
             "nonResourceRules": rules.paths,
@@ -135,14 +137,14 @@ impl Registry {
 
 /// What the selectors of a question ask for, and what cannot be understood of them.
 #[derive(Default)]
-struct Selected {
+struct SelectorAttributes {
     fields: Vec<Term>,
     faults: Vec<String>,
 }
 
-impl Selected {
+impl SelectorAttributes {
     fn read(attributes: &Value) -> Self {
-        let mut selected = Selected::default();
+        let mut selected = SelectorAttributes::default();
         let (fields, sound) = read_fields(attributes.at("fieldSelector"));
         selected.note("fieldSelector", sound, !fields.is_empty());
         selected.fields = fields;
@@ -229,7 +231,7 @@ fn user_in(spec: &Value) -> User {
     }
 }
 
-/// A user as answers tell of it.
+/// A user as `UserInfo`.
 pub(super) fn user_info(user: &User) -> Value {
     let mut info = json!({"username": user.name, "groups": user.groups});
     if !user.uid.is_empty() {

@@ -9,19 +9,20 @@ use k3_api::{
 };
 use serde_json::Value;
 
-use super::judge;
+use super::validate_rules;
 use crate::{
-    http::Answer,
+    http::HttpResponse,
     registry::{
-        Ask, Registry, Resource, answer,
-        ask::Warnings,
-        body::{self, Expected},
-        change::{Source, match_name},
+        Registry, RequestContext, Resource,
+        body::{self, ExpectedKind},
         create::match_namespace,
-        manage,
+        managed_fields,
         patch::Patch,
+        request_context::Warnings,
+        response,
+        update::{UpdateSource, match_name},
     },
-    request::{WriteOptions, Writing},
+    request::{WriteOptions, WriteVerb},
     server::Verb,
 };
 
@@ -40,61 +41,61 @@ const REPLICAS: &str = "spec.replicas";
 
 impl Registry {
     /// Reads or writes the scale of an object.
-    pub(super) async fn scale(&self, ask: &Ask, verb: Verb) -> Result<Answer, Status> {
-        let resource = Resource::of(ask.target.kind.clone(), &self.caches);
+    pub(super) async fn scale(&self, ctx: &RequestContext, verb: Verb) -> Result<HttpResponse, Status> {
+        let resource = Resource::of(ctx.target.kind.clone(), &self.caches);
         if verb == Verb::Get {
-            self.fresh().await?;
-            let key = resource.key(&ask.target.namespace, &ask.target.name)?;
+            self.read_index().await?;
+            let key = resource.key(&ctx.target.namespace, &ctx.target.name)?;
             let object = resource
                 .cache
                 .get(&key)
-                .ok_or_else(|| resource.not_found(&ask.target.name))?;
+                .ok_or_else(|| resource.not_found(&ctx.target.name))?;
             let tree = self.shown(object.tree(), &resource).await?;
             if let Some(custom) = custom_scale(&resource) {
-                return answer_as(&custom.read(&tree)?, ask, &[]);
+                return answer_as(&custom.read(&tree)?, ctx, &[]);
             }
-            return answer_scale(&tree, ask, &resource, &[]);
+            return answer_scale(&tree, ctx, &resource, &[]);
         }
         let mut warnings = Warnings::default();
         let (new, options) = if verb == Verb::Patch {
-            let options = WriteOptions::read(&ask.query, Patch::writing(ask)?, &ask.agent)?;
+            let options = WriteOptions::read(&ctx.query, Patch::writing(ctx)?, &ctx.agent)?;
             (
-                NewScale::Patch(Patch::read(ask, &options, &mut warnings)?),
+                NewScale::Patch(Patch::read(ctx, &options, &mut warnings)?),
                 options,
             )
         } else {
-            let options = WriteOptions::read(&ask.query, Writing::Update, &ask.agent)?;
-            let subresource = ask.target.subresource().expect("a scale is a subresource");
-            let expected = Expected {
+            let options = WriteOptions::read(&ctx.query, WriteVerb::Update, &ctx.agent)?;
+            let subresource = ctx.target.subresource().expect("a scale is a subresource");
+            let expected = ExpectedKind {
                 group: &subresource.group,
                 version: &subresource.version,
                 kind: &subresource.kind,
                 ty: &subresource.ty,
             };
-            let mut object = body::read(ask, expected, &options, &mut warnings)?;
-            match_name(&object, &ask.target.name)?;
-            match_namespace(&mut object, &resource, &ask.target.namespace)?;
+            let mut object = body::read(ctx, expected, &options, &mut warnings)?;
+            match_name(&object, &ctx.target.name)?;
+            match_namespace(&mut object, &resource, &ctx.target.namespace)?;
             (NewScale::Put(object), options)
         };
-        let (made, _) = self
-            .change(ask, &resource, &Source::Scale(new), &options, &mut warnings)
+        let (created_status, _) = self
+            .change(ctx, &resource, &UpdateSource::Scale(new), &options, &mut warnings)
             .await?;
-        let tree = made.tree(&resource);
+        let tree = created_status.tree(&resource);
         if let Some(custom) = custom_scale(&resource) {
-            return answer_as(&custom.of_written(&tree)?, ask, &warnings.0);
+            return answer_as(&custom.of_written(&tree)?, ctx, &warnings.0);
         }
-        answer_scale(&tree, ask, &resource, &warnings.0)
+        answer_scale(&tree, ctx, &resource, &warnings.0)
     }
 }
 
 fn answer_scale(
     object: &Value,
-    ask: &Ask,
+    ctx: &RequestContext,
     resource: &Resource,
     warnings: &[String],
-) -> Result<Answer, Status> {
+) -> Result<HttpResponse, Status> {
     let scale = scale::of(&resource.kind, object).ok_or_else(|| no_scale(resource))?;
-    answer_as(&scale, ask, warnings)
+    answer_as(&scale, ctx, warnings)
 }
 
 /// Where the scale of custom objects is found.
@@ -103,10 +104,15 @@ fn custom_scale(resource: &Resource) -> Option<&Scale> {
     served.definition.version(&resource.kind.version)?.scale.as_ref()
 }
 
-fn answer_as(scale: &Value, ask: &Ask, warnings: &[String]) -> Result<Answer, Status> {
-    let subresource = ask.target.subresource().expect("a scale is a subresource");
-    let mut answer = answer::value(200, &answer::normal(scale, &subresource.ty), &subresource.ty, ask)?;
-    answer::warn(&mut answer, warnings);
+fn answer_as(scale: &Value, ctx: &RequestContext, warnings: &[String]) -> Result<HttpResponse, Status> {
+    let subresource = ctx.target.subresource().expect("a scale is a subresource");
+    let mut answer = response::value(
+        200,
+        &response::normal(scale, &subresource.ty),
+        &subresource.ty,
+        ctx,
+    )?;
+    response::warn(&mut answer, warnings);
     Ok(answer)
 }
 
@@ -139,11 +145,11 @@ impl NewScale {
         &self,
         old: &Value,
         resource: &Resource,
-        ask: &Ask,
+        ctx: &RequestContext,
         options: &WriteOptions,
         warnings: &mut Warnings,
     ) -> Result<Value, Status> {
-        let subresource = ask.target.subresource().expect("a scale is a subresource");
+        let subresource = ctx.target.subresource().expect("a scale is a subresource");
         let version = resource.kind.api_version();
         let custom = custom_scale(resource);
         let ways = replicas(resource);
@@ -166,30 +172,31 @@ impl NewScale {
             NewScale::Put(scale) => scale.clone(),
             NewScale::Patch(Patch::Apply(configuration)) => {
                 let force = if options.force { Force::Yes } else { Force::No };
-                let applied = manage::with_subject(&kind, resource.strategy(), "scale", None, |subject| {
-                    subject.apply(Some(&live), configuration, &options.manager, force, ask.now)
-                });
+                let applied =
+                    managed_fields::with_subject(&kind, resource.strategy(), "scale", None, |subject| {
+                        subject.apply(Some(&live), configuration, &options.manager, force, ctx.now)
+                    });
                 let applied = applied.map_err(|error| Patch::not_applied(&error))?;
-                answer::normal(&applied, &subresource.ty)
+                response::normal(&applied, &subresource.ty)
             }
             NewScale::Patch(patch) => patch.make_as(&live, &kind, options, warnings)?,
         };
-        // Custom objects are judged whole, with the scale they are to have.
+        // Custom objects are validated as a whole, with the new scale.
         if custom.is_none()
             && let Some(rules) = strategy_of_subresource(subresource)
         {
             rules.set_defaults(&mut new);
             let at = StrategyContext {
                 kind: &resource.kind,
-                now: ask.now,
-                user: &ask.user,
+                now: ctx.now,
+                user: &ctx.user,
             };
             let grouped = GroupResource::new(&subresource.group, &subresource.kind);
-            judge(rules, &new, &at, (grouped, new.at("metadata").text("name")))?;
+            validate_rules(rules, &new, &at, (grouped, new.at("metadata").text("name")))?;
         }
         if !matches!(self, NewScale::Patch(Patch::Apply(_))) {
-            manage::with_subject(&kind, resource.strategy(), "scale", None, |subject| {
-                subject.track(Some(&live), &mut new, &options.manager, ask.now);
+            managed_fields::with_subject(&kind, resource.strategy(), "scale", None, |subject| {
+                subject.track(Some(&live), &mut new, &options.manager, ctx.now);
             });
         }
         let mut object = old.clone();

@@ -10,22 +10,23 @@ use k3_api::{
 };
 use serde_json::{Value, json};
 
-use super::{Phase, judge};
+use super::{AdmissionPhase, validate_rules};
 use crate::{
     admission::Operation,
-    http::Answer,
+    http::HttpResponse,
     registry::{
-        Ask, Registry, Resource, answer,
-        ask::Warnings,
-        body::{self, Expected},
+        Registry, RequestContext, Resource,
+        body::{self, ExpectedKind},
         create::{match_namespace, random_uid},
-        manage,
+        managed_fields,
+        request_context::Warnings,
+        response,
     },
-    request::{WriteOptions, Writing},
+    request::{WriteOptions, WriteVerb},
 };
 
-/// What pods' tokens ask for when nobody chose it. They are given a year, for programs that read their token once, and are
-/// noted when they are used after the hour.
+/// The default expiration of projected tokens. It is extended to a year, for programs that read their token only once; later
+/// use is annotated as stale.
 const UNCHOSEN_SECONDS: i64 = 3607;
 const YEAR_SECONDS: i64 = 365 * 24 * 3600;
 
@@ -33,45 +34,45 @@ const YEAR_SECONDS: i64 = 365 * 24 * 3600;
 
 impl Registry {
     /// Issues a token of the service account in the path, as the request in the body asks for it.
-    pub(super) async fn issue_token(&self, ask: &Ask) -> Result<Answer, Status> {
-        let options = WriteOptions::read(&ask.query, Writing::Create, &ask.agent)?;
-        let subresource = ask.target.subresource().expect("a token is a subresource");
+    // upstream: pkg/registry/core/serviceaccount/storage/token.go Create
+    pub(super) async fn issue_token(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
+        let options = WriteOptions::read(&ctx.query, WriteVerb::Create, &ctx.agent)?;
+        let subresource = ctx.target.subresource().expect("a token is a subresource");
         let grouped = GroupResource::new(&subresource.group, &subresource.kind);
         let rules = k3_api::kinds::strategy_of_subresource(subresource).expect("token requests have rules");
-        let expected = Expected {
+        let expected = ExpectedKind {
             group: &subresource.group,
             version: &subresource.version,
             kind: &subresource.kind,
             ty: &subresource.ty,
         };
         let mut warnings = Warnings::default();
-        let mut request = body::read(ask, expected, &options, &mut warnings)?;
-        let accounts = Resource::of(ask.target.kind.clone(), &self.caches);
-        match_namespace(&mut request, &accounts, &ask.target.namespace)?;
+        let mut request = body::read(ctx, expected, &options, &mut warnings)?;
+        let accounts = Resource::of(ctx.target.kind.clone(), &self.caches);
+        match_namespace(&mut request, &accounts, &ctx.target.namespace)?;
         rules.set_defaults(&mut request);
-        manage::with_part(subresource, |subject| {
-            subject.track(None, &mut request, &options.manager, ask.now);
+        managed_fields::with_part(subresource, |subject| {
+            subject.track(None, &mut request, &options.manager, ctx.now);
         });
         // Before an audience is chosen for who names none: nodes may leave it to the server, and name none but those of pods.
         self.admit_as(
-            (Operation::Create, Phase::Change),
-            ask,
+            (Operation::Create, AdmissionPhase::Change),
+            ctx,
             &mut request,
             options.dry_run,
             &mut warnings,
         )
         .await?;
-        let (namespace, name) = (&ask.target.namespace, &ask.target.name);
-        let said = request.at("metadata").text("name");
-        if !said.is_empty() && said != name {
-            let (metadata, why) = (
-                Path::new("metadata"),
-                "must match the service account name if specified",
-            );
-            let error = Error::invalid(&metadata.child("name"), said, why);
+        let namespace = &ctx.target.namespace;
+        let name = &ctx.target.name;
+        let body_text = request.at("metadata").text("name");
+        if !body_text.is_empty() && body_text != name {
+            let metadata = Path::new("metadata");
+            let why = "must match the service account name if specified";
+            let error = Error::invalid(&metadata.child("name"), body_text, why);
             return Err(Status::invalid(grouped, name, &[error]));
         }
-        self.fresh().await?;
+        self.read_index().await?;
         let key = accounts.key(namespace, name)?;
         let account = accounts
             .cache
@@ -79,10 +80,10 @@ impl Registry {
             .ok_or_else(|| accounts.not_found(name))?
             .tree();
         let uid = account.at("metadata").text("uid");
-        let said = request.at("metadata").text("uid");
-        if !said.is_empty() && said != uid {
+        let body_text = request.at("metadata").text("uid");
+        if !body_text.is_empty() && body_text != uid {
             let why = format!(
-                "the UID in the token request ({said}) does not match the UID of the service account ({uid})"
+                "the UID in the token request ({body_text}) does not match the UID of the service account ({uid})"
             );
             return Err(Status::conflict(grouped, name, why));
         }
@@ -94,17 +95,17 @@ impl Registry {
         let metadata = request.ensure_object("metadata");
         metadata.set("name", name.as_str());
         metadata.set("uid", uid);
-        metadata.set("creationTimestamp", ask.now.truncated().to_string());
+        metadata.set("creationTimestamp", ctx.now.truncated().to_string());
         request.remove("status");
         let at = StrategyContext {
-            kind: &ask.target.kind,
-            now: ask.now,
-            user: &ask.user,
+            kind: &ctx.target.kind,
+            now: ctx.now,
+            user: &ctx.user,
         };
-        judge(rules, &request, &at, (grouped, ""))?;
+        validate_rules(rules, &request, &at, (grouped, ""))?;
         self.admit_as(
-            (Operation::Create, Phase::Judge),
-            ask,
+            (Operation::Create, AdmissionPhase::Validate),
+            ctx,
             &mut request,
             options.dry_run,
             &mut warnings,
@@ -114,39 +115,39 @@ impl Registry {
             "namespace": namespace,
             "serviceaccount": {"name": name, "uid": uid},
         });
-        self.bind_token(&mut claims, request.at("spec").at("boundObjectRef"), ask)?;
-        let token = self.sign_token(claims, request.at("spec"), ask);
+        self.bind_token(&mut claims, request.at("spec").at("boundObjectRef"), ctx)?;
+        let token = self.sign_token(claims, request.at("spec"), ctx);
         let seconds = request.at("spec").int("expirationSeconds").unwrap_or_default();
-        let expires = ask.now.plus(Duration::from_seconds(seconds)).truncated();
+        let expires = ctx.now.plus(Duration::from_seconds(seconds)).truncated();
         request.set(
             "status",
             json!({"token": token, "expirationTimestamp": expires.to_string()}),
         );
-        let mut answer = answer::value(
+        let mut answer = response::value(
             201,
-            &answer::normal(&request, &subresource.ty),
+            &response::normal(&request, &subresource.ty),
             &subresource.ty,
-            ask,
+            ctx,
         )?;
-        answer::warn(&mut answer, &warnings.0);
+        response::warn(&mut answer, &warnings.0);
         Ok(answer)
     }
 
     /// The token, with the claims that are Kubernetes' own and those that all tokens have.
-    fn sign_token(&self, mut own: Value, spec: &Value, ask: &Ask) -> String {
+    fn sign_token(&self, mut own: Value, spec: &Value, ctx: &RequestContext) -> String {
         let audiences = spec.items("audiences");
         let is_ours = |audience: &Value| {
             let ours = self.authenticator.audiences();
             ours.iter().any(|ours| audience.as_str() == Some(ours))
         };
-        let now = ask.now.unix_seconds();
+        let now = ctx.now.unix_seconds();
         let mut seconds = spec.int("expirationSeconds").unwrap_or_default();
         if own.has("pod") && seconds == UNCHOSEN_SECONDS && audiences.iter().all(is_ours) {
             own.set("warnafter", now + seconds);
             seconds = YEAR_SECONDS;
         }
         let id = random_uid();
-        ask.notes.add(
+        ctx.notes.add(
             "authentication.kubernetes.io/issued-credential-id",
             format!("JTI={id}"),
         );
@@ -158,23 +159,24 @@ impl Registry {
             "iss": signer.issuer(),
             "jti": id,
             "nbf": now,
-            "sub": format!("system:serviceaccount:{}:{}", ask.target.namespace, ask.target.name),
+            "sub": format!("system:serviceaccount:{}:{}", ctx.target.namespace, ctx.target.name),
             "kubernetes.io": own,
         }))
     }
 
     /// Ties a token to an object: it is worth nothing without it.
-    fn bind_token(&self, claims: &mut Value, reference: &Value, ask: &Ask) -> Result<(), Status> {
+    fn bind_token(&self, claims: &mut Value, reference: &Value, ctx: &RequestContext) -> Result<(), Status> {
         if reference.is_null() {
             return Ok(());
         }
-        let (kind, name) = (reference.text("kind"), reference.text("name"));
+        let kind = reference.text("kind");
+        let name = reference.text("name");
         let version = reference.text("apiVersion");
         let (group, version) = version.split_once('/').unwrap_or(("", version));
         let shown = format!("{group}/{version}, Kind={kind}");
         let (plural, namespace) = match (group, kind) {
-            ("", "Pod") => ("pods", ask.target.namespace.as_str()),
-            ("", "Secret") => ("secrets", ask.target.namespace.as_str()),
+            ("", "Pod") => ("pods", ctx.target.namespace.as_str()),
+            ("", "Secret") => ("secrets", ctx.target.namespace.as_str()),
             ("", "Node") => ("nodes", ""),
             (
                 "admissionregistration.k8s.io",
@@ -194,10 +196,10 @@ impl Registry {
         let object = self.bindable(plural, namespace, name)?;
         if kind == "Pod" {
             let spec = object.at("spec");
-            if spec.text("serviceAccountName") != ask.target.name {
+            if spec.text("serviceAccountName") != ctx.target.name {
                 return Err(Status::bad_request(format!(
                     "cannot bind token for serviceaccount {} to pod running with different serviceaccount name.",
-                    quote(&ask.target.name)
+                    quote(&ctx.target.name)
                 )));
             }
             let node = spec.text("nodeName");
@@ -210,7 +212,8 @@ impl Registry {
                 claims.set("node", claim);
             }
         }
-        let (uid, wanted) = (object.at("metadata").text("uid"), reference.text("uid"));
+        let uid = object.at("metadata").text("uid");
+        let wanted = reference.text("uid");
         if !wanted.is_empty() && wanted != uid {
             let why = format!(
                 "the UID in the bound object reference ({wanted}) does not match the UID in record. The object might \

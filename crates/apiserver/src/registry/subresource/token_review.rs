@@ -7,7 +7,7 @@ use k3_api::{
 use serde_json::{Value, json};
 
 use super::review::user_info;
-use crate::{authn::Reviewed, registry::Registry};
+use crate::{authn::TokenReviewResult, registry::Registry};
 
 // --- Registry ---
 
@@ -20,12 +20,12 @@ impl Registry {
             .review(spec.text("token"), &audiences, now)
             .await;
         match reviewed {
-            Reviewed::Known(known) => json!({
+            TokenReviewResult::Authenticated(known) => json!({
                 "authenticated": true,
                 "user": user_info(&known.user),
                 "audiences": known.audiences,
             }),
-            Reviewed::Unknown(reason) => {
+            TokenReviewResult::Unknown(reason) => {
                 let mut status = json!({"user": {}});
                 if let Some(reason) = reason {
                     status.set("error", reason);

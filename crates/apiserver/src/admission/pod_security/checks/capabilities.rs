@@ -23,12 +23,14 @@ const USUAL: [&str; 13] = [
 ];
 
 /// Containers that add what is not usual.
+// upstream: staging/src/k8s.io/pod-security-admission/policy/check_capabilities_baseline.go CheckCapabilitiesBaseline
 pub(super) fn added(pod: &Pod<'_>) -> Option<Violation> {
     let detail = adds_beyond(pod, &USUAL)?;
     Some(Violation::new("non-default capabilities", detail))
 }
 
 /// Containers that keep anything but the right to take a low port.
+// upstream: staging/src/k8s.io/pod-security-admission/policy/check_capabilities_restricted.go CheckCapabilitiesRestricted
 pub(super) fn dropped(pod: &Pod<'_>) -> Option<Violation> {
     let keeping = pod.containers_that(|container| of(container).texts("drop").all(|name| name != "ALL"));
     let mut details = Vec::new();

@@ -3,7 +3,7 @@
 use k3_api::{go, strategy::Tree};
 use serde_json::Value;
 
-use super::super::violation::{Doers, Pod, Values, Violation, containers, plural, quoted};
+use super::super::violation::{Offenders, Pod, Values, Violation, containers, plural, quoted};
 
 /// Where profiles stood before they were fields.
 const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
@@ -20,8 +20,9 @@ const SE_LINUX: [&str; 5] = [
 ];
 
 /// Profiles of `AppArmor` that confine less than the usual one.
+// upstream: staging/src/k8s.io/pod-security-admission/policy/check_appArmorProfile.go CheckAppArmorProfile
 pub(super) fn app_armor(pod: &Pod<'_>) -> Option<Violation> {
-    let (doers, values) = profiles(pod, "appArmorProfile");
+    let (offenders, values) = profiles(pod, "appArmorProfile");
     let mut annotations: Vec<_> = pod
         .annotations
         .iter()
@@ -34,8 +35,8 @@ pub(super) fn app_armor(pod: &Pod<'_>) -> Option<Violation> {
         .collect();
     annotations.sort();
     let mut setters = Vec::new();
-    if !doers.is_empty() {
-        setters.push(doers.to_string());
+    if !offenders.is_empty() {
+        setters.push(offenders.to_string());
     }
     if !annotations.is_empty() {
         setters.push(plural("annotation", "annotations", annotations.len()).to_owned());
@@ -59,6 +60,7 @@ pub(super) fn app_armor(pod: &Pod<'_>) -> Option<Violation> {
 }
 
 /// `SELinux` as it was understood at first.
+// upstream: staging/src/k8s.io/pod-security-admission/policy/check_seLinuxOptions.go CheckSELinuxOptions
 pub(super) fn se_linux_0(pod: &Pod<'_>) -> Option<Violation> {
     se_linux(pod, &SE_LINUX[..4])
 }
@@ -70,20 +72,22 @@ pub(super) fn se_linux_31(pod: &Pod<'_>) -> Option<Violation> {
 
 fn se_linux(pod: &Pod<'_>, allowed: &[&str]) -> Option<Violation> {
     let mut types = Values::new();
-    let (mut sets_user, mut sets_role) = (false, false);
-    let doers = pod.doers(|context| {
+    let mut sets_user = false;
+    let mut sets_role = false;
+    let offenders = pod.offenders(|context| {
         let options = context.at("seLinuxOptions");
         let wanted = options.text("type");
         let is_bad = !allowed.contains(&wanted);
         if is_bad {
             types.insert(wanted.into());
         }
-        let (user, role) = (!options.text("user").is_empty(), !options.text("role").is_empty());
+        let user = !options.text("user").is_empty();
+        let role = !options.text("role").is_empty();
         sets_user |= user;
         sets_role |= role;
         is_bad || user || role
     });
-    if doers.is_empty() {
+    if offenders.is_empty() {
         return None;
     }
     let mut data = Vec::new();
@@ -103,11 +107,12 @@ fn se_linux(pod: &Pod<'_>, allowed: &[&str]) -> Option<Violation> {
     let data = data.join("; ");
     Some(Violation::new(
         "seLinuxOptions",
-        format!("{doers} set forbidden securityContext.seLinuxOptions: {data}"),
+        format!("{offenders} set forbidden securityContext.seLinuxOptions: {data}"),
     ))
 }
 
 /// Seccomp when it was a matter of annotations.
+// upstream: staging/src/k8s.io/pod-security-admission/policy/check_seccompProfile_baseline.go CheckSeccompBaseline
 pub(super) fn seccomp_annotations(pod: &Pod<'_>) -> Option<Violation> {
     let of_containers = pod
         .containers()
@@ -134,20 +139,21 @@ pub(super) fn seccomp_annotations(pod: &Pod<'_>) -> Option<Violation> {
 
 /// Profiles of seccomp that confine less than the usual one.
 pub(super) fn seccomp_allowed(pod: &Pod<'_>) -> Option<Violation> {
-    let (doers, values) = profiles(pod, "seccompProfile");
-    if doers.is_empty() {
+    let (offenders, values) = profiles(pod, "seccompProfile");
+    if offenders.is_empty() {
         return None;
     }
     Some(Violation::new(
         "seccompProfile",
         format!(
-            "{doers} must not set securityContext.seccompProfile.type to {}",
+            "{offenders} must not set securityContext.seccompProfile.type to {}",
             quoted(&values)
         ),
     ))
 }
 
 /// The same, and containers without a profile.
+// upstream: staging/src/k8s.io/pod-security-admission/policy/check_seccompProfile_restricted.go CheckSeccompProfileRestricted
 pub(super) fn seccomp_set(pod: &Pod<'_>) -> Option<Violation> {
     if let Some(violation) = seccomp_allowed(pod) {
         return Some(violation);
@@ -170,9 +176,9 @@ pub(super) fn seccomp_set(pod: &Pod<'_>) -> Option<Violation> {
 }
 
 /// Who sets a profile that is neither the usual one nor one of the node's, and which.
-fn profiles<'p>(pod: &Pod<'p>, field: &str) -> (Doers<'p>, Values<'p>) {
+fn profiles<'p>(pod: &Pod<'p>, field: &str) -> (Offenders<'p>, Values<'p>) {
     let mut values = Values::new();
-    let doers = pod.doers(|context| {
+    let offenders = pod.offenders(|context| {
         let profile = context.at(field).text("type");
         let is_bad = context.has(field) && profile != "RuntimeDefault" && profile != "Localhost";
         if is_bad {
@@ -180,5 +186,5 @@ fn profiles<'p>(pod: &Pod<'p>, field: &str) -> (Doers<'p>, Values<'p>) {
         }
         is_bad
     });
-    (doers, values)
+    (offenders, values)
 }

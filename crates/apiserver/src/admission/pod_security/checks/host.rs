@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::super::violation::{Pod, Values, Violation, containers, plural, quoted};
 
 /// Namespaces of the host.
+// upstream: staging/src/k8s.io/pod-security-admission/policy/check_hostNamespaces.go CheckHostNamespaces
 pub(super) fn namespaces(pod: &Pod<'_>) -> Option<Violation> {
     let shared: Vec<_> = ["hostNetwork", "hostPID", "hostIPC"]
         .into_iter()
@@ -19,6 +20,7 @@ pub(super) fn namespaces(pod: &Pod<'_>) -> Option<Violation> {
 }
 
 /// Ports of the host.
+// upstream: staging/src/k8s.io/pod-security-admission/policy/check_hostPorts.go CheckHostPorts
 pub(super) fn ports(pod: &Pod<'_>) -> Option<Violation> {
     let mut ports = Values::new();
     let using = pod.containers_that(|container| {
@@ -44,6 +46,7 @@ pub(super) fn ports(pod: &Pod<'_>) -> Option<Violation> {
 }
 
 /// Probes and handlers that speak to anybody but the pod.
+// upstream: staging/src/k8s.io/pod-security-admission/policy/check_hostProbesAndhostLifecycle.go CheckHostProbesAndHostLifecycle
 pub(super) fn probes(pod: &Pod<'_>) -> Option<Violation> {
     let mut hosts = Values::new();
     let using = pod.containers_that(|container| {
@@ -62,7 +65,7 @@ pub(super) fn probes(pod: &Pod<'_>) -> Option<Violation> {
     if using.is_empty() {
         return None;
     }
-    // Told in order, and each name once.
+    // In order, without duplicates.
     let using: Values<'_> = using.into_iter().map(Into::into).collect();
     Some(Violation::new(
         "probe or lifecycle host",

@@ -14,20 +14,20 @@ use super::{
 };
 
 /// Finds what a pod does wrong.
-type Test = fn(&Pod<'_>) -> Option<Violation>;
+type CheckFn = fn(&Pod<'_>) -> Option<Violation>;
 
 /// A check, and how it changed over the versions.
-struct Check {
+struct PolicyCheck {
     id: &'static str,
     level: Level,
     /// The test from each version on.
-    editions: &'static [(i64, Test)],
+    editions: &'static [(i64, CheckFn)],
     /// The check of the level below that this one makes needless.
     replaces: &'static str,
 }
 
-const fn baseline(id: &'static str, editions: &'static [(i64, Test)]) -> Check {
-    Check {
+const fn baseline(id: &'static str, editions: &'static [(i64, CheckFn)]) -> PolicyCheck {
+    PolicyCheck {
         id,
         level: Level::Baseline,
         editions,
@@ -35,8 +35,12 @@ const fn baseline(id: &'static str, editions: &'static [(i64, Test)]) -> Check {
     }
 }
 
-const fn restricted(id: &'static str, editions: &'static [(i64, Test)], replaces: &'static str) -> Check {
-    Check {
+const fn restricted(
+    id: &'static str,
+    editions: &'static [(i64, CheckFn)],
+    replaces: &'static str,
+) -> PolicyCheck {
+    PolicyCheck {
         id,
         level: Level::Restricted,
         editions,
@@ -44,8 +48,9 @@ const fn restricted(id: &'static str, editions: &'static [(i64, Test)], replaces
     }
 }
 
-/// All checks, in the order in which violations are told.
-const CHECKS: [Check; 19] = [
+/// All checks, in the order in which violations are reported.
+// upstream: staging/src/k8s.io/pod-security-admission/policy/checks.go DefaultChecks
+const CHECKS: [PolicyCheck; 19] = [
     baseline("appArmorProfile", &[(0, confinement::app_armor)]),
     baseline("capabilities_baseline", &[(0, capabilities::added)]),
     baseline("hostNamespaces", &[(0, host::namespaces)]),
@@ -151,22 +156,23 @@ pub(super) fn violations(standard: Standard, pod: &Pod<'_>) -> Vec<Violation> {
         .collect()
 }
 
-// --- Check ---
+// --- PolicyCheck ---
 
-impl Check {
-    /// The test as of a version; `None` if it came later.
-    fn edition(&self, minor: i64) -> Option<Test> {
+impl PolicyCheck {
+    /// The check function for a version; `None` before the version that introduced it.
+    fn edition(&self, minor: i64) -> Option<CheckFn> {
         let mut editions = self.editions.iter().rev();
         editions.find(|(from, _)| *from <= minor).map(|(_, test)| *test)
     }
 }
 
 /// What Windows does not have needs no check there.
-fn unless_windows(pod: &Pod<'_>, test: Test) -> Option<Violation> {
+fn unless_windows(pod: &Pod<'_>, test: CheckFn) -> Option<Violation> {
     if pod.is_windows() { None } else { test(pod) }
 }
 
-/// Who is nobody on the host may be root in the pod.
-fn unless_own_users(pod: &Pod<'_>, test: Test) -> Option<Violation> {
+/// With user namespaces, root in the pod is unprivileged on the host.
+// upstream: staging/src/k8s.io/pod-security-admission/policy/helpers.go relaxPolicyForUserNamespacePod
+fn unless_own_users(pod: &Pod<'_>, test: CheckFn) -> Option<Violation> {
     if pod.has_own_users() { None } else { test(pod) }
 }

@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::super::violation::{Pod, Values, Violation, containers, quoted};
 
 /// Containers that may do everything.
+// upstream: staging/src/k8s.io/pod-security-admission/policy/check_privileged.go CheckPrivileged
 pub(super) fn privileged(pod: &Pod<'_>) -> Option<Violation> {
     let names = pod.containers_that(|container| container.at("securityContext").flag("privileged"));
     if names.is_empty() {
@@ -20,7 +21,8 @@ pub(super) fn privileged(pod: &Pod<'_>) -> Option<Violation> {
     ))
 }
 
-/// Containers that may come to more rights than they begin with.
+/// Containers that allow privilege escalation.
+// upstream: staging/src/k8s.io/pod-security-admission/policy/check_allowPrivilegeEscalation.go CheckAllowPrivilegeEscalation
 pub(super) fn escalation(pod: &Pod<'_>) -> Option<Violation> {
     let names = pod.containers_that(|container| {
         container.at("securityContext").at("allowPrivilegeEscalation") != &Value::Bool(false)
@@ -38,6 +40,7 @@ pub(super) fn escalation(pod: &Pod<'_>) -> Option<Violation> {
 }
 
 /// Containers that see all of /proc.
+// upstream: staging/src/k8s.io/pod-security-admission/policy/check_procMount_baseline.go CheckProcMountBaseline
 pub(super) fn proc_mount(pod: &Pod<'_>) -> Option<Violation> {
     let mut kinds = Values::new();
     let names = pod.containers_that(|container| {
@@ -63,13 +66,14 @@ pub(super) fn proc_mount(pod: &Pod<'_>) -> Option<Violation> {
 }
 
 /// Processes of a Windows host.
+// upstream: staging/src/k8s.io/pod-security-admission/policy/check_windowsHostProcess.go CheckWindowsHostProcess
 pub(super) fn host_process(pod: &Pod<'_>) -> Option<Violation> {
-    let doers = pod.doers(|context| context.at("windowsOptions").flag("hostProcess"));
-    if doers.is_empty() {
+    let offenders = pod.offenders(|context| context.at("windowsOptions").flag("hostProcess"));
+    if offenders.is_empty() {
         return None;
     }
     Some(Violation::new(
         "hostProcess",
-        format!("{doers} must not set securityContext.windowsOptions.hostProcess=true"),
+        format!("{offenders} must not set securityContext.windowsOptions.hostProcess=true"),
     ))
 }

@@ -26,6 +26,7 @@ const SAFE: [&str; 14] = [
     "net.ipv4.tcp_notsent_lowat",
 ];
 
+// upstream: staging/src/k8s.io/pod-security-admission/policy/check_sysctls.go CheckSysctls
 pub(super) fn from_0(pod: &Pod<'_>) -> Option<Violation> {
     beyond(pod, &SAFE[..5])
 }

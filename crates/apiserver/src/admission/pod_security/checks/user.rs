@@ -6,12 +6,13 @@ use serde_json::Value;
 use super::super::violation::{Pod, Violation, containers};
 
 /// Containers that may run as root.
+// upstream: staging/src/k8s.io/pod-security-admission/policy/check_runAsNonRoot.go CheckRunAsNonRoot
 pub(super) fn non_root(pod: &Pod<'_>) -> Option<Violation> {
     const REASON: &str = "runAsNonRoot != true";
     let said = |context: &Value| context.at("runAsNonRoot").as_bool();
-    let doers = pod.doers(|context| said(context) == Some(false));
-    if !doers.is_empty() {
-        let detail = format!("{doers} must not set securityContext.runAsNonRoot=false");
+    let offenders = pod.offenders(|context| said(context) == Some(false));
+    if !offenders.is_empty() {
+        let detail = format!("{offenders} must not set securityContext.runAsNonRoot=false");
         return Some(Violation::new(REASON, detail));
     }
     if said(pod.spec.at("securityContext")) == Some(true) {
@@ -29,13 +30,14 @@ pub(super) fn non_root(pod: &Pod<'_>) -> Option<Violation> {
 }
 
 /// Containers that do run as root.
+// upstream: staging/src/k8s.io/pod-security-admission/policy/check_runAsUser.go CheckRunAsUser
 pub(super) fn not_zero(pod: &Pod<'_>) -> Option<Violation> {
-    let doers = pod.doers(|context| context.int("runAsUser") == Some(0));
-    if doers.is_empty() {
+    let offenders = pod.offenders(|context| context.int("runAsUser") == Some(0));
+    if offenders.is_empty() {
         return None;
     }
     Some(Violation::new(
         "runAsUser=0",
-        format!("{doers} must not set runAsUser=0"),
+        format!("{offenders} must not set runAsUser=0"),
     ))
 }

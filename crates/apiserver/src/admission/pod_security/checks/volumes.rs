@@ -43,7 +43,8 @@ const HARMFUL: [&str; 21] = [
     "storageos",
 ];
 
-/// Folders of the host.
+/// `hostPath` volumes.
+// upstream: staging/src/k8s.io/pod-security-admission/policy/check_hostPathVolumes.go CheckHostPathVolumes
 pub(super) fn host_path(pod: &Pod<'_>) -> Option<Violation> {
     let names = volumes_that(pod, |volume| volume.has("hostPath"));
     if names.is_empty() {
@@ -57,6 +58,7 @@ pub(super) fn host_path(pod: &Pod<'_>) -> Option<Violation> {
 }
 
 /// Everything but the harmless ones.
+// upstream: staging/src/k8s.io/pod-security-admission/policy/check_restrictedVolumes.go CheckRestrictedVolumes
 pub(super) fn restricted(pod: &Pod<'_>) -> Option<Violation> {
     let mut kinds = Values::new();
     let names = volumes_that(pod, |volume| {

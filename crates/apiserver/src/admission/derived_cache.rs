@@ -1,0 +1,108 @@
+//! What follows from all objects of a resource, remembered until one of them changes.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use serde_json::Value;
+
+use crate::{cache::CachedObject, registry::Resource};
+
+/// Something that was found out, and from which version of the cache.
+pub(super) struct DerivedCache<T>(Mutex<Option<(u64, T)>>);
+
+/// Something that was found out about each of some namespaces, and from which states of its objects.
+// upstream: plugin/pkg/admission/limitranger/admission.go GetLimitRanges; upstream reads its informer on every request, this caches the parsed result
+pub(super) struct NamespacedDerivedCache<T>(Mutex<HashMap<Box<str>, DerivedEntry<T>>>);
+
+/// What was found out, and the revisions of the objects it follows from.
+type DerivedEntry<T> = (Vec<u64>, Arc<T>);
+
+/// More namespaces than this are not remembered at once.
+const MOST_NAMESPACES: usize = 4096;
+
+// --- DerivedCache ---
+
+impl<T> Default for DerivedCache<T> {
+    fn default() -> Self {
+        DerivedCache(Mutex::new(None))
+    }
+}
+
+impl<T: Clone> DerivedCache<T> {
+    /// What `find` finds among the objects as they are. It is asked once per state of the resource.
+    pub(super) fn get(&self, of: &Resource, find: impl FnOnce(&[Value]) -> T) -> T {
+        let snapshot = of.cache.snapshot(0);
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((version, value)) = &*known
+            && *version == snapshot.version
+        {
+            return value.clone();
+        }
+        let objects: Vec<_> = snapshot
+            .objects
+            .values()
+            .map(Arc::as_ref)
+            .map(CachedObject::tree)
+            .collect();
+        let value = find(&objects);
+        *known = Some((snapshot.version, value.clone()));
+        value
+    }
+}
+
+// --- NamespacedDerivedCache ---
+
+impl<T> Default for NamespacedDerivedCache<T> {
+    fn default() -> Self {
+        NamespacedDerivedCache(Mutex::default())
+    }
+}
+
+impl<T> NamespacedDerivedCache<T> {
+    /// What `find` finds among the objects of a namespace; `None` if there are none. It is asked once per state of the objects.
+    pub(super) fn get(
+        &self,
+        of: &Resource,
+        namespace: &str,
+        find: impl FnOnce(&[Value]) -> T,
+    ) -> Option<Arc<T>> {
+        let snapshot = of.cache.snapshot(0);
+        if snapshot.objects.is_empty() {
+            return None;
+        }
+        let prefix = of.under(namespace);
+        let revisions: Vec<_> = snapshot
+            .under(&prefix, None)
+            .map(|object| object.revision)
+            .collect();
+        if revisions.is_empty() {
+            return None;
+        }
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((from, value)) = known.get(namespace)
+            && *from == revisions
+        {
+            return Some(Arc::clone(value));
+        }
+        let objects: Vec<_> = snapshot
+            .under(&prefix, None)
+            .map(|object| object.tree())
+            .collect();
+        let value = Arc::new(find(&objects));
+        // When they are decrypted, their revisions stay the same.
+        if snapshot
+            .under(&prefix, None)
+            .any(|object| object.undecrypted().is_some())
+        {
+            return Some(value);
+        }
+        // Namespaces come and go; those that are still there are found out about again.
+        if known.len() >= MOST_NAMESPACES {
+            known.clear();
+        }
+        known.insert(namespace.into(), (revisions, Arc::clone(&value)));
+        Some(value)
+    }
+}

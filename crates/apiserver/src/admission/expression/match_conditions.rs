@@ -1,0 +1,74 @@
+//! The conditions under which a webhook or a policy is asked at all.
+
+use std::rc::Rc;
+
+use k3_api::strategy::Tree;
+use k3_cel::{Environment, MATCH_CONDITIONS_COST_BUDGET, Variables};
+use serde_json::Value;
+
+use super::{EvaluationActivation, Expression, ExpressionError, activation::OptionalVariables, joined};
+
+/// Conditions: all must hold.
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions/matcher.go Match
+#[derive(Debug)]
+pub(in crate::admission) struct MatchConditions {
+    expressions: Vec<Expression>,
+    /// Whether an error is as good as a condition that does not hold.
+    fails_open: bool,
+}
+
+// --- MatchConditions ---
+
+impl MatchConditions {
+    /// Compiles the `matchConditions` of a webhook or a policy.
+    pub(in crate::admission) fn compile(of: &Value, environment: &Environment, fails_open: bool) -> Self {
+        let conditions = of.items("matchConditions").iter();
+        MatchConditions {
+            expressions: conditions
+                .map(|condition| Expression::compile(environment, condition.text("expression"), &["bool"]))
+                .collect(),
+            fails_open,
+        }
+    }
+
+    /// Whether there are none.
+    pub(in crate::admission) fn is_empty(&self) -> bool {
+        self.expressions.is_empty()
+    }
+
+    /// Whether all hold. One that does not outweighs one that cannot be found out.
+    pub(in crate::admission) fn hold<'s>(
+        &self,
+        scene: &'s EvaluationActivation<'_>,
+        params: Option<&'s Value>,
+        variables: &Rc<Variables<'s>>,
+    ) -> Result<bool, String> {
+        let sight = OptionalVariables {
+            params,
+            namespace: None,
+            authorizer: true,
+        };
+        let bindings = scene.bindings(sight, variables);
+        let mut budget = MATCH_CONDITIONS_COST_BUDGET;
+        let mut results = Vec::new();
+        for expression in &self.expressions {
+            match expression.evaluate(&bindings, variables, &mut budget) {
+                Ok(value) => results.push(Ok(value.as_bool())),
+                Err(ExpressionError::Failed(why)) => results.push(Err(why)),
+                Err(ExpressionError::Budget) => return self.unknown(ExpressionError::Budget.to_string()),
+            }
+        }
+        if results.contains(&Ok(Some(false))) {
+            return Ok(false);
+        }
+        let errors: Vec<String> = results.into_iter().filter_map(Result::err).collect();
+        if errors.is_empty() {
+            return Ok(true);
+        }
+        self.unknown(joined(&errors))
+    }
+
+    fn unknown(&self, why: String) -> Result<bool, String> {
+        if self.fails_open { Ok(false) } else { Err(why) }
+    }
+}

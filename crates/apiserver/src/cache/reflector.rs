@@ -1,0 +1,86 @@
+//! From the store into the caches.
+
+use std::{sync::Arc, time::Duration};
+
+use k3_storage::{Prefix, ReadError, Revision, StoreError, WatchError};
+use tokio::task::JoinSet;
+
+use super::{WatchCaches, store_snapshot::ROOT};
+
+/// How long to wait before a store that failed is asked again.
+const RETRY: Duration = Duration::from_millis(200);
+
+/// The tasks that keep the caches up to date. They end with this handle.
+pub(crate) struct StoreReflector {
+    _tasks: JoinSet<()>,
+}
+
+// --- StoreReflector ---
+
+impl StoreReflector {
+    /// Feeds caches that have everything up to a revision.
+    pub(super) fn start(caches: Arc<WatchCaches>, revision: u64) -> Self {
+        let mut tasks = JoinSet::new();
+        let prover = Arc::clone(&caches);
+        tasks.spawn(async move { prover.prove_in_time().await });
+        let decrypter = Arc::clone(&caches);
+        tasks.spawn(async move { decrypter.decrypt_in_time().await });
+        tasks.spawn(async move {
+            follow(&caches, revision).await;
+            caches.close();
+        });
+        StoreReflector { _tasks: tasks }
+    }
+}
+
+/// Applies what the store's watch delivers, until the store is closed.
+async fn follow(caches: &WatchCaches, mut revision: u64) {
+    let root = Prefix::try_new(ROOT).expect("the root is a prefix");
+    loop {
+        let ended = match caches.store().watch(&root, Revision::new(revision)).await {
+            Ok(mut events) => loop {
+                match events.next().await {
+                    Ok(batch) => {
+                        caches.apply(&batch);
+                        revision = batch.revision.get();
+                    }
+                    Err(error) => break error,
+                }
+            },
+            Err(error) => error,
+        };
+        match ended {
+            WatchError::Store(StoreError::Closed) => return,
+            WatchError::Compacted { oldest, .. } => {
+                tracing::warn!(
+                    revision,
+                    %oldest,
+                    "the store's history was compacted before it was read; loading the watch cache again"
+                );
+                caches.set_follows(false);
+                let Some(loaded) = reload(caches).await else {
+                    return;
+                };
+                revision = loaded;
+                caches.set_follows(true);
+                tracing::info!(revision, "the watch cache is loaded");
+            }
+            error => {
+                tracing::warn!(%error, "the watch of the store ended; watching again");
+                tokio::time::sleep(RETRY).await;
+            }
+        }
+    }
+}
+
+/// Loads the caches, however often it takes. `None`: the store is closed.
+async fn reload(caches: &WatchCaches) -> Option<u64> {
+    loop {
+        match caches.load().await {
+            Ok(revision) => return Some(revision),
+            Err(ReadError::Store(StoreError::Closed)) => return None,
+            Err(error) => tracing::warn!(%error, "cannot load the watch cache; trying again"),
+        }
+        tokio::time::sleep(RETRY).await;
+    }
+}

@@ -1,0 +1,445 @@
+//! The objects of one resource.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    time::Duration,
+};
+
+use imbl::OrdMap;
+use k3_api::strategy::SelectableField;
+use k3_storage::{Change, Key};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::{
+    CacheWatcher, CachedObject, EventDelivery, Snapshot, WatchFilter,
+    event::WatchCacheEvent,
+    watcher::{self, WatchSender},
+};
+
+/// Events younger than this are kept for watches that begin in the past, up to [`MOST_EVENTS`].
+const FRESH: Duration = Duration::from_secs(90);
+/// So many are kept however old they are.
+const FEWEST_EVENTS: usize = 128;
+const MOST_EVENTS: usize = 102_400;
+/// So many bytes of objects are kept at most, however young they are: otherwise memory would follow the rate of writes.
+const MOST_EVENT_BYTES: usize = 32 << 20;
+/// How long the snapshot behind a paged list is kept, and how many at most.
+const SNAPSHOT_AGE: Duration = Duration::from_mins(5);
+const MOST_SNAPSHOTS: usize = 32;
+
+/// The objects of one resource, now and recently.
+// upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/watch_cache.go ImmutableWatchCacheConfig
+pub(crate) struct WatchCache {
+    state: Mutex<CacheState>,
+    /// The fields objects can be selected by.
+    selectable: RwLock<Arc<[SelectableField]>>,
+}
+
+struct CacheState {
+    objects: OrdMap<Key, Arc<CachedObject>>,
+    /// The last event, or where the cache began.
+    revision: u64,
+    /// Counts the states of the objects. Unlike revisions, it also differs when the content was replaced.
+    version: u64,
+    /// Events in order; all of those after `horizon`.
+    events: VecDeque<(Instant, Arc<WatchCacheEvent>)>,
+    horizon: u64,
+    watchers: HashMap<WatchFilter, Vec<WatchSender>>,
+    /// Watchers by field: how many there are. Without any, no event is asked for its fields.
+    by_field: usize,
+    snapshots: VecDeque<(Instant, Snapshot)>,
+    /// The bytes of the objects in `events`; of no meaning while there are none.
+    event_bytes: usize,
+    /// The server stops: watches end as soon as they begin.
+    closed: bool,
+}
+
+/// A watch cannot begin so far back: events are missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TooOldResourceVersion {
+    /// The oldest revision that a watch can begin after.
+    pub oldest: u64,
+}
+
+/// A cache whose content is being replaced. It cannot be read or watched until this is dropped.
+pub(super) struct CacheReplacement<'c> {
+    cache: &'c WatchCache,
+    state: MutexGuard<'c, CacheState>,
+}
+
+/// Where a watch begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WatchStart {
+    /// After this commit.
+    Revision(u64),
+    /// With what there is now.
+    Now,
+}
+
+// --- WatchCache ---
+
+impl WatchCache {
+    /// A cache that begins with these objects, complete up to a revision.
+    pub(super) fn new(selectable: Arc<[SelectableField]>, revision: u64) -> Self {
+        let state = CacheState {
+            objects: OrdMap::new(),
+            revision,
+            version: 1,
+            events: VecDeque::new(),
+            horizon: revision,
+            watchers: HashMap::new(),
+            by_field: 0,
+            snapshots: VecDeque::new(),
+            event_bytes: 0,
+            closed: false,
+        };
+        WatchCache {
+            state: Mutex::new(state),
+            selectable: RwLock::new(selectable),
+        }
+    }
+
+    /// Begins to replace the content. Holds readers up, so that several caches can be replaced at once.
+    pub(super) fn begin_replacement(&self) -> CacheReplacement<'_> {
+        CacheReplacement {
+            cache: self,
+            state: self.lock(),
+        }
+    }
+
+    /// Applies a commit and notifies watchers.
+    pub(super) fn apply(&self, key: &Key, change: &Change, revision: u64, now: Instant) {
+        let mut state = self.lock();
+        if revision <= state.revision {
+            return;
+        }
+        state.revision = revision;
+        state.version += 1;
+        let (before, after) = match change {
+            Change::Created(bytes) | Change::Updated(bytes) => {
+                let object = Arc::new(CachedObject::new(key.clone(), bytes.clone(), revision));
+                let before = state.objects.insert(key.clone(), Arc::clone(&object));
+                (before, Some(object))
+            }
+            Change::Deleted => match state.objects.remove(key) {
+                Some(before) => (Some(before), None),
+                // It was never seen: there is nothing to tell.
+                None => return,
+            },
+        };
+        let event = Arc::new(WatchCacheEvent {
+            revision,
+            before,
+            after,
+        });
+        self.dispatch(&mut state, &event);
+        state.keep(event, now);
+    }
+
+    fn dispatch(&self, state: &mut CacheState, event: &Arc<WatchCacheEvent>) {
+        if state.watchers.is_empty() {
+            return;
+        }
+        let delivery = Arc::new(EventDelivery::new(Arc::clone(event)));
+        let key = &event.object().key;
+        let mut interests = vec![WatchFilter::Everything, WatchFilter::Key(key.to_string())];
+        // A namespaced key has its namespace before the name.
+        if let Some(slash) = key.rfind('/') {
+            interests.push(WatchFilter::Under(key[..=slash].to_owned()));
+        }
+        if state.by_field > 0 {
+            for object in event.before.iter().chain(&event.after) {
+                for position in 0..self.selectable().len() {
+                    let interest = WatchFilter::Field(position, self.field(object, position).to_owned());
+                    if !interests.contains(&interest) {
+                        interests.push(interest);
+                    }
+                }
+            }
+        }
+        let mut closed_watchers = 0;
+        for interest in interests {
+            let Some(senders) = state.watchers.get_mut(&interest) else {
+                continue;
+            };
+            let before = senders.len();
+            senders.retain(|sender| sender.send(&delivery));
+            if matches!(interest, WatchFilter::Field(..)) {
+                closed_watchers += before - senders.len();
+            }
+            if senders.is_empty() {
+                state.watchers.remove(&interest);
+            }
+        }
+        state.by_field -= closed_watchers;
+    }
+
+    /// The current objects, with everything up to `applied`.
+    pub(crate) fn snapshot(&self, applied: u64) -> Snapshot {
+        let state = self.lock();
+        Snapshot {
+            revision: state.revision.max(applied),
+            version: state.version,
+            objects: state.objects.clone(),
+        }
+    }
+
+    /// Changes with the objects. Equal versions of a cache mean equal objects.
+    pub(crate) fn version(&self) -> u64 {
+        self.lock().version
+    }
+
+    /// One object as it is.
+    pub(crate) fn get(&self, key: &str) -> Option<Arc<CachedObject>> {
+        self.lock().objects.get(key).cloned()
+    }
+
+    /// Replaces an undecrypted object by its decrypted state. Returns whether the undecrypted state was still present.
+    pub(super) fn replace_undecrypted(&self, object: &Arc<CachedObject>) -> bool {
+        let mut state = self.lock();
+        let there = state.objects.get(&object.key);
+        if there.is_none_or(|there| there.revision != object.revision || there.undecrypted().is_none()) {
+            return false;
+        }
+        state.objects.insert(object.key.clone(), Arc::clone(object));
+        state.version += 1;
+        true
+    }
+
+    /// How many objects there are.
+    pub(crate) fn count(&self) -> usize {
+        self.lock().objects.len()
+    }
+
+    /// Keeps a snapshot, so that the pages that follow see the same.
+    pub(crate) fn keep(&self, snapshot: &Snapshot) {
+        let now = Instant::now();
+        let mut state = self.lock();
+        state.forget_snapshots(now);
+        if state
+            .snapshots
+            .iter()
+            .all(|(_, snapshots)| snapshots.revision != snapshot.revision)
+        {
+            if state.snapshots.len() >= MOST_SNAPSHOTS {
+                state.snapshots.pop_front();
+            }
+            state.snapshots.push_back((now, snapshot.clone()));
+        }
+    }
+
+    /// The snapshot of a revision, if it is kept or nothing has changed since.
+    pub(crate) fn at(&self, revision: u64, applied: u64) -> Option<Snapshot> {
+        let mut state = self.lock();
+        if revision >= state.revision && revision <= applied.max(state.revision) {
+            return Some(Snapshot {
+                revision,
+                version: state.version,
+                objects: state.objects.clone(),
+            });
+        }
+        state.forget_snapshots(Instant::now());
+        let mut snapshots = state.snapshots.iter();
+        snapshots
+            .find(|(_, snapshots)| snapshots.revision == revision)
+            .map(|(_, snapshots)| snapshots.clone())
+    }
+
+    /// Starts a watch. With [`WatchStart::Now`] the current objects are returned too. A revision that the cache has not reached
+    /// is allowed: the watcher gets no event up to it.
+    pub(crate) fn watch(
+        &self,
+        interest: &WatchFilter,
+        since: WatchStart,
+        applied: u64,
+    ) -> Result<(CacheWatcher, Snapshot), TooOldResourceVersion> {
+        let mut state = self.lock();
+        let mut backlog = Vec::new();
+        if let WatchStart::Revision(revision) = since {
+            if revision < state.horizon {
+                return Err(TooOldResourceVersion {
+                    oldest: state.horizon,
+                });
+            }
+            let concerns =
+                |object: &Arc<CachedObject>| interest.concerns(object, |object, at| self.field(object, at));
+            let from = state
+                .events
+                .partition_point(|(_, event)| event.revision <= revision);
+            for (_, event) in state.events.range(from..) {
+                if event.before.iter().chain(&event.after).any(concerns) {
+                    backlog.push(Arc::new(EventDelivery::new(Arc::clone(event))));
+                }
+            }
+        }
+        let after = match since {
+            WatchStart::Revision(revision) => revision,
+            WatchStart::Now => 0,
+        };
+        let (sender, watcher) = watcher::queue(backlog, after);
+        // Without its sending end, the queue has ended.
+        if !state.closed {
+            state.add_watcher(interest, sender);
+        }
+        let snapshot = Snapshot {
+            revision: state.revision.max(applied),
+            version: state.version,
+            objects: if since == WatchStart::Now {
+                state.objects.clone()
+            } else {
+                OrdMap::new()
+            },
+        };
+        Ok((watcher, snapshot))
+    }
+
+    /// Resets derived state because the selectable fields changed. All watches end, and none can start before `revision`.
+    pub(super) fn renew(&self, selectable: Arc<[SelectableField]>, revision: u64) {
+        let mut state = self.lock();
+        state.watchers.clear();
+        state.by_field = 0;
+        state.events.clear();
+        state.snapshots.clear();
+        state.revision = state.revision.max(revision);
+        state.horizon = state.horizon.max(state.revision);
+        state.version += 1;
+        // Values derived under the previous definition are discarded.
+        state.objects = state
+            .objects
+            .iter()
+            .map(|(key, object)| (key.clone(), Arc::new(object.without_derived_state())))
+            .collect();
+        *self.selectable.write().unwrap_or_else(PoisonError::into_inner) = selectable;
+    }
+
+    /// Ends all watches, also those that begin later.
+    pub(super) fn close(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        state.watchers.clear();
+        state.by_field = 0;
+    }
+
+    /// The value of a field that objects can be selected by.
+    pub(crate) fn field<'o>(&self, object: &'o CachedObject, position: usize) -> &'o str {
+        object.field(position, |tree: &Value| {
+            self.selectable()
+                .iter()
+                .map(|field| field.get(tree).into())
+                .collect()
+        })
+    }
+
+    /// Where a field stands among those that objects can be selected by.
+    pub(crate) fn field_position(&self, name: &str) -> Option<usize> {
+        self.selectable().iter().position(|field| field.field == name)
+    }
+
+    fn selectable(&self) -> Arc<[SelectableField]> {
+        Arc::clone(&self.selectable.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, CacheState> {
+        // A panic under the lock is a bug that is reported where it happens; the map itself is never half changed.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// --- CacheReplacement ---
+
+impl CacheReplacement<'_> {
+    /// Replaces the objects by those complete at a revision, and the fields they can be selected by. The events in between are
+    /// unknown, so no watch spans it: running watches end with expired history, and none can start before the revision.
+    pub(super) fn put(
+        &mut self,
+        objects: OrdMap<Key, Arc<CachedObject>>,
+        selectable: Arc<[SelectableField]>,
+        revision: u64,
+    ) {
+        let state = &mut *self.state;
+        for sender in state.watchers.drain().flat_map(|(_, senders)| senders) {
+            sender.lose_history(revision);
+        }
+        state.by_field = 0;
+        state.events.clear();
+        state.snapshots.clear();
+        state.horizon = revision;
+        state.revision = revision;
+        state.version += 1;
+        state.objects = objects;
+        *self
+            .cache
+            .selectable
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = selectable;
+    }
+}
+
+// --- CacheState ---
+
+impl CacheState {
+    fn add_watcher(&mut self, interest: &WatchFilter, sender: WatchSender) {
+        let senders = self.watchers.entry(interest.clone()).or_default();
+        // Watchers of what never changes would pile up after they are gone.
+        let before = senders.len();
+        senders.retain(|sender| !sender.is_closed());
+        let closed_watchers = before - senders.len();
+        senders.push(sender);
+        if matches!(interest, WatchFilter::Field(..)) {
+            self.by_field += 1;
+            self.by_field -= closed_watchers;
+        }
+    }
+
+    fn keep(&mut self, event: Arc<WatchCacheEvent>, now: Instant) {
+        if self.events.is_empty() {
+            self.event_bytes = 0;
+        }
+        self.event_bytes += event.object().len();
+        self.events.push_back((now, event));
+        while let Some((time, event)) = self.events.front()
+            && self.events.len() > 1
+        {
+            let count = self.events.len();
+            let is_young = now.duration_since(*time) < FRESH && count <= MOST_EVENTS;
+            if (count <= FEWEST_EVENTS || is_young) && self.event_bytes <= MOST_EVENT_BYTES {
+                break;
+            }
+            self.horizon = event.revision;
+            self.event_bytes -= event.object().len();
+            self.events.pop_front();
+        }
+    }
+
+    fn forget_snapshots(&mut self, now: Instant) {
+        while let Some((time, _)) = self.snapshots.front()
+            && now.duration_since(*time) > SNAPSHOT_AGE
+        {
+            self.snapshots.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn event_bytes_are_bounded() {
+        let cache = WatchCache::new([].into(), 0);
+        let key = Key::try_new("/registry/core/configmaps/default/large").unwrap();
+        let value = vec![b' '; 1 << 20];
+        let now = Instant::now();
+        for revision in 1..=200 {
+            cache.apply(&key, &Change::Updated(value.clone().into()), revision, now);
+        }
+        let state = cache.lock();
+        let snapshots: usize = state.events.iter().map(|(_, event)| event.object().len()).sum();
+        assert_eq!(snapshots, MOST_EVENT_BYTES);
+        assert_eq!(state.event_bytes, snapshots);
+        // A watch can begin where the events that are kept follow on.
+        assert_eq!(state.horizon, 200 - 32);
+    }
+}

@@ -1,0 +1,123 @@
+//! Metrics by labels.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    hash::{BuildHasher, RandomState},
+    sync::{Arc, PoisonError, RwLock},
+};
+
+/// So many series there are at most in a table. Labels are bounded by what is served; this holds should that ever not be so.
+const MOST: usize = 20_000;
+
+/// Metrics by labels, like Prometheus' `MetricVec`. An existing series is found with a read lock and without allocation.
+#[derive(Debug)]
+pub(crate) struct MetricVec<F, const N: usize> {
+    labels: [&'static str; N],
+    hasher: RandomState,
+    make: fn() -> F,
+    series: RwLock<HashMap<u64, Vec<Arc<MetricSeries<F, N>>>>>,
+}
+
+/// A metric with its label values.
+#[derive(Debug)]
+pub(crate) struct MetricSeries<F, const N: usize> {
+    pub values: [Box<str>; N],
+    pub metrics: F,
+}
+
+// --- MetricVec ---
+
+impl<F, const N: usize> MetricVec<F, N> {
+    pub(crate) fn new(labels: [&'static str; N], make: fn() -> F) -> Self {
+        MetricVec {
+            labels,
+            hasher: RandomState::new(),
+            make,
+            series: RwLock::default(),
+        }
+    }
+
+    /// The series with these label values.
+    pub(crate) fn of(&self, values: [&str; N]) -> Arc<MetricSeries<F, N>> {
+        let hash = self.hasher.hash_one(values);
+        let all = self.series.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = all.get(&hash).and_then(|series| find(series, values)) {
+            return found;
+        }
+        let is_full = all.len() >= MOST;
+        drop(all);
+        if is_full && values.iter().any(|value| *value != "other") {
+            return self.of(["other"; N]);
+        }
+        let mut all = self.series.write().unwrap_or_else(PoisonError::into_inner);
+        let series = all.entry(hash).or_default();
+        find(series, values).unwrap_or_else(|| {
+            let made = Arc::new(MetricSeries {
+                values: values.map(Into::into),
+                metrics: (self.make)(),
+            });
+            series.push(Arc::clone(&made));
+            made
+        })
+    }
+
+    /// All of them, in the order of their values.
+    pub(crate) fn all(&self) -> Vec<Arc<MetricSeries<F, N>>> {
+        let all = self.series.read().unwrap_or_else(PoisonError::into_inner);
+        let sorted: BTreeMap<_, _> = all
+            .values()
+            .flatten()
+            .map(|series| (series.values.clone(), Arc::clone(series)))
+            .collect();
+        sorted.into_values().collect()
+    }
+
+    /// The labels of a series, with its values.
+    pub(crate) fn named<'s>(&self, series: &'s MetricSeries<F, N>) -> [(&'static str, &'s str); N] {
+        std::array::from_fn(|position| (self.labels[position], &*series.values[position]))
+    }
+}
+
+fn find<F, const N: usize>(
+    series: &[Arc<MetricSeries<F, N>>],
+    values: [&str; N],
+) -> Option<Arc<MetricSeries<F, N>>> {
+    let is_it = |series: &&Arc<MetricSeries<F, N>>| {
+        series
+            .values
+            .iter()
+            .zip(values)
+            .all(|(known, value)| **known == *value)
+    };
+    series.iter().find(is_it).cloned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::Counter, *};
+
+    #[test]
+    fn same_labels_share_a_series() {
+        let table = MetricVec::new(["verb", "code"], Counter::default);
+        table.of(["GET", "200"]).metrics.count();
+        table.of(["GET", "200"]).metrics.count();
+        table.of(["GET", "404"]).metrics.count();
+        let counts: Vec<_> = table
+            .all()
+            .iter()
+            .map(|series| (table.named(series), series.metrics.get()))
+            .map(|(named, count)| (named[1].1.to_owned(), count))
+            .collect();
+        assert_eq!(counts, [("200".to_owned(), 2), ("404".to_owned(), 1)]);
+    }
+
+    #[test]
+    fn series_count_is_bounded() {
+        let table = MetricVec::new(["name"], Counter::default);
+        for number in 0..MOST + 100 {
+            table.of([&number.to_string()]).metrics.count();
+        }
+        assert_eq!(table.all().len(), MOST + 1);
+        assert_eq!(table.of(["other"]).metrics.get(), 100);
+    }
+}

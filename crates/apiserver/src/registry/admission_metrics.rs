@@ -1,0 +1,33 @@
+//! Steps of admission, whose time is counted.
+
+use std::future::Future;
+
+use k3_api::status::Status;
+use tokio::time::Instant;
+
+use super::Registry;
+
+/// A step and operation, as metric labels.
+pub(super) type AdmissionStep = (&'static str, &'static str);
+
+pub(super) const ADMIT_NEW: AdmissionStep = ("admit", "CREATE");
+pub(super) const VALIDATE_NEW: AdmissionStep = ("validate", "CREATE");
+pub(super) const ADMIT_CHANGE: AdmissionStep = ("admit", "UPDATE");
+pub(super) const VALIDATE_CHANGE: AdmissionStep = ("validate", "UPDATE");
+
+// --- Registry ---
+
+impl Registry {
+    /// Takes a step of admission, and counts how long it takes.
+    pub(super) async fn step(
+        &self,
+        (name, operation): AdmissionStep,
+        step: impl Future<Output = Result<(), Status>>,
+    ) -> Result<(), Status> {
+        let began = Instant::now();
+        let outcome = step.await;
+        self.metrics
+            .admitted(name, operation, outcome.is_err(), began.elapsed());
+        outcome
+    }
+}

@@ -1,0 +1,537 @@
+//! An object that is changed: by a PUT, a patch, an apply.
+
+use std::sync::Arc;
+
+use k3_api::{
+    apply::managed,
+    field::{Error, Path},
+    go,
+    kinds::Kind,
+    status::{GroupResource, Status},
+    strategy::{self, Part, StrategyContext, Tree, TreeMut},
+};
+use k3_storage::{Entry, Key, ReadError, Write};
+use serde_json::Value;
+
+use super::{
+    Registry, RequestContext, Resource,
+    admission_metrics::{ADMIT_CHANGE, VALIDATE_CHANGE},
+    body::{self, ExpectedKind},
+    commit::{WriteError, time_to_live, unavailable},
+    create::{FieldTracking, dedup_owners, match_namespace},
+    managed_fields,
+    patch::Patch,
+    request_context::Warnings,
+    response::{self, ResponseObject},
+    storage_version,
+    subresource::NewScale,
+};
+use crate::{
+    admission::{AdmissionAttributes, Operation},
+    allocation::Reservation,
+    cache::CachedObject,
+    http::HttpResponse,
+    request::{WriteOptions, WriteVerb},
+};
+
+/// How often a conflicting update is retried.
+const TRIES: usize = 10;
+
+/// The object was modified concurrently.
+const MODIFIED: &str =
+    "the object has been modified; please apply your changes to the latest version and try again";
+
+/// Where the new state of an object comes from.
+pub(super) enum UpdateSource {
+    /// The client sent it.
+    Put(Value),
+    /// It is made from the old one.
+    Patch(Patch),
+    /// It gets another scale.
+    Scale(NewScale),
+}
+
+/// Why one attempt did not succeed.
+enum UpdateAttemptError {
+    /// A concurrent write; this is the current state.
+    Again(Option<Entry>),
+    /// It cannot be done.
+    Failed(Status),
+}
+
+// --- Registry ---
+
+impl Registry {
+    /// Replaces an object by the one in the body.
+    pub(crate) async fn update(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
+        let options = WriteOptions::read(&ctx.query, WriteVerb::Update, &ctx.agent)?;
+        let mut warnings = Warnings::default();
+        let kind = &ctx.target.kind;
+        let mut object = body::read(ctx, ExpectedKind::of(kind), &options, &mut warnings)?;
+        let resource = Resource::of(kind.clone(), &self.caches);
+        match_name(&object, &ctx.target.name)?;
+        match_namespace(&mut object, &resource, &ctx.target.namespace)?;
+        ctx.check_wanted()?;
+        resource.strategy().set_defaults(&mut object);
+        self.answer_change(ctx, &resource, &UpdateSource::Put(object), &options, warnings)
+            .await
+    }
+
+    /// Applies the patch in the body.
+    pub(crate) async fn patch(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
+        let writing = Patch::writing(ctx)?;
+        let options = WriteOptions::read(&ctx.query, writing, &ctx.agent)?;
+        let mut warnings = Warnings::default();
+        let resource = Resource::of(ctx.target.kind.clone(), &self.caches);
+        let patch = Patch::read(ctx, &options, &mut warnings)?;
+        self.answer_change(ctx, &resource, &UpdateSource::Patch(patch), &options, warnings)
+            .await
+    }
+
+    async fn answer_change(
+        &self,
+        ctx: &RequestContext,
+        resource: &Resource,
+        source: &UpdateSource,
+        options: &WriteOptions,
+        mut warnings: Warnings,
+    ) -> Result<HttpResponse, Status> {
+        let (made, created) = self.change(ctx, resource, source, options, &mut warnings).await?;
+        response::object(if created { 201 } else { 200 }, &made, ctx, resource, &warnings)
+    }
+
+    /// Updates an object, or creates it if the source allows. Returns whether it was created.
+    pub(super) async fn change(
+        &self,
+        ctx: &RequestContext,
+        resource: &Resource,
+        source: &UpdateSource,
+        options: &WriteOptions,
+        warnings: &mut Warnings,
+    ) -> Result<(ResponseObject, bool), Status> {
+        self.read_index().await?;
+        let name = &ctx.target.name;
+        let key = resource.key(&ctx.target.namespace, name)?;
+        let mut current = resource.cache.get(&key);
+        let warning_count = warnings.0.len();
+        for _ in 0..TRIES {
+            warnings.0.truncate(warning_count);
+            ctx.check_wanted()?;
+            let Some(object) = &current else {
+                return self
+                    .create_by_change(ctx, resource, source, options, warnings)
+                    .await;
+            };
+            match self
+                .try_change(ctx, resource, &key, object, source, options, warnings)
+                .await
+            {
+                Ok(made) => return Ok((made, false)),
+                Err(UpdateAttemptError::Failed(status)) => return Err(status),
+                Err(UpdateAttemptError::Again(entry)) => current = entry.map(read_entry),
+            }
+        }
+        Err(Status::conflict(resource.grouped(), name, MODIFIED))
+    }
+
+    async fn create_by_change(
+        &self,
+        ctx: &RequestContext,
+        resource: &Resource,
+        source: &UpdateSource,
+        options: &WriteOptions,
+        warnings: &mut Warnings,
+    ) -> Result<(ResponseObject, bool), Status> {
+        let name = &ctx.target.name;
+        let is_whole = ctx.target.part().is_empty();
+        let mut object = match source {
+            UpdateSource::Put(object) if is_whole && resource.strategy().allow_create_on_update() => {
+                let uid = object.at("metadata").text("uid");
+                if !uid.is_empty() {
+                    return Err(uid_conflict(resource, ctx, uid, ""));
+                }
+                object.clone()
+            }
+            UpdateSource::Patch(patch) if is_whole && patch.creates() => {
+                patch.make(None, resource, ctx, options, warnings, self)?
+            }
+            _ => return Err(resource.not_found(name)),
+        };
+        let metadata = object.ensure_object("metadata");
+        metadata.set("name", name.as_str());
+        metadata.remove("resourceVersion");
+        match_namespace(&mut object, resource, &ctx.target.namespace)?;
+        resource.strategy().set_defaults(&mut object);
+        let recording = if source.is_recorded() {
+            FieldTracking::Done
+        } else {
+            FieldTracking::Needed
+        };
+        let made = self
+            .store_new(ctx, resource, object, recording, options, warnings)
+            .await?;
+        Ok((made, true))
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one attempt needs all that the change is about"
+    )]
+    async fn try_change(
+        &self,
+        ctx: &RequestContext,
+        resource: &Resource,
+        key: &Key,
+        current: &Arc<CachedObject>,
+        source: &UpdateSource,
+        options: &WriteOptions,
+        warnings: &mut Warnings,
+    ) -> Result<ResponseObject, UpdateAttemptError> {
+        let current = &self.readable(resource, Arc::clone(current)).await?;
+        let old = self.shown(current.tree(), resource).await?;
+        let mut new = match source {
+            UpdateSource::Put(object) => object.clone(),
+            UpdateSource::Patch(patch) => patch.make(Some(&old), resource, ctx, options, warnings, self)?,
+            UpdateSource::Scale(scale) => scale.make(&old, resource, ctx, options, warnings)?,
+        };
+        if let UpdateSource::Put(object) = source {
+            let uid = object.at("metadata").text("uid");
+            let there = old.at("metadata").text("uid");
+            if !uid.is_empty() && uid != there {
+                return Err(uid_conflict(resource, ctx, uid, there).into());
+            }
+        }
+        if let UpdateSource::Patch(_) = source {
+            match_name(&new, &ctx.target.name)?;
+            match_namespace(&mut new, resource, &ctx.target.namespace)?;
+        }
+        dedup_owners(&mut new, warnings);
+        ctx.check_wanted()?;
+        check_version(&mut new, current.revision, resource, &ctx.target.name)?;
+        if !source.is_recorded() {
+            let custom = self.custom(resource);
+            managed_fields::with_subject(
+                &resource.kind,
+                resource.strategy(),
+                ctx.target.part(),
+                custom,
+                |subject| {
+                    subject.track(Some(&old), &mut new, &options.manager, ctx.now);
+                },
+            );
+        }
+        let validation_kind = storage_version::validation_kind(&resource.kind);
+        let mut new = storage_version::convert(new, &resource.kind, validation_kind);
+        let old = storage_version::convert(old, &resource.kind, validation_kind);
+        let status = self.free_status(ctx, source, &new);
+        ctx.check_wanted()?;
+        let reservation = self
+            .admit_and_validate_change(ctx, resource, &mut new, &old, options, warnings)
+            .await?;
+        if let Some(status) = status {
+            set_status(ctx, resource, &mut new, status)?;
+        }
+        let is_unchanged = resource.shows(current) && new == old;
+        if is_unchanged && !self.is_rewritten(key, options).await? {
+            return Ok(ResponseObject::Kept(Arc::clone(current)));
+        }
+        let bytes = self.stored(&new, validation_kind, resource).await?;
+        if !is_unchanged && current.stored() == &bytes && !self.is_rewritten(key, options).await? {
+            // A custom object is shown as its definition says now.
+            return Ok(match resource.custom {
+                Some(_) => ResponseObject::Dry(new),
+                None => ResponseObject::Kept(Arc::clone(current)),
+            });
+        }
+        if options.dry_run {
+            return Ok(ResponseObject::Dry(new));
+        }
+        let revision = k3_storage::Revision::new(current.revision);
+        if is_finalized(&new, &old, &resource.kind) {
+            return match self.commit(Write::delete(key.clone(), revision)).await {
+                Ok(_) => {
+                    reservation.give_back().await;
+                    self.allocation.release(&old, resource).await;
+                    Ok(ResponseObject::Dry(new))
+                }
+                Err(error) => Err(not_stored(error, reservation).await),
+            };
+        }
+        let mut write = Write::update(key.clone(), revision, bytes.clone());
+        if let Some(time) = time_to_live(&resource.kind, &new, ctx.now) {
+            write = write.expiring(time);
+        }
+        let revision = match self.commit(write).await {
+            Ok(revision) => revision,
+            Err(error) => return Err(not_stored(error, reservation).await),
+        };
+        reservation.keep().await;
+        Ok(ResponseObject::Stored {
+            bytes,
+            revision,
+            object: new,
+        })
+    }
+
+    /// Whether a write that changes nothing is to happen all the same: what is stored is encrypted with an older key.
+    // upstream: staging/src/k8s.io/apiserver/pkg/storage/etcd3/store.go GuaranteedUpdate
+    async fn is_rewritten(&self, key: &Key, options: &WriteOptions) -> Result<bool, Status> {
+        if options.dry_run {
+            return Ok(false);
+        }
+        let is_stale = self.caches.store().is_stale(key).await;
+        is_stale.map_err(|error| match error {
+            ReadError::Store(error) => unavailable(&error),
+            error => Status::internal_error(error),
+        })
+    }
+
+    /// The status that a PUT brings, if it may change it.
+    fn free_status(&self, ctx: &RequestContext, source: &UpdateSource, new: &Value) -> Option<Value> {
+        let is_free = self.unrestricted_update
+            && matches!(source, UpdateSource::Put(_))
+            && ctx.target.part().is_empty()
+            && ctx.target.kind.subresource("status").is_some();
+        (is_free && new.has("status")).then(|| new.at("status").clone())
+    }
+
+    /// Takes a changed object through admission and rules.
+    async fn admit_and_validate_change<'r>(
+        &'r self,
+        ctx: &RequestContext,
+        resource: &Resource,
+        new: &mut Value,
+        old: &Value,
+        options: &WriteOptions,
+        warnings: &mut Warnings,
+    ) -> Result<Reservation<'r>, Status> {
+        let subresource = ctx.target.part();
+        let mut attributes = AdmissionAttributes {
+            operation: Operation::Update,
+            resource,
+            subresource,
+            namespace: &ctx.target.namespace,
+            object: new,
+            old: Some(old),
+            ctx,
+            dry_run: options.dry_run,
+            warnings: &mut warnings.0,
+        };
+        let admitted = self.admission.admit(&mut attributes, &self.caches);
+        self.step(ADMIT_CHANGE, admitted).await?;
+        self.check_grant(&attributes)?;
+        let part = match subresource {
+            "" | "scale" => Part::Object,
+            "status" => Part::Status,
+            other => Part::Other(other),
+        };
+        let reservation = if part == Part::Object {
+            self.allocation
+                .reserve(new, Some(old), resource, ctx.now, options.dry_run)
+                .await?
+        } else {
+            Reservation::default()
+        };
+        let validated = self.validate_change(ctx, resource, new, old, part, options, warnings);
+        match validated.await {
+            Ok(()) => Ok(reservation),
+            Err(status) => {
+                reservation.give_back().await;
+                Err(status)
+            }
+        }
+    }
+
+    /// Takes a changed object through its rules and the plugins that refuse.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a change is judged by all that it is about"
+    )]
+    async fn validate_change(
+        &self,
+        ctx: &RequestContext,
+        resource: &Resource,
+        new: &mut Value,
+        old: &Value,
+        part: Part<'_>,
+        options: &WriteOptions,
+        warnings: &mut Warnings,
+    ) -> Result<(), Status> {
+        let validation_kind = storage_version::validation_kind(&resource.kind);
+        let at = StrategyContext {
+            kind: validation_kind,
+            now: ctx.now,
+            user: &ctx.user,
+        };
+        let warning_count = strategy::update(new, old, part, &at)?;
+        warnings.0.extend(warning_count);
+        ctx.check_wanted()?;
+        let mut attributes = AdmissionAttributes {
+            operation: Operation::Update,
+            resource,
+            subresource: ctx.target.part(),
+            namespace: &ctx.target.namespace,
+            object: new,
+            old: Some(old),
+            ctx,
+            dry_run: options.dry_run,
+            warnings: &mut warnings.0,
+        };
+        let validated = self.admission.validate(&mut attributes, &self.caches);
+        self.step(VALIDATE_CHANGE, validated).await?;
+        strategy::for_kind(validation_kind).set_defaults(new);
+        validation_kind.ty.forget_empty(new);
+        managed::ignore_managed_fields_timestamps(old, new);
+        ctx.check_wanted()
+    }
+}
+
+/// Sets the status as a later write to the status subresource would.
+fn set_status(
+    ctx: &RequestContext,
+    resource: &Resource,
+    new: &mut Value,
+    status: Value,
+) -> Result<(), Status> {
+    let validation_kind = storage_version::validation_kind(&resource.kind);
+    let at = StrategyContext {
+        kind: validation_kind,
+        now: ctx.now,
+        user: &ctx.user,
+    };
+    let settled = new.clone();
+    new.set("status", status);
+    strategy::update(new, &settled, Part::Status, &at)?;
+    validation_kind.ty.forget_empty(new);
+    Ok(())
+}
+
+// --- UpdateSource ---
+
+impl UpdateSource {
+    /// Whether managed fields are already updated, as by an apply.
+    fn is_recorded(&self) -> bool {
+        match self {
+            UpdateSource::Put(_) => false,
+            UpdateSource::Patch(patch) => patch.is_apply(),
+            UpdateSource::Scale(_) => true,
+        }
+    }
+}
+
+/// Releases a reservation after a failed write, unless its outcome is unknown.
+async fn not_stored(error: WriteError, reservation: Reservation<'_>) -> UpdateAttemptError {
+    if matches!(error, WriteError::Conflict(_)) {
+        reservation.give_back().await;
+    }
+    error.into()
+}
+
+fn read_entry(entry: Entry) -> Arc<CachedObject> {
+    Arc::new(CachedObject::new(entry.key, entry.value, entry.revision.get()))
+}
+
+/// Whether an object that is being deleted has nothing left to wait for.
+fn is_finalized(new: &Value, old: &Value, kind: &Kind) -> bool {
+    let before = old.at("metadata");
+    new.at("metadata").items("finalizers").is_empty()
+        && before.has("deletionTimestamp")
+        && before.int("deletionGracePeriodSeconds").unwrap_or_default() == 0
+        // Only a namespace is held by what its spec says.
+        && (kind.strategy.is_some() || new.at_path("spec.finalizers").as_array().is_none_or(Vec::is_empty))
+}
+
+/// Rejects an object whose name differs from the URL.
+pub(super) fn match_name(object: &Value, name: &str) -> Result<(), Status> {
+    match object.at("metadata").text("name") {
+        "" => Err(Status::bad_request(format!(
+            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        ))),
+        body_text if body_text == name => Ok(()),
+        body_text => Err(Status::bad_request(format!(
+            "the name of the object ({body_text}) does not match the name on the URL ({name})"
+        ))),
+    }
+}
+
+/// Compares the version a client has seen with the one there is.
+pub(super) fn check_version(
+    new: &mut Value,
+    current: u64,
+    resource: &Resource,
+    name: &str,
+) -> Result<(), Status> {
+    let metadata = new.ensure_object("metadata");
+    let body_text = metadata.text("resourceVersion");
+    let number: u64 = if body_text.is_empty() {
+        0
+    } else {
+        body_text.parse().map_err(|_| {
+            Status::unknown(format!(
+                "strconv.ParseUint: parsing {}: invalid syntax",
+                go::quote(body_text)
+            ))
+        })?
+    };
+    if number == 0 {
+        if !resource.strategy().allow_unconditional_update() {
+            let metadata = Path::new("metadata");
+            let error = Error::invalid(
+                &metadata.child("resourceVersion"),
+                0i64,
+                "must be specified for an update",
+            );
+            return Err(Status::invalid(
+                GroupResource::new(&resource.kind.group, &resource.kind.plural),
+                name,
+                &[error],
+            ));
+        }
+        metadata.set("resourceVersion", current.to_string());
+    } else if number != current {
+        return Err(Status::conflict(resource.grouped(), name, MODIFIED));
+    }
+    Ok(())
+}
+
+/// The response to a failed precondition on the uid or resource version: `what` names it.
+pub(super) fn precondition_failed(
+    resource: &Resource,
+    (namespace, name): (&str, &str),
+    what: &str,
+    wanted: &str,
+    found: &str,
+) -> Status {
+    let mut key = format!("/registry/{}/", resource.kind.plural);
+    if !namespace.is_empty() {
+        key.push_str(namespace);
+        key.push('/');
+    }
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: {key}{name}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: \
+         {what} in precondition: {wanted}, {what} in object meta: {found}"
+    );
+    Status::conflict(resource.grouped(), name, why)
+}
+
+fn uid_conflict(resource: &Resource, ctx: &RequestContext, wanted: &str, found: &str) -> Status {
+    let object = (ctx.target.namespace.as_str(), ctx.target.name.as_str());
+    precondition_failed(resource, object, "UID", wanted, found)
+}
+
+// --- UpdateAttemptError ---
+
+impl From<Status> for UpdateAttemptError {
+    fn from(status: Status) -> Self {
+        UpdateAttemptError::Failed(status)
+    }
+}
+
+impl From<WriteError> for UpdateAttemptError {
+    fn from(error: WriteError) -> Self {
+        match error {
+            WriteError::Conflict(entry) => UpdateAttemptError::Again(entry),
+            WriteError::Failed(status) => UpdateAttemptError::Failed(status),
+        }
+    }
+}

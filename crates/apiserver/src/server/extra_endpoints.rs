@@ -1,0 +1,122 @@
+//! Extra endpoints that other parts of the process add: metrics, documents, and settings.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use futures_util::future::BoxFuture;
+use k3_api::strategy::User;
+use serde_json::Value;
+
+type MetricsFn = Arc<dyn Fn() -> String + Send + Sync>;
+type Document = Arc<dyn Fn() -> BoxFuture<'static, Value> + Send + Sync>;
+
+type Change = dyn Fn(&str) -> Result<String, String> + Send + Sync;
+
+/// A setting of the process.
+#[derive(Clone)]
+pub(super) struct Setting {
+    /// What it is now.
+    pub(super) get: Arc<dyn Fn() -> String + Send + Sync>,
+    /// Changes it; returns a message, or an error.
+    pub(super) set: Arc<Change>,
+    /// Whether a role that grants the path is not enough.
+    pub(super) only_masters: bool,
+}
+
+// --- Setting ---
+
+impl Setting {
+    /// Whether a user whom roles grant the path may use it.
+    pub(super) fn is_open_to(&self, user: &User) -> bool {
+        !self.only_masters || user.groups.iter().any(|group| group == MASTERS)
+    }
+}
+
+const MASTERS: &str = "system:masters";
+
+/// The extra endpoints, evaluated on request.
+#[derive(Default)]
+pub(super) struct ExtraEndpoints {
+    table: RwLock<EndpointTable>,
+}
+
+#[derive(Default)]
+struct EndpointTable {
+    metrics: Vec<MetricsFn>,
+    documents: Vec<(&'static str, Document)>,
+    settings: Vec<(&'static str, Setting)>,
+}
+
+// --- ExtraEndpoints ---
+
+impl ExtraEndpoints {
+    pub(super) fn add_metrics(&self, metrics: impl Fn() -> String + Send + Sync + 'static) {
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        table.metrics.push(Arc::new(metrics));
+    }
+
+    pub(super) fn add_document(
+        &self,
+        path: &'static str,
+        document: impl Fn() -> BoxFuture<'static, Value> + Send + Sync + 'static,
+    ) {
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        table.documents.push((path, Arc::new(document)));
+    }
+
+    pub(super) fn add_setting(&self, path: &'static str, setting: Setting) {
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        table.settings.push((path, setting));
+    }
+
+    /// The setting at a path, if one was added.
+    pub(super) fn setting(&self, path: &str) -> Option<Setting> {
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        let found = table.settings.iter().find(|(known, _)| *known == path);
+        found.map(|(_, setting)| setting.clone())
+    }
+
+    /// Metrics, with the extra ones.
+    pub(super) fn metrics(&self, mut text: String) -> String {
+        let metrics = self
+            .table
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .metrics
+            .clone();
+        for metrics in metrics {
+            text.push_str(&metrics());
+        }
+        text
+    }
+
+    /// The document at a path, if one was added.
+    pub(super) fn document(&self, path: &str) -> Option<BoxFuture<'static, Value>> {
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        let (_, document) = table.documents.iter().find(|(known, _)| *known == path)?;
+        let document = Arc::clone(document);
+        drop(table);
+        Some(document())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn endpoints_are_evaluated_on_request() {
+        let extra_endpoints = ExtraEndpoints::default();
+        assert_eq!(extra_endpoints.metrics("a 1\n".to_owned()), "a 1\n");
+        assert!(extra_endpoints.document("/debug/parts").is_none());
+        extra_endpoints.add_metrics(|| "b 2\n".to_owned());
+        extra_endpoints.add_document("/debug/parts", || Box::pin(async { json!(["c"]) }));
+        assert_eq!(extra_endpoints.metrics("a 1\n".to_owned()), "a 1\nb 2\n");
+        assert_eq!(
+            extra_endpoints.document("/debug/parts").unwrap().await,
+            json!(["c"])
+        );
+        assert!(extra_endpoints.document("/debug").is_none());
+    }
+}

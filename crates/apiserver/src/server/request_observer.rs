@@ -1,0 +1,352 @@
+//! Observes one request and its response for metrics, the access log and the audit log.
+//!
+//! Promise: every request is counted once and logged once, however it ends: answered, rejected, timed out, cancelled by its
+//! client, or by a panic.
+
+use std::{
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http::{HeaderValue, Method, header};
+use k3_api::{status::Status, strategy::User};
+use tokio::time::Instant;
+
+use super::{handler::RequestHead, inflight::InflightPermit, watch_limits::WatchPermit};
+use crate::{
+    audit::AuditContext,
+    authz::RequestIdentity,
+    http::{BodyStream, HttpResponse, ResponseBody},
+    metrics::{Metrics, RequestLabels, RequestSeries},
+    outgoing::Tunnel,
+    registry::AuditAnnotations,
+    request::{Route, Target},
+};
+
+/// Subresources that are a conversation, and not an answer.
+const CONNECTIONS: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
+/// Paths that are metric labels; others are reported as empty.
+const PATHS: [&str; 9] = [
+    "/healthz",
+    "/livez",
+    "/readyz",
+    "/metrics",
+    "/version",
+    "/openapi/v2",
+    "/openapi/v3",
+    "/apis",
+    "/api",
+];
+
+/// Whether a subresource is a conversation, and not an answer.
+pub(super) fn is_connection(part: &str) -> bool {
+    CONNECTIONS.contains(&part)
+}
+
+/// One request, from its first byte to the last one of its answer.
+pub(super) struct RequestObserver {
+    pub id: HeaderValue,
+    pub began: Instant,
+    /// Whether it is long-running: a watch or a connection.
+    pub is_long: bool,
+    pub notes: AuditAnnotations,
+    /// Whether it is known who asks, and that it is not just anybody.
+    pub is_authenticated: bool,
+    /// A warning for the client, added to any response.
+    pub warning: Option<String>,
+    /// What is written down, if it is.
+    pub record: Option<Box<AuditContext>>,
+    /// Its place among those that are served at once.
+    pub permit: Option<InflightPermit>,
+    /// Its place among the watches of its user.
+    pub watch_permit: Option<WatchPermit>,
+    metrics: Arc<Metrics>,
+    series: Arc<RequestSeries>,
+    /// The access log line; `None` if it is off.
+    line: Option<Box<LogLine>>,
+    code: u16,
+    bytes: u64,
+    is_reported: bool,
+}
+
+struct LogLine {
+    path: String,
+    user: String,
+}
+
+/// A response body that is streamed after the request was answered.
+struct ObservedBody {
+    pieces: Box<dyn BodyStream>,
+    exchange: RequestObserver,
+}
+
+// --- RequestObserver ---
+
+impl RequestObserver {
+    pub(super) fn begin(id: HeaderValue, head: &RequestHead, route: &Route, metrics: &Arc<Metrics>) -> Self {
+        let series = metrics.requests.of(labels(head, route));
+        let is_long = matches!(&*series.values[0], "WATCH" | "CONNECT");
+        if is_long {
+            series.metrics.running.add(1);
+        }
+        let line = tracing::enabled!(tracing::Level::DEBUG).then(|| {
+            Box::new(LogLine {
+                path: head.path.clone(),
+                user: String::new(),
+            })
+        });
+        RequestObserver {
+            id,
+            began: Instant::now(),
+            is_long,
+            notes: AuditAnnotations::default(),
+            is_authenticated: false,
+            warning: None,
+            record: None,
+            permit: None,
+            watch_permit: None,
+            metrics: Arc::clone(metrics),
+            series,
+            line,
+            code: 0,
+            bytes: 0,
+            is_reported: false,
+        }
+    }
+
+    /// It is known who asks.
+    pub(super) fn set_user(&mut self, user: &User) {
+        self.is_authenticated = !user.groups.iter().any(|group| group == "system:unauthenticated");
+        self.metrics.authenticated(Some(&user.name));
+        if let Some(line) = &mut self.line {
+            line.user.clone_from(&user.name);
+        }
+    }
+
+    /// It is not known who asks.
+    pub(super) fn authentication_failed(&self) {
+        self.metrics.authenticated(None);
+    }
+
+    /// The effective user is known, perhaps an impersonated one.
+    pub(super) fn acts_as(&mut self, identity: &RequestIdentity) {
+        if let (Some(record), Some(impersonator)) = (&mut self.record, &identity.impersonator) {
+            record.acts_as(&identity.user, &impersonator.constraint);
+        }
+    }
+
+    /// It was decided whether it may be done, and why.
+    pub(super) fn decided(&self, decision: &Result<String, Status>) {
+        self.metrics.authorized(decision.is_ok());
+        if self.record.is_none() {
+            return;
+        }
+        let (word, reason) = match decision {
+            Ok(reason) => ("allow", reason.as_str()),
+            Err(_) => ("forbid", ""),
+        };
+        self.notes.add("authorization.k8s.io/decision", word);
+        self.notes.add("authorization.k8s.io/reason", reason);
+    }
+
+    /// It was refused because there are too many.
+    pub(super) fn refused(&self) {
+        self.series.metrics.refused.count();
+    }
+
+    /// It took too long.
+    pub(super) fn timed_out(&self) {
+        self.series.metrics.timed_out.count();
+    }
+
+    /// It panicked. The answer follows.
+    pub(super) fn panicked(&mut self, why: &str) {
+        self.metrics.panics.count();
+        if let Some(record) = self.record.take() {
+            record.panicked(why);
+        }
+    }
+
+    /// The response is ready; observation continues with the body.
+    pub(super) fn answered(mut self, answer: HttpResponse) -> HttpResponse {
+        self.code = answer.status().as_u16();
+        let (mut parts, body) = answer.into_parts();
+        parts.headers.insert(super::request_id::AUDIT_ID, self.id.clone());
+        let media = parts
+            .headers
+            .get(header::CONTENT_TYPE)
+            .and_then(|media| media.to_str().ok())
+            .unwrap_or_default();
+        if let Some(record) = &mut self.record {
+            let nothing = Bytes::new();
+            let whole = match &body {
+                ResponseBody::Whole(bytes) => Some(bytes),
+                ResponseBody::Empty => Some(&nothing),
+                ResponseBody::Stream(_) => None,
+            };
+            record.answered(self.code, whole, media);
+            if self.is_long {
+                record.started();
+            }
+        }
+        // What streams has its place no longer: who reads slowly would keep out others.
+        self.permit = None;
+        // A conversation has only begun; what is left of it goes with it.
+        if let Some(tunnel) = parts.extensions.get::<Tunnel>() {
+            let tunnel = tunnel.clone();
+            tunnel.keep(self);
+            return HttpResponse::from_parts(parts, body);
+        }
+        let body = match body {
+            ResponseBody::Stream(pieces) => ResponseBody::Stream(Box::new(ObservedBody {
+                pieces,
+                exchange: self,
+            })),
+            whole => {
+                if let ResponseBody::Whole(bytes) = &whole {
+                    self.bytes = bytes.len() as u64;
+                }
+                self.report();
+                whole
+            }
+        };
+        HttpResponse::from_parts(parts, body)
+    }
+
+    /// Reports the request, once.
+    fn report(&mut self) {
+        if std::mem::replace(&mut self.is_reported, true) {
+            return;
+        }
+        let took = self.began.elapsed();
+        let verb = &*self.series.values[0];
+        let metrics = &self.series.metrics;
+        if self.is_long {
+            metrics.running.add(-1);
+        }
+        if self.code == 0 {
+            metrics.aborted.count();
+        } else {
+            metrics.answered(
+                self.code,
+                took,
+                matches!(verb, "GET" | "LIST").then_some(self.bytes),
+            );
+        }
+        if let Some(record) = self.record.take() {
+            record.complete();
+        }
+        if let Some(line) = &self.line {
+            let LogLine { path, user } = &**line;
+            let id = self.id.to_str().unwrap_or_default();
+            tracing::debug!(
+                verb,
+                path,
+                user,
+                code = self.code,
+                ?took,
+                bytes = self.bytes,
+                id,
+                "request"
+            );
+        }
+    }
+}
+
+impl Drop for RequestObserver {
+    fn drop(&mut self) {
+        self.report();
+    }
+}
+
+fn labels<'l>(head: &'l RequestHead, route: &'l Route) -> RequestLabels<'l> {
+    let Route::Resource(target) = route else {
+        let path = |known: &&&str| {
+            head.path
+                .strip_prefix(**known)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        return RequestLabels {
+            verb: method(head),
+            subresource: PATHS.iter().find(path).copied().unwrap_or_default(),
+            ..RequestLabels::default()
+        };
+    };
+    let scope = scope(head, target);
+    let verb = match method(head) {
+        _ if is_connection(target.part()) => "CONNECT",
+        "GET" if target.watch || (target.name.is_empty() && head.query.flag("watch") == Some(true)) => {
+            "WATCH"
+        }
+        "GET" if scope != "resource" => "LIST",
+        "PATCH" if head.text(&header::CONTENT_TYPE) == "application/apply-patch+yaml" => "APPLY",
+        verb => verb,
+    };
+    let mut dry_run = head.query.all("dryRun");
+    RequestLabels {
+        verb,
+        dry_run: match dry_run.next() {
+            None => "",
+            Some("All") if dry_run.all(|value| value == "All") => "All",
+            Some(_) => "invalid",
+        },
+        group: &target.kind.group,
+        version: &target.kind.version,
+        resource: &target.kind.plural,
+        subresource: target.part(),
+        scope,
+    }
+}
+
+fn scope(head: &RequestHead, target: &Target) -> &'static str {
+    if !target.name.is_empty() || head.method == Method::POST {
+        "resource"
+    } else if !target.namespace.is_empty() {
+        "namespace"
+    } else {
+        "cluster"
+    }
+}
+
+fn method(head: &RequestHead) -> &'static str {
+    match head.method.as_str() {
+        "GET" | "HEAD" => "GET",
+        "POST" => "POST",
+        "PUT" => "PUT",
+        "PATCH" => "PATCH",
+        "DELETE" => "DELETE",
+        _ => "other",
+    }
+}
+
+// --- ObservedBody ---
+
+impl BodyStream for ObservedBody {
+    fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        let polled = self.pieces.poll_piece(context);
+        match &polled {
+            Poll::Ready(Some(piece)) => {
+                self.exchange.bytes += piece.len() as u64;
+                if let Some(record) = &mut self.exchange.record {
+                    record.piece(piece);
+                }
+            }
+            Poll::Ready(None) => self.exchange.report(),
+            Poll::Pending => {}
+        }
+        polled
+    }
+
+    fn is_long(&self) -> bool {
+        self.pieces.is_long()
+    }
+
+    fn is_broken(&self) -> bool {
+        self.pieces.is_broken()
+    }
+
+    fn broken(&mut self, why: &str) {
+        self.exchange.panicked(why);
+    }
+}
