@@ -11,12 +11,12 @@ use k8s_openapi::jiff::Timestamp;
 use kubecontroller::{
     Clock, Key,
     controller::Controller,
-    events::Recorder,
-    informer::{Informer, Informers, Scope},
+    events::EventRecorder,
+    informer::{Informer, InformerScope, SharedInformerFactory},
     manager::Runnable,
     metrics::Metrics,
     object::Object,
-    store::By,
+    store::Index,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -33,9 +33,9 @@ pub struct Context {
     /// Makes its requests, with its own rights.
     pub writer: Writer,
     /// The informers of all controllers.
-    pub informers: Informers,
+    pub informers: SharedInformerFactory,
     /// Tells its events.
-    pub recorder: Recorder,
+    pub recorder: EventRecorder,
     /// The time of day.
     pub clock: Clock,
     /// Where its figures go.
@@ -211,7 +211,7 @@ impl Context {
     /// The objects of a resource in the whole cluster, as far as `T` reads them. All who ask for the same share it.
     pub fn informer<T: Object + DeserializeOwned>(&self, resource: &Resource) -> Informer<T> {
         self.informers
-            .projected(&resource.api_resource(), Scope::default())
+            .projected(&resource.api_resource(), InformerScope::default())
     }
 
     /// The pods.
@@ -220,7 +220,7 @@ impl Context {
     }
 
     /// The pods of each node. Who asks for it holds [`Context::pods`] too: an index alone does not keep them coming.
-    pub fn pods_by_node(&self) -> By<Pod> {
+    pub fn pods_by_node(&self) -> Index<Pod> {
         let pods = self.pods();
         pods.store()
             .shared_index("node", |pod| match &*pod.spec.node_name {
@@ -230,7 +230,7 @@ impl Context {
     }
 
     /// The pods that use each claim, by the claim's key.
-    pub fn pods_by_claim(&self) -> By<Pod> {
+    pub fn pods_by_claim(&self) -> Index<Pod> {
         let pods = self.pods();
         pods.store().shared_index("claim", |pod| {
             let namespace = &pod.metadata.namespace;

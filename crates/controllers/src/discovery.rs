@@ -3,7 +3,7 @@
 use std::{collections::HashSet, time::Duration};
 
 use futures_util::FutureExt;
-use kubecontroller::informer::{Changes, Informer};
+use kubecontroller::informer::{DeltaStream, Informer};
 use serde::{Deserialize, de::IgnoredAny};
 use tokio::time;
 
@@ -21,7 +21,7 @@ pub(crate) type Definition = Thing<IgnoredAny>;
 /// Follows the resources of a server as they come and go.
 pub(crate) struct Kinds {
     writer: Writer,
-    changes: Changes<Definition>,
+    changes: DeltaStream<Definition>,
     /// How often it has to be looked yet before the next change is waited for.
     looks: u32,
 }
@@ -95,8 +95,8 @@ struct Kind {
 
 impl Kinds {
     pub(crate) async fn new(writer: &Writer, definitions: &Informer<Definition>) -> Self {
-        let changes = definitions.changes();
-        changes.synced().await;
+        let changes = definitions.delta_stream();
+        changes.wait_for_sync().await;
         Kinds {
             writer: writer.clone(),
             changes,

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use kubecontroller::events::{Kind, Recorder};
+use kubecontroller::events::{EventRecorder, EventType};
 
 /// Something that people are told.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,11 +45,11 @@ impl News {
     }
 
     /// Tells it.
-    pub(crate) fn tell(&self, recorder: &Recorder, about: &ObjectReference) {
+    pub(crate) fn tell(&self, recorder: &EventRecorder, about: &ObjectReference) {
         let kind = if self.is_warning {
-            Kind::Warning
+            EventType::Warning
         } else {
-            Kind::Normal
+            EventType::Normal
         };
         recorder.event(about, kind, &self.reason, "", &*self.message);
     }

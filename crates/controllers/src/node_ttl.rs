@@ -56,7 +56,7 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
                 let patch = json!({"metadata": {"annotations": {ANNOTATION: seconds.to_string()}}});
                 let place = Place::new(&NODES, "", &node.metadata.name);
                 match writer.merge_lists::<Made>(place, &patch).await {
-                    Ok(made) => request.wrote_at(&nodes, &made.metadata.resource_version),
+                    Ok(made) => request.record_write(&nodes, &made.metadata.resource_version),
                     Err(error) if is(&error, 404) => {}
                     Err(error) => return Err(error.into()),
                 }

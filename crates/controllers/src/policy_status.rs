@@ -81,7 +81,7 @@ impl Reconciler for Checker {
             .apply::<Made>(place.part("status"), MANAGER, &applied)
             .await
         {
-            Ok(made) => request.wrote_at(&self.policies, &made.metadata.resource_version),
+            Ok(made) => request.record_write(&self.policies, &made.metadata.resource_version),
             // It is gone, and applying would make it anew: the server does not, for a status.
             Err(error) if is(&error, 404) => {}
             Err(error) => return Err(error.into()),

@@ -75,7 +75,7 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
                 let place = Place::new(&CLUSTER_ROLES, "", request.key.name());
                 let applied = applied(&role, &rules);
                 match writer.apply::<Made>(place, MANAGER, &applied).await {
-                    Ok(made) => request.wrote_at(&roles, &made.metadata.resource_version),
+                    Ok(made) => request.record_write(&roles, &made.metadata.resource_version),
                     Err(error) if is(&error, 404) => {}
                     Err(error) => return Err(error.into()),
                 }

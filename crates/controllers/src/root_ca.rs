@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kubecontroller::{
     Key,
     controller::{Outcome, reconcile_fn},
-    informer::Scope,
+    informer::InformerScope,
 };
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, json};
@@ -37,7 +37,7 @@ object!(ConfigMap);
 /// What runs.
 pub(crate) fn make(context: &Context) -> Vec<Task> {
     let namespaces = context.informer::<Thing<IgnoredAny>>(&NAMESPACES);
-    let scope = Scope::default().fields(format!("metadata.name={NAME}"));
+    let scope = InformerScope::default().fields(format!("metadata.name={NAME}"));
     let published = context
         .informers
         .projected::<ConfigMap>(&CONFIG_MAPS.api_resource(), scope);

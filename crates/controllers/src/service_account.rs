@@ -3,7 +3,7 @@
 use kubecontroller::{
     Key,
     controller::{Outcome, reconcile_fn},
-    informer::Scope,
+    informer::InformerScope,
 };
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ type Bare = Thing<IgnoredAny>;
 /// What runs.
 pub(crate) fn make(context: &Context) -> Vec<Task> {
     let namespaces = context.informer::<Bare>(&NAMESPACES);
-    let scope = Scope::default().fields(format!("metadata.name={NAME}"));
+    let scope = InformerScope::default().fields(format!("metadata.name={NAME}"));
     let accounts = context
         .informers
         .projected::<Bare>(&SERVICE_ACCOUNTS.api_resource(), scope);

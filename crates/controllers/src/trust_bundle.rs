@@ -5,8 +5,8 @@ use std::{fmt::Write, time::Duration};
 use futures_util::{FutureExt, future::BoxFuture};
 use kubecontroller::{
     Key,
-    controller::{Error, Outcome, Reconciler, Request, Runner},
-    informer::{Informer, Scope},
+    controller::{ControllerRunner, Error, Outcome, Reconciler, Request},
+    informer::{Informer, InformerScope},
     manager::{BoxError, Runnable, Stop},
 };
 use ring::digest::{SHA256, digest};
@@ -44,12 +44,12 @@ struct Publisher {
 
 /// What runs: there may be nothing yet whose change would wake the publisher, so it is woken once.
 struct Woken {
-    runner: Runner<Publisher>,
+    runner: ControllerRunner<Publisher>,
 }
 
 /// What runs.
 pub(crate) fn make(context: &Context) -> Vec<Task> {
-    let scope = Scope::default().fields(format!("spec.signerName={SIGNER}"));
+    let scope = InformerScope::default().fields(format!("spec.signerName={SIGNER}"));
     let bundles = context
         .informers
         .projected::<Bundle>(&CLUSTER_TRUST_BUNDLES.api_resource(), scope);
@@ -102,7 +102,7 @@ impl Reconciler for Publisher {
     async fn reconcile(&self, _: Request) -> Result<Outcome, Error> {
         let certificates = self.authority.get();
         if certificates.is_empty() {
-            return Ok(Outcome::After(LOOK));
+            return Ok(Outcome::RequeueAfter(LOOK));
         }
         let name = name(&certificates);
         self.publish(&name, &certificates).await?;
@@ -113,7 +113,7 @@ impl Reconciler for Publisher {
                 self.writer.delete(place, &json!({})).await?;
             }
         }
-        Ok(Outcome::After(LOOK))
+        Ok(Outcome::RequeueAfter(LOOK))
     }
 }
 

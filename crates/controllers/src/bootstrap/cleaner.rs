@@ -28,7 +28,7 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
                 };
                 match token.left(now) {
                     Left::Ever => Ok(Outcome::Done),
-                    Left::For(left) => Ok(Outcome::After(left)),
+                    Left::For(left) => Ok(Outcome::RequeueAfter(left)),
                     Left::Nothing => {
                         let meta = &token.metadata;
                         let place = Place::new(&SECRETS, &meta.namespace, &meta.name);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kubecontroller::{
     Clock, Key,
     controller::{Error, Outcome, Reconciler, Request},
-    informer::{Delta, Informer, Scope},
+    informer::{Delta, Informer, InformerScope},
     store::Store,
 };
 use serde::Deserialize;
@@ -48,7 +48,7 @@ struct Signer {
 
 /// What runs.
 pub(crate) fn make(context: &Context) -> Vec<Task> {
-    let scope = Scope::default()
+    let scope = InformerScope::default()
         .namespace(NAMESPACE)
         .fields(format!("metadata.name={NAME}"));
     let told = context
@@ -106,13 +106,13 @@ impl Reconciler for Signer {
             let place = Place::new(&CONFIG_MAPS, NAMESPACE, NAME);
             match self.writer.update::<Made>(place, &patch).await {
                 Err(error) if is(&error, 404) || is(&error, 409) => {}
-                made => request.wrote_at(&self.told, &made?.metadata.resource_version),
+                made => request.record_write(&self.told, &made?.metadata.resource_version),
             }
         }
         let next = all.iter().filter_map(|token| match token.left(now) {
             Left::For(left) => Some(left),
             Left::Ever | Left::Nothing => None,
         });
-        Ok(next.min().map_or(Outcome::Done, Outcome::After))
+        Ok(next.min().map_or(Outcome::Done, Outcome::RequeueAfter))
     }
 }

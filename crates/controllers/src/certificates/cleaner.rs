@@ -49,7 +49,7 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
                         if let Some(node) = reserved_node(&request, now)
                             && !node_exists(&writer, &node).await?
                         {
-                            return Ok(Outcome::After(ANSWERED));
+                            return Ok(Outcome::RequeueAfter(ANSWERED));
                         }
                         let meta = &request.metadata;
                         let place = Place::new(&CERTIFICATE_SIGNING_REQUESTS, "", &meta.name);
@@ -57,7 +57,7 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
                     }
                     Some(end) => {
                         let left = Duration::try_from(end.duration_since(now)).unwrap_or_default();
-                        return Ok(Outcome::After(left + MOMENT));
+                        return Ok(Outcome::RequeueAfter(left + MOMENT));
                     }
                 }
                 Ok(Outcome::Done)

@@ -164,7 +164,7 @@ impl Reconciler for Approver {
         let made = request.metadata.creation_timestamp;
         let is_new = made.is_some_and(|made| self.clock.now() < made + PATIENCE);
         Ok(if is_new {
-            Outcome::After(AGAIN)
+            Outcome::RequeueAfter(AGAIN)
         } else {
             Outcome::Done
         })

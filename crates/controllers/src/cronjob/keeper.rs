@@ -10,9 +10,9 @@ use k8s_openapi::jiff::Timestamp;
 use kubecontroller::{
     Clock, Key,
     controller::{Error, Outcome, Reconciler, Request},
-    events::Recorder,
+    events::EventRecorder,
     informer::Informer,
-    metrics::{Figure, Metrics, exponential},
+    metrics::{MetricDesc, Metrics, exponential_buckets},
 };
 use serde_json::json;
 
@@ -33,11 +33,11 @@ use crate::{
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// How late jobs are begun.
-const SKEW: Figure = Figure::spread(
+const SKEW: MetricDesc = MetricDesc::histogram(
     "cronjob_controller_job_creation_skew_duration_seconds",
     "Time between when a cronjob is scheduled to be run, and when the corresponding job is created",
     &[],
-    &exponential::<10>(1.0, 2.0),
+    &exponential_buckets::<10>(1.0, 2.0),
 );
 
 /// Keeps cron jobs.
@@ -47,7 +47,7 @@ pub(super) struct Keeper {
     crons: Informer<CronJob>,
     jobs: Informer<Job>,
     family: Family<Job>,
-    recorder: Recorder,
+    recorder: EventRecorder,
     clock: Clock,
     /// The schedules as they were at the last look. One that has changed since means times to come, not times missed.
     schedules: Mutex<HashMap<Key, Schedule>>,
@@ -103,7 +103,7 @@ impl Reconciler for Keeper {
             && let Ok(timetable) = Timetable::new(&cron)
         {
             let wait = timetable.wait(&cron, self.clock.now());
-            return Ok(wait.map_or(Outcome::Done, Outcome::After));
+            return Ok(wait.map_or(Outcome::Done, Outcome::RequeueAfter));
         }
         let visit = Visit {
             keeper: self,
@@ -122,7 +122,7 @@ impl Visit<'_> {
     async fn run(mut self) -> Result<Outcome, Error> {
         let jobs = self.keeper.family.children(&self.cron.metadata.uid);
         if !self.see_running(&jobs).await? {
-            return Ok(Outcome::After(LOOK_AGAIN));
+            return Ok(Outcome::RequeueAfter(LOOK_AGAIN));
         }
         for job in plan::outlived(&self.cron, &jobs) {
             // What is left over is no reason not to begin what is due.
@@ -137,12 +137,12 @@ impl Visit<'_> {
             let place = Place::new(&CRON_JOBS, &metadata.namespace, &metadata.name).part("status");
             let written: Made = self.keeper.writer.update(place, &patch).await?;
             let version = &written.metadata.resource_version;
-            self.request.wrote_at(&self.keeper.crons, version);
+            self.request.record_write(&self.keeper.crons, version);
         }
         for news in std::mem::take(&mut self.news) {
             self.tell(&news);
         }
-        Ok(began?.map_or(Outcome::Done, Outcome::After))
+        Ok(began?.map_or(Outcome::Done, Outcome::RequeueAfter))
     }
 
     fn tell(&self, news: &News) {
@@ -261,7 +261,7 @@ impl Visit<'_> {
             }
         };
         let version = &made.metadata.resource_version;
-        self.request.wrote_at(&self.keeper.jobs, version);
+        self.request.record_write(&self.keeper.jobs, version);
         self.begun(plan::reference(&made.metadata), start.time);
         Ok(())
     }

@@ -8,8 +8,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use kubecontroller::{
     Clock, Key,
     controller::{Error, Outcome, Reconciler, Request},
-    events::Recorder,
-    expectations::Expectations,
+    events::EventRecorder,
+    expectations::ControllerExpectations,
     informer::Informer,
     store::Store,
 };
@@ -41,14 +41,14 @@ const BURST: usize = 250;
 
 pub(super) struct Keeper {
     pub(super) writer: Writer,
-    pub(super) recorder: Recorder,
+    pub(super) recorder: EventRecorder,
     pub(super) clock: Clock,
     pub(super) sets: Informer<DaemonSet>,
     pub(super) pods: Informer<Pod>,
     pub(super) nodes: Store<Node>,
     pub(super) family: Family<Pod>,
     pub(super) archive: Archive,
-    pub(super) expected: Arc<Expectations>,
+    pub(super) expected: Arc<ControllerExpectations>,
     pub(super) backoff: Backoff,
     pub(super) calm: Calm,
 }
@@ -56,7 +56,7 @@ pub(super) struct Keeper {
 impl Reconciler for Keeper {
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
         let Some(set) = self.sets.store().get(&request.key) else {
-            self.expected.forget(&request.key);
+            self.expected.delete_expectations(&request.key);
             self.calm.forget(&request.key);
             return Ok(Outcome::Done);
         };
@@ -71,7 +71,7 @@ impl Reconciler for Keeper {
         }
         let is_new = set.metadata.generation != set.status.observed_generation;
         if let Some(left) = self.calm.left(&request.key).filter(|_| !is_new) {
-            return Ok(Outcome::After(left));
+            return Ok(Outcome::RequeueAfter(left));
         }
         let pods = self.claim(&set).await?;
         let revisions = self.archive.claim(&set.metadata, &set.spec.selector).await?;
@@ -82,7 +82,7 @@ impl Reconciler for Keeper {
         };
         let mark = Mark::new(&set, &hash);
         let seen = Seen::new(&set, &mark, self.fits(&set), &pods, self.clock.now());
-        let is_ready = self.expected.are_met(&request.key);
+        let is_ready = self.expected.are_satisfied(&request.key);
         let (mut again, mut followed) = (None, Ok(()));
         if is_ready {
             let plan = self.plan(&seen);
@@ -98,7 +98,7 @@ impl Reconciler for Keeper {
         followed?;
         told?;
         let again = look.into_iter().chain(again).min();
-        Ok(again.map_or(Outcome::Done, Outcome::After))
+        Ok(again.map_or(Outcome::Done, Outcome::RequeueAfter))
     }
 }
 
@@ -184,7 +184,7 @@ impl Keeper {
         {
             let place = Place::new(&PODS, &pod.metadata.namespace, &pod.metadata.name);
             let made: Made = self.writer.merge(place, &patch).await?;
-            request.wrote_at(&self.pods, &made.metadata.resource_version);
+            request.record_write(&self.pods, &made.metadata.resource_version);
         }
         self.archive.remove(double).await
     }
@@ -230,7 +230,7 @@ impl Keeper {
         plan.make.truncate(BURST);
         plan.delete.truncate(BURST);
         let uids = plan.delete.iter().map(|pod| &*pod.metadata.uid);
-        self.expected.expect(key, plan.make.len(), uids);
+        self.expected.set_expectations(key, plan.make.len(), uids);
         let made = self.make(request, seen, &hands, &plan.make).await;
         let deletions: Vec<_> = plan
             .delete
@@ -263,7 +263,7 @@ impl Keeper {
             Ok(pods) => pods,
             Err(unmakeable) => {
                 hands.tell_unmakeable(&unmakeable);
-                self.expected.lower_creations(&request.key, nodes.len());
+                self.expected.lower_expectations(&request.key, nodes.len());
                 return Err(Error::permanent(unmakeable));
             }
         };
@@ -280,7 +280,7 @@ impl Keeper {
         let tally = tally.await;
         // Those that were not made will not be seen.
         self.expected
-            .lower_creations(&request.key, pods.len() - tally.done);
+            .lower_expectations(&request.key, pods.len() - tally.done);
         tally.error.flatten().map_or(Ok(()), |error| Err(error.into()))
     }
 
@@ -294,7 +294,7 @@ impl Keeper {
         let is_there =
             seen.is_some_and(|seen| seen.metadata.uid == pod.metadata.uid && !seen.metadata.is_going());
         if !matches!(deleted, Ok(true)) || !is_there {
-            self.expected.deleted(key, &pod.metadata.uid);
+            self.expected.deletion_observed(key, &pod.metadata.uid);
         }
         deleted.map(|_| ())
     }
@@ -315,7 +315,7 @@ impl Keeper {
         let place = Place::new(&DAEMON_SETS, &set.metadata.namespace, &set.metadata.name).part("status");
         match self.writer.update::<Made>(place, &patch).await {
             Ok(made) => {
-                request.wrote_at(&self.sets, &made.metadata.resource_version);
+                request.record_write(&self.sets, &made.metadata.resource_version);
                 self.calm.wrote(&request.key);
                 Ok(())
             }

@@ -22,7 +22,8 @@ mod tests;
 use std::sync::Arc;
 
 use kubecontroller::{
-    Key, controller::Predicate, expectations::Expectations, informer::Delta, object::Object, store::Store,
+    Key, controller::Predicate, expectations::ControllerExpectations, informer::Delta, object::Object,
+    store::Store,
 };
 
 use self::{
@@ -45,7 +46,7 @@ const WORKERS: usize = 4;
 pub(crate) fn make(context: &Context) -> Vec<Task> {
     let (sets, pods) = (context.informer::<DaemonSet>(&DAEMON_SETS), context.pods());
     let nodes = context.informer::<Node>(&NODES);
-    let expected = Arc::new(Expectations::default());
+    let expected = Arc::new(ControllerExpectations::default());
     let forget = Arc::clone(&expected);
     let wake = Wake::new(
         &DAEMON_SETS,

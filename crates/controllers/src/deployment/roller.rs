@@ -7,7 +7,7 @@
 use kubecontroller::{
     Clock,
     controller::{Error, Outcome, Reconciler, Request},
-    events::{Kind, Recorder},
+    events::{EventRecorder, EventType},
     informer::Informer,
 };
 use serde_json::{Value, json};
@@ -34,7 +34,7 @@ const SOON: Duration = Duration::from_millis(50);
 
 pub(super) struct Roller {
     pub(super) writer: Writer,
-    pub(super) recorder: Recorder,
+    pub(super) recorder: EventRecorder,
     pub(super) clock: Clock,
     pub(super) deployments: Informer<Deployment>,
     pub(super) sets: Informer<ReplicaSet>,
@@ -57,7 +57,7 @@ impl Reconciler for Roller {
         };
         let is_new = deployment.metadata.generation != deployment.status.observed_generation;
         if let Some(left) = self.calm.left(&request.key).filter(|_| !is_new) {
-            return Ok(Outcome::After(left));
+            return Ok(Outcome::RequeueAfter(left));
         }
         let sets = if deployment.spec.selector.selector.is_empty() {
             Vec::new()
@@ -92,7 +92,7 @@ impl Roller {
     async fn follow(&self, request: &Request, deployment: &Deployment, plan: Plan) -> Result<Outcome, Error> {
         if plan.selects_all {
             let note = "This deployment is selecting all pods. A non-empty selector is required.";
-            self.tell(deployment, Kind::Warning, "SelectingAll", note.to_owned());
+            self.tell(deployment, EventType::Warning, "SelectingAll", note.to_owned());
         }
         if let Some(creation) = &plan.creation
             && let Next::Stop(outcome) = self.create(request, deployment, creation).await?
@@ -108,11 +108,11 @@ impl Roller {
         if let Some(rollback) = &plan.rollback {
             let place = place(deployment);
             let made: Made = self.writer.update_by_steps(place, &rollback.steps).await?;
-            request.wrote_at(&self.deployments, &made.metadata.resource_version);
+            request.record_write(&self.deployments, &made.metadata.resource_version);
             let kind = if rollback.is_warning {
-                Kind::Warning
+                EventType::Warning
             } else {
-                Kind::Normal
+                EventType::Normal
             };
             self.tell(deployment, kind, rollback.reason, rollback.message.clone());
             return Ok(Outcome::Done);
@@ -126,7 +126,7 @@ impl Roller {
             );
             self.write_status(request, deployment, &patch).await?;
         }
-        Ok(plan.again.map_or(Outcome::Done, Outcome::After))
+        Ok(plan.again.map_or(Outcome::Done, Outcome::RequeueAfter))
     }
 
     // --- replica sets ---
@@ -144,7 +144,7 @@ impl Roller {
             .await;
         let error = match created {
             Ok(made) => {
-                request.wrote_at(&self.sets, &made.metadata.resource_version);
+                request.record_write(&self.sets, &made.metadata.resource_version);
                 if creation.replicas > 0 {
                     self.tell_scaled(deployment, &creation.name, (0, creation.replicas));
                 }
@@ -181,7 +181,7 @@ impl Roller {
                 let _ = self.write_status(request, deployment, &patch).await;
             }
         }
-        self.tell(deployment, Kind::Warning, CREATE_ERROR, problem);
+        self.tell(deployment, EventType::Warning, CREATE_ERROR, problem);
         Err(error.into())
     }
 
@@ -203,7 +203,7 @@ impl Roller {
                 .meaning()
                 .is_ok_and(|theirs| theirs == template)
         {
-            return Ok(Outcome::After(SOON));
+            return Ok(Outcome::RequeueAfter(SOON));
         }
         let collisions = deployment.status.collision_count.unwrap_or(0) + 1;
         let status = DeploymentStatus {
@@ -212,14 +212,14 @@ impl Roller {
         };
         let patch = progress::patch(&status, &deployment.metadata.resource_version, None);
         self.write_status(request, deployment, &patch).await?;
-        Ok(Outcome::After(SOON))
+        Ok(Outcome::RequeueAfter(SOON))
     }
 
     async fn change(&self, request: &Request, deployment: &Deployment, change: &Change) -> kube::Result<()> {
         let meta = &change.set.metadata;
         let place = Place::new(&REPLICA_SETS, &meta.namespace, &meta.name);
         let made: Made = self.writer.merge(place, &change.patch).await?;
-        request.wrote_at(&self.sets, &made.metadata.resource_version);
+        request.record_write(&self.sets, &made.metadata.resource_version);
         if let Some(scaled) = change.scaled {
             self.tell_scaled(deployment, &meta.name, scaled);
         }
@@ -251,7 +251,7 @@ impl Roller {
             .await
         {
             Ok(made) => {
-                request.wrote_at(&self.deployments, &made.metadata.resource_version);
+                request.record_write(&self.deployments, &made.metadata.resource_version);
                 self.calm.wrote(&request.key);
                 Ok(())
             }
@@ -264,10 +264,10 @@ impl Roller {
     fn tell_scaled(&self, deployment: &Deployment, set: &str, (from, to): (i32, i32)) {
         let way = if from < to { "up" } else { "down" };
         let note = format!("Scaled {way} replica set {set} from {from} to {to}");
-        self.tell(deployment, Kind::Normal, SCALING, note);
+        self.tell(deployment, EventType::Normal, SCALING, note);
     }
 
-    fn tell(&self, deployment: &Deployment, kind: Kind, reason: &str, note: String) {
+    fn tell(&self, deployment: &Deployment, kind: EventType, reason: &str, note: String) {
         let regarding = deployment.metadata.reference(&DEPLOYMENTS);
         self.recorder.event(&regarding, kind, reason, reason, note);
     }

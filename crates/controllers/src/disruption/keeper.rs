@@ -8,9 +8,9 @@ use std::sync::Arc;
 use kubecontroller::{
     Clock,
     controller::{Error, Outcome, Reconciler, Request},
-    events::Recorder,
+    events::EventRecorder,
     informer::Informer,
-    store::By,
+    store::Index,
 };
 
 use super::{
@@ -27,10 +27,10 @@ use crate::{
 /// Keeps the status of budgets.
 pub(super) struct Keeper {
     pub(super) writer: Writer,
-    pub(super) recorder: Recorder,
+    pub(super) recorder: EventRecorder,
     pub(super) clock: Clock,
     pub(super) budgets: Informer<Budget>,
-    pub(super) pods: By<Pod>,
+    pub(super) pods: Index<Pod>,
     pub(super) scales: Scales,
 }
 
@@ -60,7 +60,7 @@ impl Reconciler for Keeper {
         let (healthy, next) = (evictions.healthy(&pods), evictions.next);
         let status = plan::status(&budget, demand, evictions.pending, healthy, now);
         self.write(&request, &budget, &status).await?;
-        Ok(next.map_or(Outcome::Done, Outcome::After))
+        Ok(next.map_or(Outcome::Done, Outcome::RequeueAfter))
     }
 }
 
@@ -109,7 +109,7 @@ impl Keeper {
         let patch = plan::patch(status, &budget.status, &meta.resource_version);
         match self.writer.update::<Made>(place, &patch).await {
             Ok(made) => {
-                request.wrote_at(&self.budgets, &made.metadata.resource_version);
+                request.record_write(&self.budgets, &made.metadata.resource_version);
                 Ok(())
             }
             // It is gone, and has nothing to tell.

@@ -68,7 +68,7 @@ impl Reconciler for Cleaner {
             return Ok(Outcome::Done);
         };
         if !left.is_zero() {
-            return Ok(Outcome::After(left));
+            return Ok(Outcome::RequeueAfter(left));
         }
         let meta = &pod.metadata;
         let patch = json!({
@@ -85,7 +85,7 @@ impl Reconciler for Cleaner {
         });
         let place = Place::new(&PODS, &meta.namespace, &meta.name).part("status");
         match self.writer.merge_lists::<Made>(place, &patch).await {
-            Ok(made) => request.wrote_at(&self.pods, &made.metadata.resource_version),
+            Ok(made) => request.record_write(&self.pods, &made.metadata.resource_version),
             Err(error) if is(&error, 404) => {}
             Err(error) => return Err(error.into()),
         }

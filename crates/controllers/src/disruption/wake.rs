@@ -1,6 +1,6 @@
 //! Which budgets have to be looked at when something happens to a pod.
 
-use kubecontroller::{Key, events::Recorder, informer::Delta, object::Object, store::By};
+use kubecontroller::{Key, events::EventRecorder, informer::Delta, object::Object, store::Index};
 
 use crate::{
     news::News,
@@ -10,8 +10,8 @@ use crate::{
 
 /// Finds the budgets that a pod concerns.
 pub(super) struct Wake {
-    pub(super) budgets: By<Budget>,
-    pub(super) recorder: Recorder,
+    pub(super) budgets: Index<Budget>,
+    pub(super) recorder: EventRecorder,
 }
 
 // --- Wake ---

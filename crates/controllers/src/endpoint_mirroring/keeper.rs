@@ -2,7 +2,7 @@
 
 use kubecontroller::{
     controller::{Error, Outcome, Reconciler, Request},
-    events::Recorder,
+    events::EventRecorder,
     informer::Informer,
     store::Store,
 };
@@ -26,7 +26,7 @@ const LONGEST: usize = 253;
 /// Keeps slices as endpoints have them.
 pub(super) struct Keeper {
     pub(super) writer: Writer,
-    pub(super) recorder: Recorder,
+    pub(super) recorder: EventRecorder,
     pub(super) services: Store<Service>,
     pub(super) endpoints: Store<Endpoints>,
     pub(super) slices: Informer<EndpointSlice>,
@@ -39,7 +39,7 @@ impl Reconciler for Keeper {
         let key = &request.key;
         // What was written and deleted just now is seen by then.
         if let Some(left) = self.calm.left(key) {
-            return Ok(Outcome::After(left));
+            return Ok(Outcome::RequeueAfter(left));
         }
         let slices = self.by_service.get(key, MANAGER);
         let endpoints = self.endpoints.get(key).filter(|endpoints| is_meant(endpoints));

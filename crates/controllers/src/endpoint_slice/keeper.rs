@@ -9,7 +9,7 @@ use std::{
 use kubecontroller::{
     Key,
     controller::{Error, Outcome, Reconciler, Request},
-    events::Recorder,
+    events::EventRecorder,
     informer::Informer,
     object::Object,
     store::Store,
@@ -44,7 +44,7 @@ const LOST: Duration = Duration::from_secs(1);
 /// Keeps slices as services have them.
 pub(super) struct Keeper {
     pub(super) writer: Writer,
-    pub(super) recorder: Recorder,
+    pub(super) recorder: EventRecorder,
     pub(super) services: Store<Service>,
     pub(super) nodes: Store<Node>,
     pub(super) slices: Informer<EndpointSlice>,
@@ -81,7 +81,7 @@ impl Reconciler for Keeper {
             return Ok(Outcome::Done);
         }
         if let Some(left) = self.calm.left(key) {
-            return Ok(Outcome::After(left));
+            return Ok(Outcome::RequeueAfter(left));
         }
         let pods = self.members.pods(&service);
         let slices = self.by_service.get(key, MANAGER);
@@ -136,7 +136,7 @@ impl Reconciler for Keeper {
         match &trouble.source {
             Some(_) => Err(trouble.into()),
             // Nodes do not come that fast.
-            None => Err(Error::transient(trouble).not_before(LOST)),
+            None => Err(Error::transient(trouble).with_retry_after(LOST)),
         }
     }
 }

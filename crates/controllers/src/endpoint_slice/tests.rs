@@ -179,7 +179,7 @@ async fn what_others_do_to_slices_is_undone() {
     eventually(|| async { is_told() }).await;
     // Nothing more is written when all is as it should be, or when the service goes.
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-    stage.api.forget_requests();
+    stage.api.clear_requests();
     stage.api.remove::<Service>("shop", "web");
     tokio::time::sleep(std::time::Duration::from_mins(1)).await;
     assert_eq!(stage.api.writes().len(), 0);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kubecontroller::{
     controller::{Error, Outcome, Reconciler, Request},
-    events::Recorder,
+    events::EventRecorder,
     informer::Informer,
     store::Store,
 };
@@ -30,7 +30,7 @@ pub(super) const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
 /// Keeps endpoints as services have them.
 pub(super) struct Keeper {
     pub(super) writer: Writer,
-    pub(super) recorder: Recorder,
+    pub(super) recorder: EventRecorder,
     pub(super) services: Store<Service>,
     pub(super) endpoints: Informer<Endpoints>,
     pub(super) members: Members,
@@ -51,7 +51,7 @@ impl Reconciler for Keeper {
             return Ok(Outcome::Done);
         }
         if let Some(left) = self.calm.left(key) {
-            return Ok(Outcome::After(left));
+            return Ok(Outcome::RequeueAfter(left));
         }
         let pods = self.members.pods(&service);
         let time = self.triggers.look(key, &service, &pods);
@@ -99,7 +99,7 @@ impl Reconciler for Keeper {
         };
         match made {
             Ok(made) => {
-                request.wrote_at(&self.endpoints, &made.metadata.resource_version);
+                request.record_write(&self.endpoints, &made.metadata.resource_version);
                 self.calm.wrote(key);
                 Ok(Outcome::Done)
             }

@@ -1,7 +1,7 @@
 //! Endpoints, against an API in memory.
 
 use k8s_openapi::api::core::v1::{Endpoints, Pod, Service};
-use kubecontroller::testing::{Fault, Requests, eventually};
+use kubecontroller::testing::{Fault, RequestMatcher, eventually};
 use serde_json::{Value, json};
 
 use super::make;
@@ -136,7 +136,7 @@ async fn people_are_told_what_cannot_be_written() {
     let stage = Stage::new();
     stage.put(&SERVICES, service("web"));
     stage.api.faults().on(
-        Requests::verb("create").of("endpoints").times(1),
+        RequestMatcher::verb("create").resource("endpoints").times(1),
         Fault::Status(403),
     );
     let _running = stage.start("k3", make);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use kubecontroller::{
     Key,
     controller::{Error, Outcome, Predicate, Reconciler, Request},
-    events::Recorder,
+    events::EventRecorder,
     informer::Delta,
     store::Store,
 };
@@ -27,7 +27,7 @@ const NAME: &str = "ephemeral_volume";
 
 struct Maker {
     writer: Writer,
-    recorder: Recorder,
+    recorder: EventRecorder,
     pods: Store<Pod>,
     claims: Store<PersistentVolumeClaim>,
 }

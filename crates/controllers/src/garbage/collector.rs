@@ -7,7 +7,7 @@ use std::{
 
 use futures_util::{TryStreamExt, stream};
 use k8s_openapi::api::core::v1::ObjectReference;
-use kubecontroller::events::Recorder;
+use kubecontroller::events::EventRecorder;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ const AT_ONCE: usize = 20;
 /// What collects. All that changes is behind locks, none of which is held while something is waited for.
 pub(super) struct Collector {
     writer: Writer,
-    recorder: Recorder,
+    recorder: EventRecorder,
     graph: Mutex<Graph>,
     absent: Mutex<Absent>,
     /// The resources that are served, by group and kind.
@@ -68,7 +68,7 @@ pub(super) enum Problem {
 // --- Collector ---
 
 impl Collector {
-    pub(super) fn new(writer: Writer, recorder: Recorder) -> Self {
+    pub(super) fn new(writer: Writer, recorder: EventRecorder) -> Self {
         Collector {
             writer,
             recorder,

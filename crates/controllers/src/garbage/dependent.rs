@@ -1,6 +1,6 @@
 //! What the garbage collector keeps of an object, of whatever kind: its place, its owners, and how it goes.
 
-use kubecontroller::object::{Metadata, Object, Owner};
+use kubecontroller::object::{Metadata, Object, OwnerRef};
 use serde::Deserialize;
 
 use crate::objects::{Shared, pooled};
@@ -88,7 +88,7 @@ impl Metadata for Meta {
         None
     }
 
-    fn is_going(&self) -> bool {
+    fn is_terminating(&self) -> bool {
         self.deletion_timestamp.is_some()
     }
 
@@ -100,9 +100,9 @@ impl Metadata for Meta {
         std::iter::empty()
     }
 
-    fn owners(&self) -> impl Iterator<Item = Owner<'_>> {
+    fn owners(&self) -> impl Iterator<Item = OwnerRef<'_>> {
         // Which one controls does not matter here, and is not kept.
-        self.owner_references.iter().map(|owner| Owner {
+        self.owner_references.iter().map(|owner| OwnerRef {
             api_version: &owner.api_version,
             kind: &owner.kind,
             name: &owner.name,

@@ -3,8 +3,8 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use kubecontroller::{
-    informer::{Delta, Informer, Informers, Scope, Subscription},
-    queue::Queue,
+    informer::{Delta, EventHandlerRegistration, Informer, InformerScope, SharedInformerFactory},
+    workqueue::WorkQueue,
 };
 use tokio::{sync::watch, time};
 
@@ -16,10 +16,10 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Watches over all kinds. When it is dropped, it does no more.
 pub(super) struct Monitors {
-    informers: Informers,
+    informers: SharedInformerFactory,
     collector: Arc<Collector>,
-    queue: Queue<Work>,
-    kinds: HashMap<Resource, (Informer<Dependent>, Subscription)>,
+    queue: WorkQueue<Work>,
+    kinds: HashMap<Resource, (Informer<Dependent>, EventHandlerRegistration)>,
     /// Whether all kinds are known: until then, an object may have dependents that nobody has heard of.
     complete: watch::Sender<bool>,
 }
@@ -27,7 +27,11 @@ pub(super) struct Monitors {
 // --- Monitors ---
 
 impl Monitors {
-    pub(super) fn new(informers: Informers, collector: Arc<Collector>, queue: Queue<Work>) -> Self {
+    pub(super) fn new(
+        informers: SharedInformerFactory,
+        collector: Arc<Collector>,
+        queue: WorkQueue<Work>,
+    ) -> Self {
         Monitors {
             informers,
             collector,
@@ -64,7 +68,7 @@ impl Monitors {
         self.complete.send_replace(false);
         let synced = async {
             for subscription in &added {
-                self.kinds[subscription].1.synced().await;
+                self.kinds[subscription].1.wait_for_sync().await;
             }
         };
         if time::timeout(PATIENCE, synced).await.is_err() {
@@ -78,9 +82,9 @@ impl Monitors {
     fn watch(&mut self, resource: Resource) -> Resource {
         let informer = self
             .informers
-            .projected_metadata::<Dependent>(&resource.api_resource(), Scope::default());
+            .projected_metadata::<Dependent>(&resource.api_resource(), InformerScope::default());
         let (collector, queue, kind) = (Arc::clone(&self.collector), self.queue.clone(), resource.clone());
-        let subscription = informer.on_change(move |delta| {
+        let subscription = informer.add_event_handler(move |delta| {
             let work = match delta {
                 Delta::Sync { .. } => return,
                 Delta::Deleted { last, .. } => collector.lost(&last.metadata.uid),

@@ -113,7 +113,7 @@ impl Archive {
                 .create::<ControllerRevision>(&CONTROLLER_REVISIONS, namespace, &body);
             match made.await {
                 Ok(made) => {
-                    request.wrote_at(&self.revisions, &made.metadata.resource_version);
+                    request.record_write(&self.revisions, &made.metadata.resource_version);
                     return Ok((Arc::new(made), collisions));
                 }
                 Err(error) if is_taken(&error) => {}
@@ -125,7 +125,7 @@ impl Archive {
                 .await?;
             let template = there.template().and_then(|template| template.meaning());
             if template.is_ok_and(|template| template == meaning) {
-                request.wrote_at(&self.revisions, &there.metadata.resource_version);
+                request.record_write(&self.revisions, &there.metadata.resource_version);
                 return Ok((Arc::new(there), collisions));
             }
             collisions = Some(collisions.unwrap_or(0) + 1);
@@ -163,7 +163,7 @@ impl Archive {
         let meta = &revision.metadata;
         patch["metadata"]["resourceVersion"] = json!(meta.resource_version);
         let made: Made = self.writer.merge(place(revision), &patch).await?;
-        request.wrote_at(&self.revisions, &made.metadata.resource_version);
+        request.record_write(&self.revisions, &made.metadata.resource_version);
         Ok(())
     }
 

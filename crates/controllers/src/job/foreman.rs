@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kubecontroller::{
     Clock, Key,
     controller::{Error, Outcome, Reconciler, Request},
-    events::Recorder,
+    events::EventRecorder,
     informer::Informer,
 };
 use tokio::time::Instant;
@@ -44,7 +44,7 @@ pub(super) struct Foreman {
     jobs: Informer<Job>,
     pods: Informer<Pod>,
     family: Family<Pod>,
-    recorder: Recorder,
+    recorder: EventRecorder,
     clock: Clock,
     figures: Figures,
     /// The failures of jobs, by key and uid. Who forgets them asks the pods.
@@ -106,7 +106,7 @@ impl Reconciler for Foreman {
         self.figures.looked(&job, came, outcome.is_ok(), begun.elapsed());
         let newest = *visit.newest.lock().unwrap_or_else(PoisonError::into_inner);
         if newest > 0 {
-            request.wrote_at(&self.pods, &newest.to_string());
+            request.record_write(&self.pods, &newest.to_string());
         }
         outcome
     }
@@ -150,7 +150,7 @@ impl Visit<'_> {
         if let Some(error) = unreleased.or(problem) {
             return Err(error.into());
         }
-        Ok(next(&look, &action, done).map_or(Outcome::Done, Outcome::After))
+        Ok(next(&look, &action, done).map_or(Outcome::Done, Outcome::RequeueAfter))
     }
 
     /// The pods of the job: those it has, and those it takes in. Those that are not its own any more are let go.
@@ -330,7 +330,7 @@ impl Visit<'_> {
             .update(place, &track::patch(status, version))
             .await?;
         let version = written.metadata.resource_version;
-        self.request.wrote_at(&self.foreman.jobs, &version);
+        self.request.record_write(&self.foreman.jobs, &version);
         self.foreman.figures.wrote(self.job, old, status);
         Ok(version)
     }

@@ -37,8 +37,8 @@ use std::{sync::Arc, time::Duration};
 use kubecontroller::{
     Key,
     informer::Delta,
-    queue::{Backoff, Options},
-    store::{By, Store},
+    store::{Index, Store},
+    workqueue::{ExponentialBackoff, WorkQueueOptions},
 };
 
 use self::{foreman::Foreman, strays::Strays};
@@ -80,16 +80,16 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
     vec![Box::new(foreman), Box::new(strays)]
 }
 
-fn slowly(options: Options<Key>) -> Options<Key> {
-    let backoff = Backoff {
+fn slowly(options: WorkQueueOptions<Key>) -> WorkQueueOptions<Key> {
+    let backoff = ExponentialBackoff {
         base: Duration::from_millis(100),
         max: Duration::from_mins(1),
     };
-    Options { backoff, ..options }
+    WorkQueueOptions { backoff, ..options }
 }
 
 /// The jobs that may take in a pod that nobody controls.
-fn takers(jobs: &By<Job>, delta: &Delta<Pod>) -> Vec<Key> {
+fn takers(jobs: &Index<Job>, delta: &Delta<Pod>) -> Vec<Key> {
     let Some(pod) = delta.new().filter(|pod| pod.metadata.controller().is_none()) else {
         return Vec::new();
     };

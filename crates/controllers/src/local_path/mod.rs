@@ -14,7 +14,7 @@ mod tests;
 use kubecontroller::{
     Key,
     controller::{Error, Outcome, Predicate, Reconciler, Request},
-    events::Recorder,
+    events::EventRecorder,
     informer::Delta,
     store::Store,
 };
@@ -35,7 +35,7 @@ const NAME: &str = "k3.io/local-path";
 
 struct Maker {
     writer: Writer,
-    recorder: Recorder,
+    recorder: EventRecorder,
     /// Where the folders are, on each node.
     folder: String,
     claims: Store<PersistentVolumeClaim>,

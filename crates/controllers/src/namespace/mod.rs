@@ -48,7 +48,7 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
                     Ok(Progress::Done) => Ok(Outcome::Done),
                     Ok(Progress::Left(estimate)) => {
                         let age = clock.now().duration_since(since).unsigned_abs();
-                        Ok(Outcome::After(wait(age, estimate)))
+                        Ok(Outcome::RequeueAfter(wait(age, estimate)))
                     }
                     Err(problem) => Err(Error::transient(problem)),
                 }

@@ -20,7 +20,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use kubecontroller::{
     Key,
     controller::{Error, Outcome, Predicate, Reconciler, Request},
-    events::Recorder,
+    events::EventRecorder,
     informer::{Delta, Informer},
 };
 use serde::Deserialize;
@@ -46,7 +46,7 @@ const ALL: &str = "nodes";
 
 struct Allocator {
     writer: Writer,
-    recorder: Recorder,
+    recorder: EventRecorder,
     nodes: Informer<Node>,
     ranges: Ranges,
     memory: Mutex<Memory>,
@@ -141,7 +141,7 @@ impl Reconciler for Allocator {
         Ok(if are_all {
             Outcome::Done
         } else {
-            Outcome::After(LATER)
+            Outcome::RequeueAfter(LATER)
         })
     }
 }
@@ -204,7 +204,7 @@ impl Allocator {
                 let version = written?["metadata"]["resourceVersion"]
                     .as_str()
                     .map(str::to_owned);
-                request.wrote_at(&self.nodes, &version.unwrap_or_default());
+                request.record_write(&self.nodes, &version.unwrap_or_default());
             }
         }
         Ok(())

@@ -100,7 +100,7 @@ async fn each_node_gets_a_network_of_each_family() {
         assert_eq!((&*name, networks), (expected, vec![v4.to_owned(), v6]));
     }
     sleep(Duration::from_secs(5)).await;
-    stage.api.forget_requests();
+    stage.api.clear_requests();
     sleep(Duration::from_mins(10)).await;
     assert!(stage.api.writes().is_empty());
 }

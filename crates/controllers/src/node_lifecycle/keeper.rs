@@ -6,9 +6,9 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kubecontroller::{
     Clock,
     controller::{Error, Outcome, Reconciler, Request},
-    events::Recorder,
+    events::EventRecorder,
     informer::Informer,
-    store::By,
+    store::Index,
 };
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
@@ -28,12 +28,12 @@ use crate::{
 
 pub(super) struct Keeper {
     pub(super) writer: Writer,
-    pub(super) recorder: Recorder,
+    pub(super) recorder: EventRecorder,
     pub(super) clock: Clock,
     pub(super) nodes: Informer<Node>,
     pub(super) leases: Informer<Lease>,
     pub(super) pods: Informer<Pod>,
-    pub(super) on_node: By<Pod>,
+    pub(super) on_node: Index<Pod>,
     pub(super) shared: Arc<Shared>,
 }
 
@@ -56,7 +56,7 @@ impl Reconciler for Keeper {
                 let marked = pods::mark(&self.writer, &self.recorder, &self.clock, &pod).await?;
                 if let Some(version) = marked {
                     // Who looks again before that is seen would tell it again.
-                    request.wrote_at(&self.pods, &version);
+                    request.record_write(&self.pods, &version);
                 }
             }
         }
@@ -108,7 +108,7 @@ impl Keeper {
         let patch = json!({"metadata": {"resourceVersion": version}, "status": {"conditions": conditions}});
         let place = Place::new(&NODES, "", name).part("status");
         match self.writer.merge::<Made>(place, &patch).await {
-            Ok(made) => request.wrote_at(&self.nodes, &made.metadata.resource_version),
+            Ok(made) => request.record_write(&self.nodes, &made.metadata.resource_version),
             Err(error) if is(&error, 404) => return Ok(true),
             Err(error) => return Err(error.into()),
         }
@@ -140,7 +140,7 @@ impl Keeper {
         match self.writer.merge::<Made>(place, &patch).await {
             Err(error) if is(&error, 404) => Ok(()),
             made => {
-                request.wrote_at(&self.nodes, &made?.metadata.resource_version);
+                request.record_write(&self.nodes, &made?.metadata.resource_version);
                 Ok(())
             }
         }

@@ -25,10 +25,10 @@ use std::{future::pending, sync::Arc, time::Duration};
 use futures_util::{FutureExt, future::BoxFuture};
 use kubecontroller::{
     Key,
-    controller::Runner,
-    informer::Scope,
+    controller::ControllerRunner,
+    informer::InformerScope,
     manager::{BoxError, Runnable, Stop},
-    metrics::{Figure, Metrics},
+    metrics::{MetricDesc, Metrics},
 };
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
@@ -52,22 +52,22 @@ const POD_WORKERS: usize = 4;
 
 const LEASE_NAMESPACE: &str = "kube-node-lease";
 
-const ZONE_SIZE: Figure = Figure::level(
+const ZONE_SIZE: MetricDesc = MetricDesc::gauge(
     "node_collector_zone_size",
     "Gauge measuring number of registered Nodes per zones.",
     &["zone"],
 );
-const ZONE_HEALTH: Figure = Figure::level(
+const ZONE_HEALTH: MetricDesc = MetricDesc::gauge(
     "node_collector_zone_health",
     "Gauge measuring percentage of healthy nodes per zone.",
     &["zone"],
 );
-const UNHEALTHY: Figure = Figure::level(
+const UNHEALTHY: MetricDesc = MetricDesc::gauge(
     "node_collector_unhealthy_nodes_in_zone",
     "Gauge measuring number of not Ready Nodes per zones.",
     &["zone"],
 );
-const EVICTIONS: Figure = Figure::counter(
+const EVICTIONS: MetricDesc = MetricDesc::counter(
     "node_collector_evictions_total",
     "Number of Node evictions that happened since current instance of NodeController started.",
     &["zone"],
@@ -77,13 +77,13 @@ const EVICTIONS: Figure = Figure::counter(
 struct Lifecycle {
     metrics: Metrics,
     keeper: Arc<Keeper>,
-    runner: Runner<Arc<Keeper>>,
+    runner: ControllerRunner<Arc<Keeper>>,
 }
 
 /// What runs.
 pub(crate) fn make(context: &Context) -> Vec<Task> {
     let (nodes, pods) = (context.informer(&NODES), context.pods());
-    let scope = Scope::default().namespace(LEASE_NAMESPACE);
+    let scope = InformerScope::default().namespace(LEASE_NAMESPACE);
     let recorder = context.recorder.clone().component("node-controller");
     let keeper = Arc::new(Keeper {
         writer: context.writer.clone(),
@@ -146,7 +146,7 @@ impl Lifecycle {
     async fn watch(&self) {
         let keeper = &*self.keeper;
         let shared = Arc::clone(&keeper.shared);
-        let _renewals = keeper.leases.on_change(move |delta| {
+        let _renewals = keeper.leases.add_event_handler(move |delta| {
             if let Some(lease) = delta.new()
                 && let Some(time) = &lease.spec.renew_time
             {
@@ -154,8 +154,8 @@ impl Lifecycle {
                 shared.lock().lives.renew(name, time, Instant::now());
             }
         });
-        keeper.nodes.synced().await;
-        keeper.leases.synced().await;
+        keeper.nodes.wait_for_sync().await;
+        keeper.leases.wait_for_sync().await;
         for node in keeper.nodes.store().all() {
             keeper.observe(&node);
         }
@@ -184,7 +184,7 @@ impl Lifecycle {
         let released = state.zones.release(Instant::now());
         for node in &released {
             let zone = state.zones.zone(node).unwrap_or_default();
-            self.metrics.count(&EVICTIONS, &[zone], 1);
+            self.metrics.increment(&EVICTIONS, &[zone], 1);
         }
         released
     }
@@ -198,10 +198,10 @@ impl Lifecycle {
         }
         for (zone, ready, down) in state.zones.counts() {
             let [ready, all, down] = [ready, ready + down, down].map(number);
-            self.metrics.level(&ZONE_SIZE, &[zone], all);
-            self.metrics.level(&UNHEALTHY, &[zone], down);
+            self.metrics.set_gauge(&ZONE_SIZE, &[zone], all);
+            self.metrics.set_gauge(&UNHEALTHY, &[zone], down);
             let health = if all > 0.0 { 100.0 * ready / all } else { 100.0 };
-            self.metrics.level(&ZONE_HEALTH, &[zone], health);
+            self.metrics.set_gauge(&ZONE_HEALTH, &[zone], health);
         }
         drop(state);
         self.wake(silent);

@@ -3,7 +3,7 @@
 use kubecontroller::{
     Clock,
     controller::{Error, Outcome, Predicate, Reconciler, Request},
-    events::Recorder,
+    events::EventRecorder,
     informer::{Delta, Informer},
     store::Store,
 };
@@ -20,7 +20,7 @@ use crate::{
 /// Looks at pods that come to a node. Later the node itself says how they are.
 pub(super) struct Arrivals {
     pub(super) writer: Writer,
-    pub(super) recorder: Recorder,
+    pub(super) recorder: EventRecorder,
     pub(super) clock: Clock,
     pub(super) nodes: Store<Node>,
     pub(super) pods: Informer<Pod>,
@@ -42,7 +42,7 @@ pub(super) fn arrives() -> Predicate<Pod> {
 /// Writes down that a pod is not ready, unless that is known. Gives its version then.
 pub(super) async fn mark(
     writer: &Writer,
-    recorder: &Recorder,
+    recorder: &EventRecorder,
     clock: &Clock,
     pod: &Pod,
 ) -> Result<Option<Box<str>>, Error> {
@@ -75,7 +75,7 @@ impl Reconciler for Arrivals {
         if is_down {
             let marked = mark(&self.writer, &self.recorder, &self.clock, &pod).await?;
             if let Some(version) = marked {
-                request.wrote_at(&self.pods, &version);
+                request.record_write(&self.pods, &version);
             }
         }
         Ok(Outcome::Done)

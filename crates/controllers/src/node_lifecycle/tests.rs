@@ -145,7 +145,7 @@ async fn a_node_that_falls_silent_is_declared_unreachable_and_comes_back() {
     live(&stage, &all, Duration::from_mins(2)).await;
     assert_eq!(told(&stage, "RegisteredNode").len(), 3);
     let writes = stage.api.writes();
-    assert!(writes.iter().all(|write| write.is_of("events")), "{writes:?}");
+    assert!(writes.iter().all(|write| write.is_for("events")), "{writes:?}");
     let start = Instant::now();
     until(&stage, &["a", "b"], || taints(&stage, "c") == UNREACHABLE).await;
     let waited = start.elapsed().as_secs();
@@ -212,7 +212,7 @@ async fn what_a_node_says_of_itself_becomes_taints() {
     .await;
     cordon(false);
     until(&stage, &all, || taints(&stage, "c") == ["gpu:NoSchedule"]).await;
-    stage.api.forget_requests();
+    stage.api.clear_requests();
     live(&stage, &all, Duration::from_mins(10)).await;
     assert!(stage.api.writes().is_empty());
 }

@@ -13,8 +13,8 @@ use kubecontroller::{
     Clock, Key,
     informer::Informer,
     manager::{BoxError, Runnable, Stop},
-    metrics::{Figure, Metrics},
-    store::By,
+    metrics::{MetricDesc, Metrics},
+    store::Index,
 };
 use serde_json::{Value, json};
 use tokio::time::{self, Instant};
@@ -40,12 +40,12 @@ const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 const ENDED: &str = "ended";
 const GOING: &str = "going";
 
-const ENDED_PODS: Figure = Figure::counter(
+const ENDED_PODS: MetricDesc = MetricDesc::counter(
     "pod_gc_collector_force_delete_pods_total",
     "Number of pods that are being forcefully deleted since the Pod GC Controller started.",
     &["namespace", "reason"],
 );
-const FAILURES: Figure = Figure::counter(
+const FAILURES: MetricDesc = MetricDesc::counter(
     "pod_gc_collector_force_delete_pod_errors_total",
     "Number of errors encountered when forcefully deleting the pods since the Pod GC Controller started.",
     &["namespace", "reason"],
@@ -58,8 +58,8 @@ struct PodGarbage {
     pods: Informer<Pod>,
     nodes: Informer<Node>,
     /// Pods that have ended, and pods that are going.
-    by_state: By<Pod>,
-    by_node: By<Pod>,
+    by_state: Index<Pod>,
+    by_node: Index<Pod>,
 }
 
 /// What runs.
@@ -91,8 +91,8 @@ impl Runnable for PodGarbage {
     fn run(&self, stop: Stop) -> BoxFuture<'_, Result<(), BoxError>> {
         async move {
             let work = async {
-                self.pods.synced().await;
-                self.nodes.synced().await;
+                self.pods.wait_for_sync().await;
+                self.nodes.wait_for_sync().await;
                 let mut missing = HashMap::new();
                 loop {
                     self.collect(&mut missing).await;
@@ -129,9 +129,9 @@ impl PodGarbage {
         stream::iter(gone)
             .for_each_concurrent(AT_ONCE, |(pod, why)| async move {
                 let labels = [&*pod.metadata.namespace, why.name()];
-                self.metrics.count(&ENDED_PODS, &labels, 1);
+                self.metrics.increment(&ENDED_PODS, &labels, 1);
                 if let Err(error) = self.end(&pod, why).await {
-                    self.metrics.count(&FAILURES, &labels, 1);
+                    self.metrics.increment(&FAILURES, &labels, 1);
                     let name = &*pod.metadata.name;
                     tracing::warn!(pod = name, namespace = &*pod.metadata.namespace, ?why, %error, "cannot end a pod");
                 }

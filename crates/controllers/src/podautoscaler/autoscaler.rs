@@ -10,12 +10,12 @@ use k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscalerSpec, MetricStatu
 use kubecontroller::{
     Clock, Key,
     controller::{Error, Outcome, Reconciler, Request},
-    events::Recorder,
+    events::EventRecorder,
     informer::Informer,
-    metrics::{Figure, Metrics as Figures, exponential},
+    metrics::{MetricDesc, Metrics as Figures, exponential_buckets},
     object::Object,
     selector::Selector,
-    store::By,
+    store::Index,
 };
 use tokio::time::Instant;
 
@@ -36,29 +36,29 @@ use crate::{
     writer::{Made, Place, Writer, is, words},
 };
 
-const LOOKS: Figure = Figure::counter(
+const LOOKS: MetricDesc = MetricDesc::counter(
     "horizontal_pod_autoscaler_controller_reconciliations_total",
     "Number of reconciliations of HPA controller. The label 'action' should be either 'scale_down', 'scale_up', or 'none'. Also, the label 'error' should be either 'spec', 'internal', or 'none'. Note that if both spec and internal errors happen during a reconciliation, the first one to occur is reported in `error` label.",
     &["action", "error"],
 );
-const LOOK_TIME: Figure = Figure::spread(
+const LOOK_TIME: MetricDesc = MetricDesc::histogram(
     "horizontal_pod_autoscaler_controller_reconciliation_duration_seconds",
     "The time(seconds) that the HPA controller takes to reconcile once. The label 'action' should be either 'scale_down', 'scale_up', or 'none'. Also, the label 'error' should be either 'spec', 'internal', or 'none'. Note that if both spec and internal errors happen during a reconciliation, the first one to occur is reported in `error` label.",
     &["action", "error"],
-    &exponential::<15>(0.001, 2.0),
+    &exponential_buckets::<15>(0.001, 2.0),
 );
-const COMPUTATIONS: Figure = Figure::counter(
+const COMPUTATIONS: MetricDesc = MetricDesc::counter(
     "horizontal_pod_autoscaler_controller_metric_computation_total",
     "Number of metric computations. The label 'action' should be either 'scale_down', 'scale_up', or 'none'. Also, the label 'error' should be either 'spec', 'internal', or 'none'. The label 'metric_type' corresponds to HPA.spec.metrics[*].type",
     &["action", "error", "metric_type"],
 );
-const COMPUTATION_TIME: Figure = Figure::spread(
+const COMPUTATION_TIME: MetricDesc = MetricDesc::histogram(
     "horizontal_pod_autoscaler_controller_metric_computation_duration_seconds",
     "The time(seconds) that the HPA controller takes to calculate one metric. The label 'action' should be either 'scale_down', 'scale_up', or 'none'. The label 'error' should be either 'spec', 'internal', or 'none'. The label 'metric_type' corresponds to HPA.spec.metrics[*].type",
     &["action", "error", "metric_type"],
-    &exponential::<15>(0.001, 2.0),
+    &exponential_buckets::<15>(0.001, 2.0),
 );
-const AUTOSCALERS: Figure = Figure::level(
+const AUTOSCALERS: MetricDesc = MetricDesc::gauge(
     "horizontal_pod_autoscaler_controller_num_horizontal_pod_autoscalers",
     "Current number of controlled HPA objects.",
     &[],
@@ -68,11 +68,11 @@ const AUTOSCALERS: Figure = Figure::level(
 pub(super) struct Autoscaling {
     figures: Figures,
     writer: Writer,
-    recorder: Recorder,
+    recorder: EventRecorder,
     clock: Clock,
     autoscalers: Informer<Autoscaler>,
     /// By namespace.
-    pods: By<Pod>,
+    pods: Index<Pod>,
     targets: Arc<Targets>,
     metrics: Metrics,
     memory: Mutex<HashMap<Key, Memory>>,
@@ -125,12 +125,12 @@ impl Reconciler for Autoscaling {
             Some((current, replicas)) => [action(current, replicas), "none"],
             None => ["none", "internal"],
         };
-        self.figures.count(&LOOKS, &labels, 1);
+        self.figures.increment(&LOOKS, &labels, 1);
         self.figures
             .observe(&LOOK_TIME, &labels, begun.elapsed().as_secs_f64());
         // Whatever came of it, it is looked at again at its time, and not earlier.
         self.write(&request, &autoscaler, &standing).await;
-        Ok(Outcome::After(PERIOD))
+        Ok(Outcome::RequeueAfter(PERIOD))
     }
 }
 
@@ -153,7 +153,7 @@ impl Autoscaling {
     /// Says how many autoscalers there are.
     fn count(&self) {
         let count = u32::try_from(self.memory().len()).unwrap_or(u32::MAX);
-        self.figures.level(&AUTOSCALERS, &[], count.into());
+        self.figures.set_gauge(&AUTOSCALERS, &[], count.into());
     }
 
     /// Gives how many replicas there were, and how many there are to be; `None` if that could not be seen to.
@@ -319,7 +319,7 @@ impl Autoscaling {
                 Err(_) => ("none", "internal"),
             };
             let labels = [done, error, &*spec.type_];
-            self.figures.count(&COMPUTATIONS, &labels, 1);
+            self.figures.increment(&COMPUTATIONS, &labels, 1);
             self.figures
                 .observe(&COMPUTATION_TIME, &labels, begun.elapsed().as_secs_f64());
             match answer {
@@ -419,7 +419,7 @@ impl Autoscaling {
         let (namespace, name) = (&autoscaler.metadata.namespace, &autoscaler.metadata.name);
         let place = Place::new(&HORIZONTAL_POD_AUTOSCALERS, namespace, name).part("status");
         match self.writer.update::<Made>(place, &patch).await {
-            Ok(made) => request.wrote_at(&self.autoscalers, &made.metadata.resource_version),
+            Ok(made) => request.record_write(&self.autoscalers, &made.metadata.resource_version),
             Err(error) if is(&error, 404) => {}
             Err(error) => self.warn(autoscaler, "FailedUpdateStatus", words(&error)),
         }

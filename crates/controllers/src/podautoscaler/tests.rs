@@ -172,7 +172,7 @@ async fn without_metrics_it_is_said_why_nothing_is_done() {
     told.sort();
     assert_eq!(told, ["FailedComputeMetricsReplicas", "FailedGetResourceMetric"]);
     // Said once, it is not said again, however often it is found out.
-    stage.api.forget_requests();
+    stage.api.clear_requests();
     sleep(Duration::from_mins(5)).await;
     let writes = stage.api.writes();
     assert!(writes.iter().all(|write| write.agent != "one"), "{writes:?}");

@@ -1,7 +1,7 @@
 //! Makes and deletes single pods for an owner, and tells of it.
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use kubecontroller::events::Recorder;
+use kubecontroller::events::EventRecorder;
 use serde_json::value::RawValue;
 
 use super::making::Unmakeable;
@@ -15,7 +15,7 @@ use crate::{
 /// Makes and deletes the pods of one owner.
 pub(crate) struct Hands<'a> {
     writer: &'a Writer,
-    recorder: &'a Recorder,
+    recorder: &'a EventRecorder,
     namespace: &'a str,
     about: ObjectReference,
 }
@@ -24,7 +24,7 @@ impl<'a> Hands<'a> {
     /// For an owner.
     pub(crate) fn new(
         writer: &'a Writer,
-        recorder: &'a Recorder,
+        recorder: &'a EventRecorder,
         owner: &'a Meta,
         resource: &Resource,
     ) -> Self {

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use kubecontroller::{
     Key,
-    expectations::Expectations,
+    expectations::ControllerExpectations,
     informer::Delta,
     object::Object,
-    store::{By, Store},
+    store::{Index, Store},
 };
 
 use crate::{
@@ -19,17 +19,17 @@ use crate::{
 pub(crate) struct Wake<T> {
     resource: &'static Resource,
     sets: Store<T>,
-    by_namespace: By<T>,
+    by_namespace: Index<T>,
     selector: fn(&T) -> &Selector,
     matters: fn(&Pod, &Pod) -> bool,
-    expected: Arc<Expectations>,
+    expected: Arc<ControllerExpectations>,
 }
 
 /// A set of the name of one that is gone expects nothing yet.
-pub(crate) fn forget_replaced<T: Object>(delta: &Delta<T>, expected: &Expectations) -> Vec<Key> {
+pub(crate) fn forget_replaced<T: Object>(delta: &Delta<T>, expected: &ControllerExpectations) -> Vec<Key> {
     let (old, new) = (delta.old(), delta.new());
     if old.is_some_and(|old| new.is_none_or(|new| new.uid() != old.uid())) {
-        expected.forget(&delta.object().key());
+        expected.delete_expectations(&delta.object().key());
     }
     Vec::new()
 }
@@ -41,7 +41,7 @@ impl<T: Object> Wake<T> {
         sets: &Store<T>,
         selector: fn(&T) -> &Selector,
         matters: fn(&Pod, &Pod) -> bool,
-        expected: Arc<Expectations>,
+        expected: Arc<ControllerExpectations>,
     ) -> Self {
         Wake {
             resource,
@@ -61,7 +61,7 @@ impl<T: Object> Wake<T> {
             Delta::Added { new, .. } if new.metadata.is_going() => self.gone(new),
             Delta::Added { new, .. } => match self.owner(new) {
                 Some(set) => {
-                    self.expected.created(&set);
+                    self.expected.creation_observed(&set);
                     vec![set]
                 }
                 None => self.takers(new),
@@ -91,7 +91,7 @@ impl<T: Object> Wake<T> {
     fn gone(&self, pod: &Pod) -> Vec<Key> {
         let set = self.owner(pod);
         if let Some(set) = &set {
-            self.expected.deleted(set, &pod.metadata.uid);
+            self.expected.deletion_observed(set, &pod.metadata.uid);
         }
         set.into_iter().collect()
     }

@@ -8,8 +8,8 @@ use std::{cmp::Ordering, collections::HashSet, sync::Arc};
 use kubecontroller::{
     Clock,
     controller::{Error, Outcome, Reconciler, Request},
-    events::Recorder,
-    expectations::Expectations,
+    events::EventRecorder,
+    expectations::ControllerExpectations,
     informer::Informer,
 };
 
@@ -45,12 +45,12 @@ pub(crate) struct SetKind {
 pub(super) struct Keeper<S: Send + Sync + 'static> {
     pub(super) kind: SetKind,
     pub(super) writer: Writer,
-    pub(super) recorder: Recorder,
+    pub(super) recorder: EventRecorder,
     pub(super) clock: Clock,
     pub(super) sets: Informer<Set<S>>,
     pub(super) siblings: Family<Set<S>>,
     pub(super) pods: Family<Pod>,
-    pub(super) expected: Arc<Expectations>,
+    pub(super) expected: Arc<ControllerExpectations>,
     pub(super) calm: Calm,
 }
 
@@ -64,13 +64,13 @@ impl<S: AsRef<Selector> + Send + Sync + 'static> Reconciler for Keeper<S> {
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
         let key = &request.key;
         let Some(set) = self.sets.store().get(key) else {
-            self.expected.forget(key);
+            self.expected.delete_expectations(key);
             self.calm.forget(key);
             return Ok(Outcome::Done);
         };
         let is_new = set.metadata.generation != set.status.observed_generation;
         if let Some(left) = self.calm.left(key).filter(|_| !is_new) {
-            return Ok(Outcome::After(left));
+            return Ok(Outcome::RequeueAfter(left));
         }
         let children = self.pods.children(&set.metadata.uid);
         let going = self.kind.tells_going.then(|| {
@@ -78,7 +78,7 @@ impl<S: AsRef<Selector> + Send + Sync + 'static> Reconciler for Keeper<S> {
             children.iter().filter(is_counted).count()
         });
         let active = self.claim(&set, children).await?;
-        let trouble = if self.expected.are_met(key) && !set.metadata.is_going() {
+        let trouble = if self.expected.are_satisfied(key) && !set.metadata.is_going() {
             self.adjust(&request, &set, &active).await
         } else {
             None
@@ -98,7 +98,7 @@ impl<S: AsRef<Selector> + Send + Sync + 'static> Reconciler for Keeper<S> {
         }
         match trouble {
             Some(trouble) => Err(trouble.error),
-            None => Ok(seen.next_available().map_or(Outcome::Done, Outcome::After)),
+            None => Ok(seen.next_available().map_or(Outcome::Done, Outcome::RequeueAfter)),
         }
     }
 }
@@ -154,7 +154,7 @@ impl<S: AsRef<Selector> + Send + Sync + 'static> Keeper<S> {
         self.expected.expect_creations(&request.key, count);
         let tally = batch::slow_start(count, || hands.make(&text)).await;
         // Those that were not made will not be seen.
-        self.expected.lower_creations(&request.key, count - tally.done);
+        self.expected.lower_expectations(&request.key, count - tally.done);
         tally.error.flatten().map(|error| Trouble {
             words: words(&error),
             error: error.into(),
@@ -188,7 +188,7 @@ impl<S: AsRef<Selector> + Send + Sync + 'static> Keeper<S> {
             .map(|pod| pod.metadata.uid.clone())
             .collect();
         for pod in chosen.iter().filter(|pod| !left.contains(&pod.metadata.uid)) {
-            self.expected.deleted(&request.key, &pod.metadata.uid);
+            self.expected.deletion_observed(&request.key, &pod.metadata.uid);
         }
         error.map(|error| Trouble {
             words: format!("unable to delete pods: {}", words(&error)),
@@ -199,7 +199,7 @@ impl<S: AsRef<Selector> + Send + Sync + 'static> Keeper<S> {
     async fn delete_one(&self, request: &Request, hands: &Hands<'_>, pod: &Pod) -> kube::Result<()> {
         let deleted = hands.delete(pod).await;
         if !matches!(deleted, Ok(true)) {
-            self.expected.deleted(&request.key, &pod.metadata.uid);
+            self.expected.deletion_observed(&request.key, &pod.metadata.uid);
         }
         deleted.map(|_| ())
     }
@@ -234,7 +234,7 @@ impl<S: AsRef<Selector> + Send + Sync + 'static> Keeper<S> {
             Place::new(self.kind.resource, &set.metadata.namespace, &set.metadata.name).part("status");
         match self.writer.update::<Made>(place, &patch).await {
             Ok(made) => {
-                request.wrote_at(&self.sets, &made.metadata.resource_version);
+                request.record_write(&self.sets, &made.metadata.resource_version);
                 self.calm.wrote(&request.key);
                 Ok(())
             }

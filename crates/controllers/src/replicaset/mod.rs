@@ -7,7 +7,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use kubecontroller::expectations::Expectations;
+use kubecontroller::expectations::ControllerExpectations;
 use serde::de::DeserializeOwned;
 
 pub(crate) use self::keeper::SetKind;
@@ -38,7 +38,7 @@ where
     S: AsRef<Selector> + DeserializeOwned + Default + Send + Sync + 'static,
 {
     let (sets, pods) = (context.informer::<Set<S>>(kind.resource), context.pods());
-    let expected = Arc::new(Expectations::default());
+    let expected = Arc::new(ControllerExpectations::default());
     let wake = Wake::new(
         kind.resource,
         sets.store(),

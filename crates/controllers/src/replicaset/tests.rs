@@ -4,7 +4,7 @@ use k8s_openapi::api::{
     apps::v1::ReplicaSet,
     core::v1::{Pod, ReplicationController},
 };
-use kubecontroller::testing::{Fault, Requests};
+use kubecontroller::testing::{Fault, RequestMatcher};
 use serde_json::{Value, json};
 
 use super::make;
@@ -138,8 +138,8 @@ async fn orphans_are_adopted_and_strangers_are_let_go() {
 async fn pods_that_cannot_be_made_are_told_until_they_can() {
     let stage = Stage::new();
     stage.put(&REPLICA_SETS, set(3));
-    let create = || Requests::verb("create").of("pods");
-    stage.api.faults().on(create().after(1), Fault::Status(403));
+    let create = || RequestMatcher::verb("create").resource("pods");
+    stage.api.faults().on(create().skip(1), Fault::Status(403));
     let _running = stage.start("k3", make);
     let reason = |stage: &Stage| {
         let conditions = stage.api.get::<ReplicaSet>("shop", "web")?.status?.conditions?;
@@ -153,7 +153,7 @@ async fn pods_that_cannot_be_made_are_told_until_they_can() {
         .api
         .requests()
         .iter()
-        .filter(|request| request.verb == "create" && request.is_of("pods"))
+        .filter(|request| request.verb == "create" && request.is_for("pods"))
         .count();
     assert!((2..=3).contains(&first), "{first}");
     stage.api.faults().clear();
@@ -189,7 +189,7 @@ async fn many_pods_cost_few_writes_of_the_status() {
     let writes = stage.api.writes();
     let pods = writes
         .iter()
-        .filter(|write| write.verb == "create" && write.is_of("pods"))
+        .filter(|write| write.verb == "create" && write.is_for("pods"))
         .count();
     let status = writes
         .iter()
@@ -206,7 +206,7 @@ async fn nothing_is_written_once_all_is_as_it_should_be() {
     let _running = stage.start("k3", make);
     stage.until(|| full(&stage, 3)).await;
     stage.rest(Duration::from_secs(1)).await;
-    stage.api.forget_requests();
+    stage.api.clear_requests();
     stage.rest(Duration::from_mins(1)).await;
     assert_eq!(stage.api.writes().len(), 0);
 }

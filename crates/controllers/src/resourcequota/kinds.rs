@@ -5,8 +5,8 @@ use std::{collections::HashMap, sync::Arc};
 use futures_util::{FutureExt, future::BoxFuture};
 use k3_api::quota::is_free;
 use kubecontroller::{
-    controller::{Handle, SourceId, mapped},
-    informer::{Informer, Scope},
+    controller::{ControllerHandle, SourceId, mapped_source},
+    informer::{Informer, InformerScope},
     manager::{BoxError, Runnable, Stop},
     store::Store,
 };
@@ -31,7 +31,7 @@ pub(super) struct Follower {
     pub(super) context: Context,
     pub(super) quotas: Store<Quota>,
     pub(super) definitions: Informer<Definition>,
-    pub(super) controller: Handle,
+    pub(super) controller: ControllerHandle,
     pub(super) kinds: watch::Sender<Option<Countable>>,
 }
 
@@ -94,13 +94,13 @@ impl Follower {
         if *resource == PODS {
             return self
                 .controller
-                .add_source(mapped(&self.context.pods(), move |delta| wake.pod(delta)));
+                .add_source(mapped_source(&self.context.pods(), move |delta| wake.pod(delta)));
         }
         let objects = self
             .context
             .informers
-            .projected_metadata::<Dependent>(&resource.api_resource(), Scope::default());
+            .projected_metadata::<Dependent>(&resource.api_resource(), InformerScope::default());
         self.controller
-            .add_source(mapped(&objects, move |delta| wake.object(delta)))
+            .add_source(mapped_source(&objects, move |delta| wake.object(delta)))
     }
 }

@@ -123,14 +123,14 @@ impl Reconciler for Keeper {
         let is_changed = changed.is_some();
         if let Some(changed) = changed {
             match self.writer.replace::<Made>(place.part("status"), &changed).await {
-                Ok(made) => request.wrote_at(&self.quotas, &made.metadata.resource_version),
+                Ok(made) => request.record_write(&self.quotas, &made.metadata.resource_version),
                 Err(error) if is(&error, 404) => return Ok(Outcome::Done),
                 Err(error) => return Err(error.into()),
             }
         }
         match trouble {
             Some(trouble) => Err(trouble.into()),
-            None => Ok(Outcome::After(if is_changed { AGAIN } else { RESYNC })),
+            None => Ok(Outcome::RequeueAfter(if is_changed { AGAIN } else { RESYNC })),
         }
     }
 }

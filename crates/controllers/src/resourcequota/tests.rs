@@ -182,7 +182,7 @@ async fn objects_of_any_kind_are_counted_and_nothing_is_written_at_rest() {
         "gold.storageclass.storage.k8s.io/persistentvolumeclaims": "1",
     });
     assert_eq!(found.await, expected);
-    stage.api.forget_requests();
+    stage.api.clear_requests();
     sleep(Duration::from_mins(20)).await;
     assert_eq!(stage.api.writes().len(), 0);
 }

@@ -5,7 +5,7 @@ use kubecontroller::{
     Key,
     informer::Delta,
     object::Object,
-    store::{By, Store},
+    store::{Index, Store},
 };
 
 use super::Quota;
@@ -21,7 +21,7 @@ const RESIZING: [&str; 2] = ["PodResizePending", "PodResizeInProgress"];
 /// Finds the quotas that the objects of a kind concern.
 pub(super) struct Wake {
     meter: Meter,
-    quotas: By<Quota>,
+    quotas: Index<Quota>,
 }
 
 // --- Wake ---

@@ -7,7 +7,7 @@ use kubecontroller::{
     Key,
     controller::Request,
     informer::{Delta, Informer},
-    store::{By, Store},
+    store::{Index, Store},
 };
 use serde_json::json;
 
@@ -25,7 +25,7 @@ pub(crate) const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 
 /// Slices by service and by who looks after them. All who ask share the index.
 pub(crate) struct ByService {
-    by: By<EndpointSlice>,
+    by: Index<EndpointSlice>,
 }
 
 /// What a slice is to be.
@@ -214,7 +214,7 @@ impl Scribe<'_> {
 
     fn wrote(&self, made: &Made) {
         self.request
-            .wrote_at(self.slices, &made.metadata.resource_version);
+            .record_write(self.slices, &made.metadata.resource_version);
     }
 
     fn undone(&self, what: &str, source: kube::Error) -> Undone {

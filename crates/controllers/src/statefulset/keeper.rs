@@ -15,8 +15,8 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kubecontroller::{
     Clock, Key,
     controller::{Error, Outcome, Reconciler, Request},
-    events::Recorder,
-    expectations::Expectations,
+    events::EventRecorder,
+    expectations::ControllerExpectations,
     informer::Informer,
 };
 use serde_json::{Value, json};
@@ -42,14 +42,14 @@ const HASH: &str = "controller.kubernetes.io/hash";
 
 pub(super) struct Keeper {
     pub(super) writer: Writer,
-    pub(super) recorder: Recorder,
+    pub(super) recorder: EventRecorder,
     pub(super) clock: Clock,
     pub(super) sets: Informer<StatefulSet>,
     pub(super) pods: Informer<Pod>,
     pub(super) claims: Informer<PersistentVolumeClaim>,
     pub(super) family: Family<Pod>,
     pub(super) archive: Archive,
-    pub(super) expected: Arc<Expectations>,
+    pub(super) expected: Arc<ControllerExpectations>,
     pub(super) calm: Calm,
 }
 
@@ -71,14 +71,14 @@ type Trouble = String;
 impl Reconciler for Keeper {
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
         let Some(set) = self.sets.store().get(&request.key) else {
-            self.expected.forget(&request.key);
+            self.expected.delete_expectations(&request.key);
             self.calm.forget(&request.key);
             return Ok(Outcome::Done);
         };
         // Pods that wait for each other must not wait for this too: only what is said of them does.
         let left = self.left(&request.key, &set);
         if let Some(left) = left.filter(|_| set.spec.pod_management_policy == Management::Parallel) {
-            return Ok(Outcome::After(left));
+            return Ok(Outcome::RequeueAfter(left));
         }
         let selector = &set.spec.selector.selector;
         let revisions = self.archive.claim(&set.metadata, selector).await?;
@@ -111,7 +111,7 @@ impl Reconciler for Keeper {
             update,
             rolled: AtomicUsize::new(0),
         };
-        let followed = if self.expected.are_met(&request.key) {
+        let followed = if self.expected.are_satisfied(&request.key) {
             turn.follow(&plan).await
         } else {
             Ok(())
@@ -122,7 +122,7 @@ impl Reconciler for Keeper {
         let left = told?;
         cleaned?;
         let again = left.into_iter().chain(plan.again).min();
-        Ok(again.map_or(Outcome::Done, Outcome::After))
+        Ok(again.map_or(Outcome::Done, Outcome::RequeueAfter))
     }
 }
 
@@ -208,7 +208,8 @@ impl Keeper {
         let place = Place::new(&STATEFUL_SETS, &set.metadata.namespace, &set.metadata.name).part("status");
         match self.writer.update::<Made>(place, &patch).await {
             Ok(made) => {
-                turn.request.wrote_at(&self.sets, &made.metadata.resource_version);
+                turn.request
+                    .record_write(&self.sets, &made.metadata.resource_version);
                 self.calm.wrote(key);
                 Ok(None)
             }
@@ -245,7 +246,7 @@ impl Turn<'_> {
             let is_there =
                 seen.is_some_and(|seen| seen.metadata.uid == pod.metadata.uid && !seen.metadata.is_going());
             if !is_there || followed.is_err() {
-                expected.deleted(key, &pod.metadata.uid);
+                expected.deletion_observed(key, &pod.metadata.uid);
             }
         }
         followed
@@ -337,7 +338,7 @@ impl Turn<'_> {
             }
         };
         let version = &made.metadata.resource_version;
-        self.request.wrote_at(&self.keeper.pods, version);
+        self.request.record_write(&self.keeper.pods, version);
         if let Err(trouble) = self.own(claims).await {
             self.tell_failure("Update", &name, &trouble);
             return Err(trouble);
@@ -361,7 +362,7 @@ impl Turn<'_> {
         };
         let made = changed.await.map_err(|error| words(&error))?;
         let version = &made.metadata.resource_version;
-        self.request.wrote_at(&self.keeper.pods, version);
+        self.request.record_write(&self.keeper.pods, version);
         Ok(())
     }
 
@@ -372,7 +373,7 @@ impl Turn<'_> {
             // Another pod has the name: this one is gone.
             Err(error) if is(&error, 409) => {
                 let uid = &pod.metadata.uid;
-                self.keeper.expected.deleted(&self.request.key, uid);
+                self.keeper.expected.deletion_observed(&self.request.key, uid);
                 return Ok(());
             }
             Err(error) => {
@@ -409,7 +410,7 @@ impl Turn<'_> {
             match made {
                 Ok(made) => {
                     let version = &made.metadata.resource_version;
-                    self.request.wrote_at(&self.keeper.claims, version);
+                    self.request.record_write(&self.keeper.claims, version);
                     let note = format_args!("Create Claim {name} Pod {pod} in StatefulSet {set} success");
                     self.tell(&News::normal("SuccessfulCreate", note));
                 }
@@ -450,7 +451,7 @@ impl Turn<'_> {
             match self.keeper.writer.update::<Made>(place, &patch).await {
                 Ok(made) => {
                     let version = &made.metadata.resource_version;
-                    self.request.wrote_at(&self.keeper.claims, version);
+                    self.request.record_write(&self.keeper.claims, version);
                 }
                 Err(error) => {
                     let (name, why) = (&meta.name, words(&error));

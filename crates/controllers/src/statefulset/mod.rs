@@ -17,7 +17,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use kubecontroller::{Key, expectations::Expectations, informer::Delta};
+use kubecontroller::{Key, expectations::ControllerExpectations, informer::Delta};
 
 use self::keeper::Keeper;
 use crate::{
@@ -36,7 +36,7 @@ const WORKERS: usize = 8;
 pub(crate) fn make(context: &Context) -> Vec<Task> {
     let (sets, pods) = (context.informer::<StatefulSet>(&STATEFUL_SETS), context.pods());
     let claims = context.informer::<PersistentVolumeClaim>(&PERSISTENT_VOLUME_CLAIMS);
-    let expected = Arc::new(Expectations::default());
+    let expected = Arc::new(ControllerExpectations::default());
     let forget = Arc::clone(&expected);
     let wake = Wake::new(
         &STATEFUL_SETS,

@@ -10,7 +10,7 @@ use kubecontroller::{
     Clock,
     controller::{Error, Outcome, Reconciler, Request},
     informer::Informer,
-    store::By,
+    store::Index,
 };
 use serde_json::{Value, json};
 
@@ -46,7 +46,7 @@ pub(super) struct Migrator {
     writer: Writer,
     clock: Clock,
     migrations: Informer<Migration>,
-    by_resource: By<Migration>,
+    by_resource: Index<Migration>,
 }
 
 /// An object that is to be written.
@@ -211,7 +211,7 @@ impl Migrator {
     ) -> Result<Outcome, Error> {
         let created = migration.metadata.creation_timestamp.unwrap_or_default();
         if created + PATIENCE > self.clock.now() {
-            return Ok(Outcome::After(LOOK_AFTER));
+            return Ok(Outcome::RequeueAfter(LOOK_AFTER));
         }
         self.fail(request, migration, why).await
     }
@@ -295,7 +295,7 @@ impl Migrator {
         }
         match self.writer.replace::<Made>(place.part("status"), &object).await {
             Ok(made) => {
-                request.wrote_at(&self.migrations, &made.metadata.resource_version);
+                request.record_write(&self.migrations, &made.metadata.resource_version);
                 Ok(Outcome::Done)
             }
             Err(error) if is(&error, 404) => Ok(Outcome::Done),

@@ -4,7 +4,7 @@ use k8s_openapi::{
     api::storagemigration::v1::StorageVersionMigration,
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
-use kubecontroller::testing::{Fault, Requests, eventually};
+use kubecontroller::testing::{Fault, RequestMatcher, eventually};
 use serde_json::{Value, json};
 
 use super::make;
@@ -112,7 +112,7 @@ async fn each_object_is_written_once_in_the_name_of_the_controller() {
     let writes = stage.api.writes();
     let patches: Vec<_> = writes
         .iter()
-        .filter(|write| write.is_of("configmaps"))
+        .filter(|write| write.is_for("configmaps"))
         .map(|write| &write.body)
         .collect();
     assert_eq!(patches.len(), 3);
@@ -131,10 +131,10 @@ async fn what_cannot_be_migrated_is_told() {
     objects(&stage, &CONFIG_MAPS, 2);
     migration(&stage, "unknown", "nowhere.example", "things");
     migration(&stage, "refused", "", "configmaps");
-    stage
-        .api
-        .faults()
-        .on(Requests::verb("patch").of("configmaps"), Fault::Status(403));
+    stage.api.faults().on(
+        RequestMatcher::verb("patch").resource("configmaps"),
+        Fault::Status(403),
+    );
     let _running = stage.start("one", make);
     let end = || async { conditions(&stage, "unknown").filter(is_over) };
     let unknown = eventually(end);

@@ -107,7 +107,7 @@ async fn a_pod_that_does_not_bear_a_taint_is_marked_and_goes() {
     let writes = stage.api.writes();
     let of_pods = writes
         .iter()
-        .filter(|write| write.is_of("pods") || write.is_of("pods/status"));
+        .filter(|write| write.is_for("pods") || write.is_for("pods/status"));
     let verbs: Vec<_> = of_pods.map(|write| write.verb).collect();
     assert_eq!(verbs, ["patch", "delete"]);
 }

@@ -1,7 +1,7 @@
 //! Every field of every kind may be `null`: the informers of all controllers read such objects.
 
 use k3_test_objects::put_null_objects;
-use kubecontroller::informer::InformerFigures;
+use kubecontroller::informer::InformerStats;
 
 use super::Stage;
 use crate::table::CONTROLLERS;
@@ -15,8 +15,8 @@ async fn informers_read_null_in_every_field_of_every_kind() {
         all.flat_map(|controller| (controller.make)(context)).collect()
     });
     informers.start();
-    informers.synced().await;
-    let figures = informers.figures();
+    informers.wait_for_sync().await;
+    let figures = informers.stats();
     assert!(
         figures.iter().filter(|informer| informer.objects > 0).count() > 20,
         "{figures:#?}"
@@ -24,5 +24,5 @@ async fn informers_read_null_in_every_field_of_every_kind() {
     let bad = figures
         .iter()
         .filter(|informer| informer.unreadable + informer.failures > 0);
-    assert_eq!(bad.collect::<Vec<_>>(), Vec::<&InformerFigures>::new());
+    assert_eq!(bad.collect::<Vec<_>>(), Vec::<&InformerStats>::new());
 }

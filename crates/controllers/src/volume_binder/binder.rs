@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kubecontroller::{Key, events::Recorder, informer::Informer, store::By, store::Store};
+use kubecontroller::{Key, events::EventRecorder, informer::Informer, store::Index, store::Store};
 use serde_json::{Value, json};
 
 use super::{
@@ -25,14 +25,14 @@ const COMPONENT: &str = "persistentvolume-controller";
 
 pub(super) struct Binder {
     pub(super) writer: Writer,
-    pub(super) recorder: Recorder,
+    pub(super) recorder: EventRecorder,
     pub(super) volumes: Known<PersistentVolume>,
     pub(super) claims: Known<PersistentVolumeClaim>,
     pub(super) pods: Store<Pod>,
-    pods_by_claim: By<Pod>,
+    pods_by_claim: Index<Pod>,
     classes: Store<StorageClass>,
-    by_class: By<PersistentVolume>,
-    by_claim: By<PersistentVolume>,
+    by_class: Index<PersistentVolume>,
+    by_claim: Index<PersistentVolume>,
 }
 
 /// The informers that changes come from.
@@ -56,7 +56,7 @@ impl Sources {
     }
 
     /// The volumes of each claim, by the claim's key: also those that are only meant for it.
-    pub(super) fn volumes_by_claim(&self) -> By<PersistentVolume> {
+    pub(super) fn volumes_by_claim(&self) -> Index<PersistentVolume> {
         self.volumes.store().shared_index("claim", |volume| {
             let owner = volume.spec.claim_ref.as_ref();
             let owner = owner.map(|owner| Key::new(&owner.namespace, &owner.name));

@@ -43,7 +43,7 @@ impl Binder {
         if let Some(users) = self.users_of_gone(&volume) {
             let message = format_args!("Volume is used by pods: {}", users.join(","));
             self.tell_of_volume(&volume, &News::normal("VolumeFailedRecycle", message));
-            return Ok(Outcome::After(AGAIN));
+            return Ok(Outcome::RequeueAfter(AGAIN));
         }
         let name = format!("{NAME}{}", volume.metadata.name);
         let Some(pod) = self.pods.get(&Key::new(NAMESPACE, &name)) else {
@@ -84,12 +84,12 @@ impl Binder {
         let whole: Value = self.writer.get(place).await?;
         // Nothing is wiped that was given to somebody meanwhile.
         if whole["metadata"]["resourceVersion"] != *volume.metadata.resource_version {
-            return Ok(Outcome::After(AGAIN));
+            return Ok(Outcome::RequeueAfter(AGAIN));
         }
         let pod = recycler(volume, &whole["spec"], name);
         match self.writer.create::<Value>(&PODS, NAMESPACE, &pod).await {
             Ok(_) => Ok(Outcome::Done),
-            Err(error) if is_taken(&error) => Ok(Outcome::After(AGAIN)),
+            Err(error) if is_taken(&error) => Ok(Outcome::RequeueAfter(AGAIN)),
             Err(error) => {
                 let why = format!("unexpected error creating recycler pod:  {}", words(&error));
                 self.failed(volume.clone(), &why).await
@@ -100,7 +100,7 @@ impl Binder {
     async fn failed(&self, volume: Arc<PersistentVolume>, why: &str) -> Result<Outcome, Error> {
         let news = News::warning("VolumeFailedRecycle", format_args!("Recycle failed: {why}"));
         self.phase(volume, VolumePhase::Failed, Some(&news)).await?;
-        Ok(Outcome::After(AGAIN))
+        Ok(Outcome::RequeueAfter(AGAIN))
     }
 
     /// The pods that still use the claim that is gone. If there is a claim of its name again, they mean that one.

@@ -241,7 +241,7 @@ async fn what_is_bound_carries_the_marks_of_a_binding() {
         (owner.kind, owner.api_version),
         (Some("PersistentVolumeClaim".into()), Some("v1".into()))
     );
-    stage.api.forget_requests();
+    stage.api.clear_requests();
     tokio::time::sleep(std::time::Duration::from_mins(1)).await;
     assert_eq!(stage.api.writes().len(), 0);
 }

@@ -5,7 +5,7 @@ use kubecontroller::{
     Clock, Key,
     controller::{Error, Outcome, Reconciler, Request},
     informer::Delta,
-    store::{By, Store},
+    store::{Index, Store},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ struct Guard {
     writer: Writer,
     clock: Clock,
     claims: Store<PersistentVolumeClaim>,
-    users: By<Pod>,
+    users: Index<Pod>,
 }
 
 #[derive(Deserialize)]

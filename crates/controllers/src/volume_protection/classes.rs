@@ -4,7 +4,7 @@ use kubecontroller::{
     Key,
     controller::{Outcome, Predicate, reconcile_fn},
     informer::Delta,
-    store::By,
+    store::Index,
 };
 use serde::de::IgnoredAny;
 
@@ -24,8 +24,8 @@ pub(crate) fn make(context: &Context) -> Vec<Task> {
     let classes = context.informer::<Class>(&VOLUME_ATTRIBUTES_CLASSES);
     let claims = context.informer::<PersistentVolumeClaim>(&PERSISTENT_VOLUME_CLAIMS);
     let volumes = context.informer::<PersistentVolume>(&PERSISTENT_VOLUMES);
-    let by_claims: By<PersistentVolumeClaim> = claims.store().shared_index("attributes", named_by_claim);
-    let by_volumes: By<PersistentVolume> = volumes.store().shared_index("attributes", named_by_volume);
+    let by_claims: Index<PersistentVolumeClaim> = claims.store().shared_index("attributes", named_by_claim);
+    let by_volumes: Index<PersistentVolume> = volumes.store().shared_index("attributes", named_by_volume);
     let (writer, store) = (context.writer.clone(), classes.store().clone());
     let matters = |delta: &Delta<Class>| {
         let new = delta.new();

@@ -35,7 +35,7 @@ enum Hold {
 impl Hold {
     fn of(object: &impl Object, finalizer: &str) -> Self {
         let is_held = object.finalizers().any(|name| name == finalizer);
-        match (object.is_going(), is_held) {
+        match (object.is_terminating(), is_held) {
             (false, false) => Hold::Add,
             (true, true) => Hold::Consider,
             _ => Hold::Leave,

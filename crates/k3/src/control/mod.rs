@@ -10,8 +10,8 @@ use k3_controllers::{CONTROLLERS, Cluster, Context, Descriptor, writer::Writer};
 use k3_scheduler::Scheduler;
 use k3_simulator::{Rules, Simulator};
 use kubecontroller::{
-    events::Style,
-    manager::{Config, Error, Manager, Selection, Stop, task},
+    events::EventApi,
+    manager::{Config, ControllerSelection, Manager, ManagerError, Stop, task},
     metrics,
 };
 
@@ -142,7 +142,7 @@ pub(crate) fn listed(list: &str) -> Result<Chosen, Failure> {
             return Err(wrong(format!("there is no controller {word}")));
         }
     }
-    let selection = Selection::parse(&words).map_err(wrong)?;
+    let selection = ControllerSelection::parse(&words).map_err(wrong)?;
     // Some run only where they are asked for by name.
     let is_meant =
         |known: &Descriptor| known.is_on || words.iter().any(|word| word != "*" && names(known, word));
@@ -201,7 +201,7 @@ impl Control {
             let context = Context {
                 writer: Writer::new(door.controller(descriptor.account)?),
                 informers: manager.informers().clone(),
-                recorder: manager.recorder(descriptor.name).style(Style::Core),
+                recorder: manager.recorder(descriptor.name).style(EventApi::Core),
                 clock: manager.clock().clone(),
                 metrics: manager.metrics().clone(),
                 cluster: Arc::clone(&cluster),
@@ -235,13 +235,13 @@ impl Control {
     /// Lets a server tell what runs beside it.
     pub(crate) fn tell(&self, server: &Server) {
         let context = (*self.manager).clone();
-        server.add_figures(move || metrics::text(&context.registry()));
+        server.add_figures(move || metrics::encode_text(&context.registry()));
         let context = (*self.manager).clone();
         server.add_document(CONTROLLERS_PATH, move || report::of(&context));
     }
 
     /// Runs until it is told to stop, or something goes wrong that no restart of a part mends.
-    pub(crate) async fn run(self, stop: Stop) -> Result<(), Error> {
+    pub(crate) async fn run(self, stop: Stop) -> Result<(), ManagerError> {
         self.manager.run(stop).await
     }
 }

@@ -6,7 +6,7 @@ use k8s_openapi::{
     api::core::v1::{Container, Pod},
     jiff::Timestamp,
 };
-use kubecontroller::events::Kind as Tone;
+use kubecontroller::events::EventType as Tone;
 use tokio::time::Instant;
 
 use super::{

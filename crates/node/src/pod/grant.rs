@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
-use kubecontroller::events::Kind;
+use kubecontroller::events::EventType;
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -55,7 +55,7 @@ impl Shared {
             });
             self.teller.pod(
                 &pod,
-                Kind::Normal,
+                EventType::Normal,
                 "ResizeStarted",
                 said("Pod resize started", &pod, None),
             );
@@ -73,7 +73,7 @@ impl Shared {
                 Refusal::Deferred(message) => ("ResizeDeferred", "Deferred", message),
             };
             let message = said(&format!("Pod resize {word}"), &pod, Some(&message));
-            self.teller.pod(&pod, Kind::Warning, reason, message);
+            self.teller.pod(&pod, EventType::Warning, reason, message);
         }
     }
 
@@ -87,7 +87,7 @@ impl Shared {
         if is_done == Some(true) {
             self.teller.pod(
                 pod,
-                Kind::Normal,
+                EventType::Normal,
                 "ResizeCompleted",
                 said("Pod resize completed", pod, None),
             );

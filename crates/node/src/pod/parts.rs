@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use kubecontroller::{Clock, events::Recorder};
+use kubecontroller::{Clock, events::EventRecorder};
 use tokio::sync::watch;
 
 use crate::{
@@ -25,7 +25,7 @@ pub struct Parts {
     /// Whether containers are well.
     pub prober: Arc<Prober>,
     /// Whom users' events go to. In the style of core events, as the component `kubelet`.
-    pub recorder: Recorder,
+    pub recorder: EventRecorder,
     /// The API.
     pub client: kube::Client,
     /// The time of day.

@@ -5,9 +5,9 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use kubecontroller::{
-    informer::{Delta, Informers, Scope},
+    informer::{Delta, InformerScope, SharedInformerFactory},
     manager::Stop,
-    queue::{Options, Queue},
+    workqueue::{WorkQueue, WorkQueueOptions},
 };
 use tokio::{
     sync::{Mutex, watch},
@@ -86,7 +86,7 @@ impl Pods {
             Shared {
                 parts,
                 known: Known::default(),
-                queue: Queue::new(Options::default()),
+                queue: WorkQueue::new(WorkQueueOptions::default()),
                 looker: Looker::default(),
                 images,
                 reports: Reports::new(client, shown),
@@ -108,11 +108,11 @@ impl Pods {
     pub async fn run(&self, stop: Stop) {
         let shared = &self.shared;
         let node = shared.parts.facts.borrow().node_name.clone();
-        let informers = Informers::new(shared.parts.client.clone());
-        let scope = Scope::default().fields(format!("spec.nodeName={node}"));
+        let informers = SharedInformerFactory::new(shared.parts.client.clone());
+        let scope = InformerScope::default().fields(format!("spec.nodeName={node}"));
         let pods = informers.typed::<Pod>(scope);
         let handler = Arc::clone(shared);
-        let subscription = pods.on_change(move |delta| handler.heard(delta));
+        let subscription = pods.add_event_handler(move |delta| handler.heard(delta));
         informers.start();
         let mut static_pods = statics::Folder::new(Arc::clone(shared));
         let work = async {
@@ -123,7 +123,7 @@ impl Pods {
                 self.hear_probes(),
                 async {
                     // Before all pods are known nobody can say which containers are nobody's.
-                    subscription.synced().await;
+                    subscription.wait_for_sync().await;
                     static_pods.read();
                     shared.found_all.send_replace(true);
                     tokio::join!(self.look_around(), static_pods.run());
@@ -147,7 +147,7 @@ impl Pods {
                     let shared = Arc::clone(&self.shared);
                     workers.spawn(async move {
                         match shared.pass(job.key()).await {
-                            Some(after) => job.again_after(after),
+                            Some(after) => job.requeue_after(after),
                             None => job.done(),
                         };
                     });

@@ -18,7 +18,7 @@ use kube::{
 };
 use kubecontroller::{
     manager::Stop,
-    queue::{Backoff, Options, Queue},
+    workqueue::{ExponentialBackoff, WorkQueue, WorkQueueOptions},
 };
 use serde_json::{Map, Value, json};
 use tokio::task::JoinSet;
@@ -36,7 +36,7 @@ pub(super) type Shown = Arc<dyn Fn(&str) -> Option<Arc<Pod>> + Send + Sync>;
 pub(super) struct Reports {
     client: kube::Client,
     shown: Shown,
-    queue: Queue<String>,
+    queue: WorkQueue<String>,
     slots: Arc<Mutex<HashMap<String, Slot>>>,
 }
 
@@ -55,17 +55,17 @@ struct Slot {
 impl Reports {
     /// Writes about the pods that `shown` finds.
     pub(super) fn new(client: kube::Client, shown: Shown) -> Self {
-        let options = Options {
-            backoff: Backoff {
+        let options = WorkQueueOptions {
+            backoff: ExponentialBackoff {
                 base: Duration::from_millis(200),
                 max: Duration::from_secs(10),
             },
-            ..Options::default()
+            ..WorkQueueOptions::default()
         };
         Reports {
             client,
             shown,
-            queue: Queue::new(options),
+            queue: WorkQueue::new(options),
             slots: Arc::default(),
         }
     }
@@ -110,9 +110,9 @@ impl Reports {
                             Ok(Ok(())) => { job.done(); }
                             Ok(Err(error)) => {
                                 tracing::warn!(pod = job.key(), %error, "cannot write the status of a pod");
-                                job.failed();
+                                job.fail();
                             }
-                            Err(_) => { job.failed(); }
+                            Err(_) => { job.fail(); }
                         }
                     });
                 }

@@ -6,7 +6,7 @@ use k8s_openapi::{
     api::core::v1::{Container, ImageVolumeSource, Pod, Volume},
     jiff::Timestamp,
 };
-use kubecontroller::events::Kind as Tone;
+use kubecontroller::events::EventType as Tone;
 
 use super::{
     Parts,

@@ -13,7 +13,7 @@ use std::{
 
 use futures_util::future::{BoxFuture, join_all};
 use k8s_openapi::api::core::v1::{Container, Pod};
-use kubecontroller::events::Kind;
+use kubecontroller::events::EventType;
 use tokio::{
     sync::watch,
     time::{Instant, timeout},
@@ -141,7 +141,7 @@ impl Stopper<'_> {
         let stopping = format!("Stopping container {}", there.name);
         let message = message.unwrap_or(&stopping);
         self.teller
-            .container(pod, &spec, Some(&there.id), Kind::Normal, "Killing", message);
+            .container(pod, &spec, Some(&there.id), EventType::Normal, "Killing", message);
 
         if let Some(hook) = spec.lifecycle.as_ref().and_then(|hooks| hooks.pre_stop.as_ref())
             && !left.is_zero()
@@ -162,7 +162,7 @@ impl Stopper<'_> {
                     pod,
                     &spec,
                     id,
-                    Kind::Warning,
+                    EventType::Warning,
                     "FailedPreStopHook",
                     "PreStopHook failed",
                 );

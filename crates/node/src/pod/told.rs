@@ -1,26 +1,26 @@
 //! What users are told of a pod: events, in upstream's words.
 
 use k8s_openapi::api::core::v1::{Container, ObjectReference, Pod};
-use kubecontroller::events::{Kind, Recorder};
+use kubecontroller::events::{EventRecorder, EventType};
 
 use crate::runtime::ContainerId;
 
 /// Tells of pods and their containers. Clones are the same.
 #[derive(Clone, Debug)]
 pub(super) struct Teller {
-    recorder: Recorder,
+    recorder: EventRecorder,
 }
 
 // --- Teller ---
 
 impl Teller {
     /// Tells it to the API.
-    pub(super) fn new(recorder: Recorder) -> Self {
+    pub(super) fn new(recorder: EventRecorder) -> Self {
         Teller { recorder }
     }
 
     /// Something of a pod.
-    pub(super) fn pod(&self, pod: &Pod, kind: Kind, reason: &str, message: impl Into<String>) {
+    pub(super) fn pod(&self, pod: &Pod, kind: EventType, reason: &str, message: impl Into<String>) {
         self.recorder
             .event(&reference(pod), kind, reason, reason, message);
     }
@@ -31,7 +31,7 @@ impl Teller {
         pod: &Pod,
         container: &Container,
         id: Option<&ContainerId>,
-        kind: Kind,
+        kind: EventType,
         reason: &str,
         message: &str,
     ) {

@@ -9,7 +9,7 @@ use k8s_openapi::{
     api::core::v1::{Pod, PodStatus, ResourceRequirements},
     jiff::Timestamp,
 };
-use kubecontroller::{events::Kind, queue::Queue};
+use kubecontroller::{events::EventType, workqueue::WorkQueue};
 use tokio::sync::{Mutex, watch};
 
 use super::{
@@ -51,7 +51,7 @@ pub(super) struct Shared {
     /// The pods.
     pub known: Known,
     /// Which of them are worked on.
-    pub queue: Queue<String>,
+    pub queue: WorkQueue<String>,
     /// What is there of them.
     pub looker: Looker,
     /// Who brings images.
@@ -239,7 +239,7 @@ impl Shared {
         if let Err(error) = stopped {
             self.teller.pod(
                 &pod,
-                Kind::Warning,
+                EventType::Warning,
                 "FailedKillPod",
                 format!("error killing pod: {error}"),
             );
@@ -350,7 +350,8 @@ impl Shared {
             admission::refusal(&pod, &others, &facts, closing)
         };
         if let Some((reason, message)) = refusal {
-            self.teller.pod(&pod, Kind::Warning, &reason, message.clone());
+            self.teller
+                .pod(&pod, EventType::Warning, &reason, message.clone());
             let status = status::rejected(&pod, &reason, &message, self.parts.clock.now());
             self.known.change(uid, |entry| {
                 entry.admission = Admission::Refused;
@@ -511,7 +512,7 @@ impl Shared {
             Arc::clone(&entry.pod)
         });
         if let Some(pod) = pod {
-            self.teller.pod(&pod, Kind::Normal, DEADLINE.0, DEADLINE.1);
+            self.teller.pod(&pod, EventType::Normal, DEADLINE.0, DEADLINE.1);
         }
     }
 

@@ -5,10 +5,10 @@ use k8s_openapi::api::{
 };
 use kubecontroller::{
     Clock,
-    events::Events,
-    informer::Informers,
+    events::EventBroadcaster,
+    informer::SharedInformerFactory,
     manager::{Runnable, Stop},
-    testing::{FakeApi, Fault, Requests, eventually},
+    testing::{FakeApi, Fault, RequestMatcher, eventually},
 };
 use serde_json::{Value, json};
 use tokio::{task::JoinSet, time::Duration};
@@ -23,9 +23,9 @@ struct Running {
 
 impl Running {
     fn new(api: &FakeApi, name: &str) -> Self {
-        let client = api.client_of(name);
-        let events = Events::new(client.clone());
-        let informers = Informers::new(client.clone());
+        let client = api.client_with_user_agent(name);
+        let events = EventBroadcaster::new(client.clone());
+        let informers = SharedInformerFactory::new(client.clone());
         let scheduler =
             Scheduler::new(client, informers, Clock::system(), |name| events.recorder(name)).seeded(1);
         let stop = Stop::new();
@@ -161,7 +161,7 @@ async fn a_bind_that_is_refused_is_tried_again() {
     node(&api, "n", "4");
     pod(&api, "p", "1", |_| {});
     api.faults().on(
-        Requests::verb("create").of("pods/binding").times(2),
+        RequestMatcher::verb("create").resource("pods/binding").times(2),
         Fault::Status(500),
     );
     let running = Running::new(&api, "s");
@@ -181,8 +181,10 @@ async fn a_bind_that_succeeded_without_an_answer_is_not_repeated_elsewhere() {
         node(&api, name, "4");
     }
     pod(&api, "p", "3", |_| {});
-    api.faults()
-        .on(Requests::verb("create").of("pods/binding").times(1), Fault::Lost);
+    api.faults().on(
+        RequestMatcher::verb("create").resource("pods/binding").times(1),
+        Fault::Lost,
+    );
     let running = Running::new(&api, "s");
     let first = bound(&api, "p").await;
     tokio::time::sleep(Duration::from_mins(10)).await;
@@ -238,7 +240,7 @@ async fn two_at_once_bind_each_pod_once() {
     let before = places();
     tokio::time::sleep(Duration::from_mins(20)).await;
     assert_eq!(places(), before);
-    api.forget_requests();
+    api.clear_requests();
     tokio::time::sleep(Duration::from_mins(10)).await;
     assert!(
         api.writes().is_empty(),

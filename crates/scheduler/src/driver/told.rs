@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kubecontroller::{informer::Delta, object::Slim};
+use kubecontroller::{informer::Delta, object::SlimObject};
 
 use crate::{
     object::{
@@ -60,8 +60,8 @@ pub(super) enum Told {
 
 impl<T: Kept> Change<T> {
     /// What an informer tells; nothing when nothing changed.
-    pub(super) fn of(delta: &Delta<Slim<Stored<T>>>) -> Option<Self> {
-        let kept = |object: &Arc<Slim<Stored<T>>>| object.fields.kept().cloned();
+    pub(super) fn of(delta: &Delta<SlimObject<Stored<T>>>) -> Option<Self> {
+        let kept = |object: &Arc<SlimObject<Stored<T>>>| object.fields.kept().cloned();
         let (old, new) = match delta {
             Delta::Added { new, .. } => (None, kept(new)),
             Delta::Updated { old, new } | Delta::Replaced { old, new } => {

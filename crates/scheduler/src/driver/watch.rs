@@ -5,8 +5,11 @@ use std::sync::{Arc, Mutex};
 use k8s_openapi::api::{apps::v1 as apps, core::v1 as core, policy::v1 as policy, storage::v1 as storage};
 use kube::Resource;
 use kubecontroller::{
-    informer::{Conflict, Informer, InformerOptions, Informers, Scope, Subscription},
-    object::Slim,
+    informer::{
+        EventHandlerRegistration, Informer, InformerOptions, InformerOptionsConflict, InformerScope,
+        SharedInformerFactory,
+    },
+    object::SlimObject,
 };
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -22,7 +25,7 @@ use crate::{
     pool::Pools,
 };
 
-type Options<T> = InformerOptions<Slim<Stored<T>>>;
+type Options<T> = InformerOptions<SlimObject<Stored<T>>>;
 
 /// What is done with the objects of each kind before anybody sees them. It is made once: a second run of the scheduler
 /// asks for the same informers.
@@ -44,8 +47,8 @@ pub(super) struct Kinds {
 
 /// Informers that tell the core for as long as this is kept.
 pub(super) struct Watched {
-    subscriptions: Vec<Subscription>,
-    claims: Informer<Slim<Stored<Claim>>>,
+    subscriptions: Vec<EventHandlerRegistration>,
+    claims: Informer<SlimObject<Stored<Claim>>>,
 }
 
 fn options<T: Kept>(pools: &Arc<Mutex<Pools>>) -> Options<T> {
@@ -75,25 +78,25 @@ impl Default for Kinds {
 
 /// Asks for informers one by one.
 struct Asking<'a> {
-    informers: &'a Informers,
+    informers: &'a SharedInformerFactory,
     tell: &'a UnboundedSender<Told>,
-    subscriptions: Vec<Subscription>,
+    subscriptions: Vec<EventHandlerRegistration>,
 }
 
 impl Asking<'_> {
     fn watch<K, T>(
         &mut self,
-        scope: Scope,
+        scope: InformerScope,
         options: &Options<T>,
         told: impl Fn(Change<T>) -> Told + Send + 'static,
-    ) -> Result<Informer<Slim<Stored<T>>>, Conflict>
+    ) -> Result<Informer<SlimObject<Stored<T>>>, InformerOptionsConflict>
     where
         K: Resource<DynamicType = ()>,
         T: Kept,
     {
         let informer = self.informers.slim_with::<K, Stored<T>>(scope, options.clone())?;
         let tell = self.tell.clone();
-        let subscription = informer.on_change(move |delta| {
+        let subscription = informer.add_event_handler(move |delta| {
             if let Some(change) = Change::of(delta) {
                 // The scheduler may have ended.
                 let _ = tell.send(told(change));
@@ -107,18 +110,18 @@ impl Asking<'_> {
 impl Watched {
     /// Has the core told of everything it decides by.
     pub(super) fn new(
-        informers: &Informers,
+        informers: &SharedInformerFactory,
         kinds: &Kinds,
         tell: &UnboundedSender<Told>,
-    ) -> Result<Self, Conflict> {
+    ) -> Result<Self, InformerOptionsConflict> {
         let mut asking = Asking {
             informers,
             tell,
             subscriptions: Vec::new(),
         };
-        let all = Scope::default;
+        let all = InformerScope::default;
         // What has run to its end takes nothing of its node.
-        let running = Scope::default().fields("status.phase!=Succeeded,status.phase!=Failed");
+        let running = InformerScope::default().fields("status.phase!=Succeeded,status.phase!=Failed");
         asking.watch::<core::Node, _>(all(), &kinds.nodes, Told::Node)?;
         asking.watch::<core::Namespace, _>(all(), &kinds.namespaces, Told::Namespace)?;
         let claims = asking.watch::<core::PersistentVolumeClaim, _>(all(), &kinds.claims, Told::Claim)?;
@@ -144,7 +147,7 @@ impl Watched {
     /// Until everything that is there was told.
     pub(super) async fn synced(&self) {
         for subscription in &self.subscriptions {
-            subscription.synced().await;
+            subscription.wait_for_sync().await;
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use kubecontroller::object::{Slim, SlimMeta};
+use kubecontroller::object::{SlimMeta, SlimObject};
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 
 use crate::pool::Pools;
@@ -39,7 +39,9 @@ impl<T: Kept> Stored<T> {
 }
 
 /// What informers do with an object before anybody sees it.
-pub fn keep<T: Kept>(pools: Arc<Mutex<Pools>>) -> impl Fn(&mut Slim<Stored<T>>) + Send + Sync + 'static {
+pub fn keep<T: Kept>(
+    pools: Arc<Mutex<Pools>>,
+) -> impl Fn(&mut SlimObject<Stored<T>>) + Send + Sync + 'static {
     move |object| {
         if let Some(fields) = object.fields.fields.take() {
             let mut pools = pools.lock().unwrap_or_else(PoisonError::into_inner);
@@ -60,7 +62,7 @@ pub fn keep<T: Kept>(pools: Arc<Mutex<Pools>>) -> impl Fn(&mut Slim<Stored<T>>) 
 /// Reads one object.
 #[cfg(test)]
 pub(crate) fn read<T: Kept>(object: serde_json::Value, pools: &mut Pools) -> T {
-    let slim: Slim<T::Fields> =
+    let slim: SlimObject<T::Fields> =
         serde_json::from_value(object).expect("a test writes objects that can be read");
     T::read(&slim.metadata, &slim.fields, pools)
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hashbrown::HashSet;
-use kubecontroller::object::{Bare, SlimMeta};
+use kubecontroller::object::{MetadataOnly, SlimMeta};
 use serde::Deserialize;
 
 use super::Kept;
@@ -127,9 +127,9 @@ impl Owner {
 }
 
 impl Kept for Namespace {
-    type Fields = Bare;
+    type Fields = MetadataOnly;
 
-    fn read(meta: &SlimMeta, _: &Bare, pools: &mut Pools) -> Self {
+    fn read(meta: &SlimMeta, _: &MetadataOnly, pools: &mut Pools) -> Self {
         Namespace {
             name: pools.text(&meta.name),
             labels: Labels::read(meta.labels.iter(), pools),

@@ -99,13 +99,13 @@ impl Reconciler for LeaseKeeper {
         let now = self.clock.now();
         let presence = self.fleet.presence(number, &node, now);
         if let Presence::Away(_) = presence {
-            return Ok(presence.left(now).map_or(Outcome::Done, Outcome::After));
+            return Ok(presence.left(now).map_or(Outcome::Done, Outcome::RequeueAfter));
         }
         self.renew(number, &node, now).await?;
         let slots = Slots {
             period: PERIOD,
             count: self.fleet.count,
         };
-        Ok(Outcome::After(until(slots.next(number, now), now)))
+        Ok(Outcome::RequeueAfter(until(slots.next(number, now), now)))
     }
 }

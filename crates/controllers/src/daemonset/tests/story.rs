@@ -215,7 +215,7 @@ async fn pods_come_and_go_with_nodes_and_their_taints() {
     until(&stage, "one", 2).await;
     stage.api.remove::<Node>("", "n2");
     eventually(|| async { set(&stage)["status"]["desiredNumberScheduled"] == 1 }).await;
-    stage.api.forget_requests();
+    stage.api.clear_requests();
     rest(&stage, 240).await;
     assert_eq!(stage.api.writes().len(), 0);
 }
@@ -247,7 +247,7 @@ async fn a_pod_that_fails_again_and_again_is_replaced_less_and_less_often() {
     put_set(&stage, &plain());
     let _running = stage.start("one", make);
     until(&stage, "one", 1).await;
-    stage.api.forget_requests();
+    stage.api.clear_requests();
     // All fail at once, for a minute.
     for _ in 0..240 {
         for mut pod in stage.pods() {

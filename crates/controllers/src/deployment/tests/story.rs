@@ -4,7 +4,7 @@ use k8s_openapi::api::{
     apps::v1::{Deployment, ReplicaSet},
     core::v1::Pod,
 };
-use kubecontroller::testing::{Fault, Requests, eventually};
+use kubecontroller::testing::{Fault, RequestMatcher, eventually};
 use serde_json::{Value, json};
 
 use crate::{
@@ -279,10 +279,10 @@ async fn a_hash_that_is_taken_is_counted_and_avoided() {
 async fn a_set_that_cannot_be_made_is_told() {
     let stage = Stage::new();
     stage.put(&DEPLOYMENTS, web("one", 1, &json!({})));
-    stage
-        .api
-        .faults()
-        .on(Requests::verb("create").of("replicasets"), Fault::Status(403));
+    stage.api.faults().on(
+        RequestMatcher::verb("create").resource("replicasets"),
+        Fault::Status(403),
+    );
     let _running = stage.start("k3", make);
     stage
         .until(|| reason(&stage, "Progressing").filter(|reason| reason == "ReplicaSetCreateError"))
@@ -302,7 +302,7 @@ async fn history_is_limited_and_rest_is_silent() {
     }
     stage.until(|| stage.api.list::<ReplicaSet>().len() == 2).await;
     stage.rest(Duration::from_secs(1)).await;
-    stage.api.forget_requests();
+    stage.api.clear_requests();
     stage.rest(Duration::from_mins(1)).await;
     assert_eq!(stage.api.writes().len(), 0);
 }

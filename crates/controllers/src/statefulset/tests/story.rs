@@ -204,7 +204,7 @@ async fn a_set_is_taken_back_to_an_earlier_revision() {
     let third = until(&stage, "one").await;
     assert_eq!(first["revision"], third["revision"]);
     assert_eq!(third["revisions"], json!([2, 3]));
-    stage.api.forget_requests();
+    stage.api.clear_requests();
     rest(&stage, 240).await;
     assert_eq!(stage.api.writes().len(), 0);
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
-use kubecontroller::testing::{Fault, Requests};
+use kubecontroller::testing::{Fault, RequestMatcher};
 use serde_json::json;
 
 use super::stage::{Stage, container};
@@ -53,7 +53,7 @@ async fn nothing_is_an_orphan_before_all_pods_are_known() {
     stage
         .api
         .faults()
-        .on(Requests::verb("list").of("pods"), Fault::Status(503));
+        .on(RequestMatcher::verb("list").resource("pods"), Fault::Status(503));
     let agent = stage.begin();
     tokio::time::sleep(Duration::from_mins(5)).await;
     assert!(!agent.pods.knows_all());

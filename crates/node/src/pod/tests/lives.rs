@@ -37,7 +37,7 @@ async fn an_idle_pod_is_neither_asked_for_nor_written() {
     stage.pod("web", json!({"containers": [container("main")]}));
     stage.until_phase("web", "Running").await;
     tokio::time::sleep(10 * SECOND).await;
-    stage.api.forget_requests();
+    stage.api.clear_requests();
     let calls = stage.runtime.calls().len();
     tokio::time::sleep(Duration::from_mins(10)).await;
     assert_eq!(stage.api.writes().len(), 0, "{:?}", stage.api.writes());
